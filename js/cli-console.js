@@ -40,7 +40,7 @@ export const wrongUsage = (message) => new Complaint(EXIT.usage, message);
 const CONTROLS = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 
 /** @param {string} message */
-export function complain(message) {
+function complain(message) {
   const safe = message.replace(
     CONTROLS,
     (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,

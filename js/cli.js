@@ -7,14 +7,18 @@ import { VERSION } from './version.js';
 
 const HELP = `usage: wisp-engine COMMAND [OPTION]...
 
-Embeds texts with the package wisp-engine.
+Embeds texts and converts models with the package wisp-engine.
 
   embed        embed lines of text
+  convert      write a GGUF file from a Hugging Face folder or another GGUF file
   serve-demo   serve pages that search and write with wisp, for this machine alone
-  convert      (see wisp-engine convert --help)
 
-wisp-engine COMMAND --help describes a command; --version says what computes here.
+wisp-engine COMMAND --help describes a command; --version says what computes here. Other commands,
+such as calibrate and quantize, belong to the native program wisp, which "make" builds from its sources.
 `;
+
+/** Commands of the native program (src/cli/main.c) that the package does not have. */
+const NATIVE = ['similarity', 'index', 'search', 'generate', 'tokenize', 'quantize', 'calibrate', 'inspect', 'eval']; // prettier-ignore
 
 /** @type {Record<string, () => Promise<{ run(args: string[]): Promise<number> }>>} */
 const COMMANDS = {
@@ -31,6 +35,12 @@ async function run([name, ...args]) {
   }
   if (Object.hasOwn(COMMANDS, name)) return (await COMMANDS[name]()).run(args);
   if (['--help', '-h', 'help'].includes(name)) return (await print(HELP), EXIT.good);
+  if (NATIVE.includes(name)) {
+    throw wrongUsage(
+      `${name} is a command of the native program wisp: build that from its sources (make native), ` +
+        `then run build/wisp ${name} --help`,
+    );
+  }
   if (name !== '--version')
     throw wrongUsage(`there is no command ${name} (see wisp-engine --help)`);
   const { addon, reason } = findAddon({});

@@ -7,7 +7,7 @@ const NEED_RANGES = 8;
 
 /** The numbers of wisp_cold_stats, in their order. */
 const STATS =
-  'neurons hotNeurons hotBytes coldBytes warmBytes mostWarmBytes budget hits misses evictions ranges rangeBytes warmNeurons tokens'.split(
+  'neurons hotNeurons hotBytes coldBytes warmBytes mostWarmBytes budget hits misses evictions ranges rangeBytes warmNeurons tokens least'.split(
     ' ',
   );
 
@@ -163,8 +163,8 @@ export class ColdEngine extends Engine {
       const numbers = new BigUint64Array(this.alive().memory.buffer, block, STATS.length);
       const all = Object.fromEntries(STATS.map((name, i) => [name, Number(numbers[i])]));
       const { neurons, hotNeurons, tokens, hits, misses, evictions } = all;
-      const { hotBytes, warmBytes, coldBytes } = all;
-      const memory = { hot: hotBytes, warm: warmBytes, cold: coldBytes };
+      const { hotBytes, warmBytes, coldBytes, least } = all;
+      const memory = { least, hot: hotBytes, warm: warmBytes, cold: coldBytes };
       // Those that came and were given up are counted, too: no more than have room are here.
       const room = coldBytes > 0 ? (warmBytes / coldBytes) * (neurons - hotNeurons) : 0;
       const present = all.warmNeurons;

@@ -159,7 +159,7 @@ export class Ranges {
   onChange = () => {};
   /** Where memory is limited: bytes from here on go when nobody waits for them. */
   limit = Infinity;
-  /** What is about to be stored. @type {Set<Range>} */
+  /** Ranges that are about to be stored. @type {Set<Range>} */
   #keeping = new Set();
   #file;
   #gap;
@@ -208,7 +208,7 @@ export class Ranges {
     });
   }
 
-  /** What is being fetched, and what callers wait for. */
+  /** Ranges that are being fetched, and those that callers wait for. */
   get coming() {
     return [...this.#flying(), ...[...this.#needs].flatMap(({ ranges }) => ranges)];
   }

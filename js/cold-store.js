@@ -94,7 +94,7 @@ async function keepAbout(store, about, header) {
     if (isSame && other.url !== about.url) await store.delete(key).catch(() => {});
   }
   await sweep(store);
-  await makeRoom(store, about);
+  await makeRoom(store, about, about.places.end);
 }
 
 const withoutQuery = (/** @type {string} */ url) => url.replace(/[?#].*/s, '');
@@ -122,14 +122,15 @@ async function deleteOldest(store, own) {
 }
 
 /**
- * Deletes files until the store keeps its bound when all of one more is stored.
+ * Deletes files until the store keeps its bound with so many bytes of one more.
  * @param {Store} store
  * @param {About} own
+ * @param {number} bytes
  */
-async function makeRoom(store, own) {
+async function makeRoom(store, own, bytes) {
   for (const bound = store.bound(); bound < Infinity;) {
-    const sizes = new Map((await listKept(store)).map(({ sha256: name, bytes }) => [name, bytes]));
-    sizes.set(own.header, own.places.end);
+    const sizes = new Map((await listKept(store)).map((each) => [each.sha256, each.bytes]));
+    sizes.set(own.header, bytes);
     const total = [...sizes.values()].reduce((sum, each) => sum + each, 0);
     if (total <= bound || !(await deleteOldest(store, own.header))) return;
   }
@@ -353,7 +354,8 @@ export class KeptChunks {
   }
 
   /**
-   * Keeps what is known of a URL's file, before any chunk.
+   * Keeps what is known of a URL's file, before any chunk. A file that is larger than the bound of all is not kept:
+   * every other one would go for it.
    * @param {string} url
    * @param {string | null} state
    * @param {Uint8Array} [header] undefined where it is kept
@@ -361,11 +363,14 @@ export class KeptChunks {
   describe(url, state, header) {
     const { places } = this.#table;
     const about = { url, state, header: this.#header, places, used: Date.now() };
-    return this.#after(() => this.#withRoom(() => keepAbout(this.#store, about, header))).catch(
-      (error) => {
-        this.full = error.message || error.name;
-      },
-    );
+    const bound = this.#store.bound();
+    if (places.end > bound) this.full = `the file has ${places.end} bytes, more than WISP_CACHE_BYTES: ${bound}`; // prettier-ignore
+    const keep = this.full
+      ? () => makeRoom(this.#store, about, 0)
+      : () => this.#withRoom(() => keepAbout(this.#store, about, header));
+    return this.#after(keep).catch((error) => {
+      this.full = error.message || error.name;
+    });
   }
 
   /** Says that the file is in use until what it returns is called. */
@@ -383,7 +388,7 @@ export class KeptChunks {
       try {
         return await put();
       } catch (error) {
-        const { name, code } = /** @type {any} */ (error);
+        const { name, code } = /** @type {any} */ (error).cause ?? error; // Node's writing gives the cause
         const isFull = name === 'QuotaExceededError' || code === 'ENOSPC' || code === 'EDQUOT';
         if (!isFull || !(await deleteOldest(this.#store, this.#header).catch(() => false)))
           throw error;

@@ -57,6 +57,7 @@ export const serveCold = (post) => {
     } catch {
       // Texts are computed without these rows, and say so.
     }
+    post(/** @type {any} */ ({ type: 'taken' }), []);
   };
   return async (/** @type {any} */ request) =>
     request.type === 'provide'

@@ -3,6 +3,7 @@
 // and its workers ask the pool for the neurons that texts need.
 import { CHECK_MS } from './cold-http.js';
 import { layersOf } from './cold-layers.js';
+import { offerRows } from './cold-offers.js';
 import { checkCold } from './cold-options.js';
 import { Ranges } from './cold-ranges.js';
 import { Rest } from './cold-rest.js';
@@ -23,10 +24,6 @@ import { sharedBytes, sharedPart } from './source.js';
 /** @typedef {import('./cold-options.js').How} How */
 
 const COUNTS = /** @type {const} */ (['hits', 'misses', 'evictions', 'skipped']);
-
-/** Bytes that are handed to a worker at a time, and more than a row has. */
-const OFFER_BYTES = 1024 * 1024;
-const ROW_BYTES = 64 * 1024;
 
 /**
  * Makes the function that load calls for the option cold.
@@ -294,7 +291,7 @@ class ColdModel {
     }
     this.#fresh = undefined;
     const { complete, mode, memory } = this.#how;
-    const isKept = kept && kept.kind !== 'memory';
+    const isKept = kept && kept.kind !== 'memory' && !kept.full;
     if (memory !== undefined || (mode === 'skip' && isKept)) ranges.limit = this.#hotBytes;
     if (complete && file.isStill && this.#hotBytes < file.size) {
       this.#rest = new Rest(ranges, file.size, () => {
@@ -302,22 +299,6 @@ class ColdModel {
       });
     }
     if (this.#how.onChange) this.#watch(ranges, this.#how.onChange);
-  }
-
-  /**
-   * Hands all cold rows to a worker that would leave them out. Parts overlap, so that every row, with the chunks in
-   * which it lies, is within one of them.
-   * @param {AbortSignal} signal
-   * @param {(offer: import('../types/protocol.js').OfferRequest) => void} post
-   */
-  async #offer(signal, post) {
-    const ranges = /** @type {Ranges} */ (this.#ranges);
-    const before = ROW_BYTES + 2 * this.#chunkBytes;
-    for (let at = this.#hotBytes; at < this.size; at += OFFER_BYTES) {
-      const start = Math.max(this.#hotBytes, at - before);
-      const end = Math.min(at + OFFER_BYTES, this.size);
-      post({ type: 'offer', pieces: await ranges.need([[start, end]], signal) });
-    }
   }
 
   /**
@@ -412,14 +393,21 @@ class ColdModel {
         offer: () => {
           if (!mayOffer || this.#how.mode !== 'skip') return;
           const all = /** @type {Range} */ ([this.#hotBytes, this.size]);
-          if (this.#rest?.state !== 'done' && this.#ranges?.absent(all).length !== 0) return;
+          if (!this.#ranges) return;
+          if (this.#rest?.state !== 'done' && this.#ranges.absent(all).length !== 0) return;
           mayOffer = false;
+          const parts = { first: this.#hotBytes, end: this.size, chunkBytes: this.#chunkBytes };
+          const hand = (/** @type {import('../types/protocol.js').OfferRequest} */ offer) =>
+            new Promise((resolve) => {
+              taken.push(resolve);
+              link.post(/** @type {any} */ (offer));
+            });
           // Neurons that the store has lost meanwhile, or nobody can bring, are left out as before.
-          void this.#offer(stop.signal, (offer) => link.post(/** @type {any} */ (offer))).catch(
-            () => {},
-          );
+          void offerRows(this.#ranges, parts, stop.signal, hand).catch(() => {});
         },
       };
+      /** Called when the worker has taken an offer. @type {((value?: any) => void)[]} */
+      const taken = [];
       let wait = new AbortController(); // of the request that is answered
       /** @type {Range[]} */
       let provided = [];
@@ -443,6 +431,7 @@ class ColdModel {
           }
           // Bytes that differ from their digests are asked for again by the next call.
           if (error?.code === 'format') this.#ranges?.bytes.unmark(provided);
+          if (type === 'taken') return taken.shift()?.();
           if (type === 'needs') {
             provided = ranges;
             return void this.#answer(ranges, wait.signal, (answer) => link.post(answer));
@@ -540,7 +529,7 @@ class ColdModel {
     const absent = this.#ranges?.absent([0, size]) ?? [];
     const totals = { ...this.#ended };
     const neurons = { neurons: 0, hotNeurons: 0, warmNeurons: 0, warmTokens: 0 };
-    const memory = { budget: this.#how.memory, hot: 0, warm: 0, cold: 0 };
+    const memory = { budget: this.#how.memory, least: 0, hot: 0, warm: 0, cold: 0 };
     for (const { cold } of this.#links) {
       if (!cold) continue;
       for (const name of COUNTS) {
@@ -552,8 +541,7 @@ class ColdModel {
         warmNeurons: Math.max(neurons.warmNeurons, cold.warmNeurons),
         warmTokens: Math.max(neurons.warmTokens, cold.tokens),
       });
-      const { hot, warm, cold: all } = cold.memory;
-      Object.assign(memory, { hot, warm: Math.max(memory.warm, warm), cold: all });
+      Object.assign(memory, cold.memory, { warm: Math.max(memory.warm, cold.memory.warm) });
     }
     return {
       mode: this.#hotBytes < size ? this.#how.mode : 'all',

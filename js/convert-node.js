@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { convertInLoad, moduleOf, runTask, settingsOf, stoppable } from './convert.js';
 import { fetchModel, heldModel, isFolderUrl, isHeld } from './convert-source.js';
+import { WispError } from './errors.js';
 import { parseName } from './hub.js';
 import { folderFromHub } from './hub-node.js';
 import { checkString, wrong } from './options.js';
@@ -109,10 +110,22 @@ async function inMemory({ input, files = new Map() }) {
   /** @type {Map<string, Uint8Array>} */
   const read = new Map();
   for (const [path, file] of files) {
-    const isBytes = file instanceof Uint8Array;
-    read.set(path, isBytes ? file : new Uint8Array(await file.arrayBuffer()));
+    read.set(path, file instanceof Uint8Array ? file : await readBlob(file, path));
   }
   return { input, files: read };
+}
+
+/**
+ * @param {Blob} blob perhaps of a file on the disk, which may have changed or gone (fs.openAsBlob)
+ * @param {string} path its name in errors
+ */
+async function readBlob(blob, path) {
+  try {
+    return new Uint8Array(await blob.arrayBuffer());
+  } catch (cause) {
+    const { message } = /** @type {Error} */ (cause);
+    throw new WispError('io', `${path}: cannot be read: ${message}`, { field: 'source', cause });
+  }
 }
 
 /** @param {any} source @returns {Promise<boolean>} whether Embedder.load cannot read it as it is */

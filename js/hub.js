@@ -105,7 +105,7 @@ const encoded = (path) => path.split('/').map(encodeURIComponent).join('/');
  * @param {string} endpoint
  * @param {{ repo: string, revision: string }} model
  */
-export const listUrl = (endpoint, { repo, revision }) =>
+const listUrl = (endpoint, { repo, revision }) =>
   `${endpoint}/api/models/${encoded(repo)}/revision/${encodeURIComponent(revision)}?blobs=true`;
 
 /**

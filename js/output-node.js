@@ -3,8 +3,13 @@
 import { randomUUID } from 'node:crypto';
 import { lstat, open, realpath, rename, stat, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { WispError } from './errors.js';
 import { reasonOf } from './system-error.js';
+
+/** Windows replaces no file that another process reads: how often it is tried, and the milliseconds between. */
+const MOST_TRIES = 50;
+const RETRY_MS = 20;
 
 /**
  * Writes a file whole, or leaves what was there.
@@ -91,7 +96,17 @@ export class OutputFile {
   async #rename() {
     await this.#file?.sync();
     await this.#file?.close();
-    await rename(this.#temporary, this.#target);
+    for (let tries = 1; ; tries++) {
+      try {
+        await rename(this.#temporary, this.#target);
+        break;
+      } catch (error) {
+        const { code = '' } = /** @type {NodeJS.ErrnoException} */ (error);
+        const isBusy = process.platform === 'win32' && /^(EPERM|EACCES|EBUSY)$/.test(code);
+        if (!isBusy || tries === MOST_TRIES) throw error;
+        await sleep(RETRY_MS);
+      }
+    }
     this.#file = undefined;
   }
 

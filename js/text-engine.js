@@ -39,7 +39,7 @@ const [TEXT, NUMBER, STOP, STOP_IDS, BIAS, GRAMMAR, SCHEMA, MESSAGE, REPLY, PROM
   Array(10).keys();
 
 /**
- * Describes texts: parts, each its number, the number of its bytes, and these.
+ * Describes texts: parts, each its number, the number of its bytes, and these. Numbers have their low byte first.
  * @param {readonly import('../types/protocol.js').WantedText[]} texts whose options have been checked
  * @returns {Uint8Array}
  */
@@ -59,7 +59,9 @@ export function describe(texts) {
     }
     const { stop, stopTokens, logitBias, grammar, jsonSchema, format } = options;
     for (const each of stop) put(STOP, each);
-    put(STOP_IDS, bytesOf(Int32Array.from(stopTokens)));
+    const ids = new DataView(new ArrayBuffer(4 * stopTokens.length));
+    stopTokens.forEach((id, i) => ids.setInt32(4 * i, id, true));
+    put(STOP_IDS, bytesOf(ids));
     const pairs = new DataView(new ArrayBuffer(8 * logitBias.length));
     logitBias.forEach(([id, value], i) => {
       pairs.setInt32(8 * i, id, true);

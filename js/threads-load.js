@@ -8,10 +8,11 @@ import { countThreads } from './threads.js';
 /** @typedef {import('../types/internal.js').Own} Own */
 
 /**
- * A task of bulk work has so many chunks for each thread. The threads wait for each other at its end, and
- * single texts wait for that.
+ * A task of bulk work has so many chunks for each thread, which wait for each other at its end. Single texts wait
+ * for that, too: for so many milliseconds after one, tasks have one chunk for each thread.
  */
 const CHUNKS_PER_THREAD = 4;
+const URGENT_MS = 10_000;
 
 /**
  * Makes the function that load calls for the option threads.
@@ -47,7 +48,7 @@ export const threadsLoader =
     const { pool, about } = loaded;
     // Native engines do not say how many they have.
     const { threads: found = count } = /** @type {{ threads?: number }} */ (pool.info);
-    if (found > 1) enlargeTasks(pool, CHUNKS_PER_THREAD * found);
+    if (found > 1) enlargeTasks(pool, found);
     const fewer = about.workers === 0 ? about.reasons.workers : `${found} of ${count} started`;
     return withThreads(loaded, found, found === count ? why : fewer);
   };
@@ -65,13 +66,18 @@ function withThreads(loaded, threads, reason) {
 
 /**
  * @param {import('./pool.js').Pool} pool
- * @param {number} times
+ * @param {number} threads
  */
-function enlargeTasks(pool, times) {
+function enlargeTasks(pool, threads) {
   const submit = pool.submit.bind(pool);
+  let urgentUntil = 0;
   pool.submit = (job) => {
+    if (job.urgent) urgentUntil = performance.now() + URGENT_MS;
     const take = job.take.bind(job);
-    job.take = (budget) => take(times * budget);
+    job.take = (budget) => {
+      const chunks = performance.now() < urgentUntil ? 1 : CHUNKS_PER_THREAD;
+      return take(chunks * threads * budget);
+    };
     return submit(job);
   };
 }

@@ -44,7 +44,7 @@ export function countThreads(platform, { threads, workers, wasm }) {
  * The imports of a module with shared memory.
  * @param {WebAssembly.Memory} memory
  */
-export const sharedImports = (memory) => ({
+const sharedImports = (memory) => ({
   env: { memory, emscripten_notify_memory_growth() {}, __do_set_thread_state() {} },
   wasi_snapshot_preview1: { clock_time_get: () => 0 },
 });

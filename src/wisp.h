@@ -157,9 +157,10 @@ typedef enum wisp_predictor {
     WISP_PREDICTOR_SENTENCE = 4
 } wisp_predictor;
 
-/* How a session keeps the keys and values of the tokens of a text, while it generates. Fewer bytes
- * let a longer text fit and are read faster. docs/decisions.md has the errors that were measured.
- */
+/* The types in which a session that generates keeps the keys and values of a text's tokens. Fewer
+ * bytes let a longer text fit and are read faster. docs/decisions.md has the errors that were
+ * measured.
+ * */
 typedef enum wisp_cache_type {
     WISP_CACHE_F32 = 0,
     WISP_CACHE_F16 = 1, /* 16-bit floats: half the bytes */
@@ -258,7 +259,7 @@ typedef struct wisp_model_info {
 
 WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info);
 
-/* How many bytes of a model's dense layers are weights of one kind. */
+/* A kind of weights, and the bytes of a model's dense layers that are of it. */
 typedef struct wisp_weights {
     const char *kind; /* "f32", "f16", "bf16", "int8" in blocks of 128, "narrow", which is int8 in
                          blocks of 64, or as in the file: "q4_0", "q4_1", "q4_k", "q6_k", "tq1_0",
@@ -562,6 +563,10 @@ typedef struct wisp_cold_stats {
     uint64_t ranges, range_bytes; /* that were provided; bytes of the file */
     uint64_t rows;                /* neurons that became present */
     uint64_t tokens;              /* cold tokens whose embeddings were provided and are in memory */
+    uint64_t least_memory;        /* the bytes that are always in memory, which is the least limit
+                                     of wisp_model_options.memory and wisp_model_limit_memory.
+                                     Natively they take less for a model from a file: then the
+                                     weights of attention are read by each pass. */
 } wisp_cold_stats;
 
 /* Returns false, and zeros, where the model was not opened with `hot_only`. */
@@ -612,11 +617,11 @@ WISP_API wisp_status wisp_grammar_open_schema(wisp_text schema, wisp_grammar **g
 /* Closes a grammar; NULL is allowed. No text may be generated with it any more. */
 WISP_API void wisp_grammar_close(wisp_grammar *grammar);
 
-/* How the next token is chosen. Zeros choose the most likely one. The steps are, in this order:
- * bias, repetition_penalty, presence_penalty and frequency_penalty, temperature, top_k, top_p,
- * min_p, typical_p, and a draw among the tokens that are left. That is the order of Hugging Face
- * transformers. With `temperature_last` it is llama.cpp's default order: bias, penalties, top_k,
- * typical_p, top_p, min_p, temperature. */
+/* The options by which the next token is chosen. Zeros choose the most likely one. The steps are,
+ * in this order: bias, repetition_penalty, presence_penalty and frequency_penalty, temperature,
+ * top_k, top_p, min_p, typical_p, and a draw among the tokens that are left. That is the order of
+ * Hugging Face transformers. With `temperature_last` it is llama.cpp's default order: bias,
+ * penalties, top_k, typical_p, top_p, min_p, temperature. */
 typedef struct wisp_sampling {
     float temperature; /* divides the logits. 0: the most likely token is taken */
     uint32_t top_k;    /* keep the k most likely tokens. 0: all */
@@ -1035,9 +1040,8 @@ WISP_API wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, 
 
 enum { WISP_HISTOGRAM_BINS = 32 };
 
-/* How the values of a tensor are distributed. The bins have one width and go from -largest to
- * largest; both ends belong to the outer bins. Where all values are 0, the bin above the middle has
- * them. */
+/* The distribution of a tensor's values. The bins have one width and go from -largest to largest;
+ * both ends belong to the outer bins. Where all values are 0, the bin above the middle has them. */
 typedef struct wisp_histogram {
     double mean, deviation, least, most, largest; /* largest: in magnitude */
     uint64_t values, zeros;
@@ -1135,7 +1139,7 @@ typedef struct wisp_quantize_outcome {
                           where the model embeds */
 } wisp_quantize_outcome;
 
-/* How BITNET_T158 is written. Values out of range are WISP_ERROR_ARGUMENT. */
+/* The options of BITNET_T158. Values out of range are WISP_ERROR_ARGUMENT. */
 typedef struct wisp_ternary_options {
     uint32_t block_size;   /* 256 is the only size of the format */
     float epsilon;         /* added to the mean magnitude of a block, which is its scale; above 0 */

@@ -15,8 +15,11 @@ import type {
 export { WispError } from './index.js';
 export type { CallOptions, LoadProgress, ModelSource, SparseOptions, WispErrorCode };
 
-/** As of Embedder.load, but by default there is one worker: each writes one text at a time. */
-export interface GeneratorLoadOptions extends LoadOptions {
+/**
+ * As of Embedder.load, without the options of models by range and that of portable rows, which generators refuse. By
+ * default there is one worker: each writes one text at a time.
+ */
+export interface GeneratorLoadOptions extends Omit<LoadOptions, 'cold' | 'memory' | 'portable'> {
   /**
    * Threads that compute a text, from 1 to 8, where workers share memory (Node, cross-origin isolated
    * pages). Default: one for each core, at most 4.

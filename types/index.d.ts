@@ -109,7 +109,7 @@ export interface LoadOptions extends SparseOptions {
    * With cold: 'wait', the bytes that the model may take in the memory of each worker, WebAssembly's, as
    * info().residentBytes counts them. Neurons and tokens that are used seldom are then given up, and come again from
    * the store, or else from where the model is. Fewer bytes than a batch may need at a time are an error, which names
-   * the least. Default: no limit.
+   * the least, as stats().cold.memory.least does of a model without the option. Default: no limit.
    */
   memory?: number | undefined;
   /**
@@ -343,9 +343,9 @@ export interface ColdTotals {
   evictions: number;
   /**
    * Bytes of neurons in a worker's memory: hot ones; other ones, in the worker that has most of them; what all of
-   * these would take. `budget` is the option memory.
+   * these would take. `budget` is the option memory, and `least` the fewest bytes that it may be; 0 where mode is all.
    */
-  memory: { budget: number | undefined; hot: number; warm: number; cold: number };
+  memory: { budget: number | undefined; least: number; hot: number; warm: number; cold: number };
   /** Neurons that tokens were computed without. */
   skipped: number;
   /** With the option cold.onChange: the parts of the file that are not here, and those that have been asked for. */

@@ -179,7 +179,7 @@ export interface ProvideRequest {
   error?: PackedError;
 }
 
-/** Bytes that the worker has not asked for. */
+/** Bytes that the worker has not asked for. It replies { type: 'taken' } when it has them. */
 export interface OfferRequest {
   type: 'offer';
   pieces: Piece[];
@@ -194,10 +194,10 @@ export interface ColdStats {
   tokens: number;
   hits: number;
   misses: number;
-  /** Of groups of 64 neurons. */
+  /** Groups of 64 neurons that were given up. */
   evictions: number;
-  /** Bytes of neurons: always in memory, cold ones in memory, and all cold ones. */
-  memory: { hot: number; warm: number; cold: number };
+  /** The least budget, and bytes of neurons: always in memory, cold ones in memory, and all cold ones. */
+  memory: { least: number; hot: number; warm: number; cold: number };
   skipped: number;
 }
 

@@ -2,6 +2,7 @@
 // Runs the page: embeds its lines and a query with the package, and shows the lines nearest to it.
 import { Embedder } from '../js/browser.js';
 import { Lines } from './lines.js';
+import { at, count, megabytes, showFailure } from './page.js';
 
 /** The page first shows this many results; each "Show more" doubles them. */
 const SHOWN = 10;
@@ -14,12 +15,6 @@ const BATCH = 128;
 
 /** Where the browser keeps the lines. */
 const KEPT = 'wisp-lines';
-
-/**
- * @template {HTMLElement} T
- * @param {string} id
- */
-const at = (id) => /** @type {T} */ (document.getElementById(id));
 
 const query = /** @type {HTMLInputElement} */ (at('query'));
 const area = /** @type {HTMLTextAreaElement} */ (at('lines'));
@@ -41,10 +36,7 @@ let asked;
 let resting;
 let shown = SHOWN;
 
-const megabytes = (/** @type {number} */ bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 const milliseconds = (/** @type {number} */ ms) => `${ms.toFixed(ms < 10 ? 1 : 0)} ms`;
-const count = (/** @type {number} */ n, /** @type {string} */ what) =>
-  `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
 
 // ---- loading --------------------------------------------------------------------------------------
 
@@ -74,12 +66,6 @@ function showProgress({ phase, loaded, total }) {
     phase === 'model'
       ? `Loading the model: ${megabytes(loaded)}${of}`
       : `Starting workers: ${loaded}${of}`;
-}
-
-/** @param {string} what @param {any} error */
-function showFailure(what, error) {
-  at('failure').hidden = false;
-  at('failure-text').textContent = `${what} (${error.code ?? error.name}): ${error.message}`;
 }
 
 // ---- lines ----------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 import { Embedder } from '../js/browser.js';
 import { NEURON } from '../js/cold-browser.js';
 import { Line } from './line.js';
+import { at, count, megabytes, showFailure } from './page.js';
 import { coloursOf, drawFile, drawLayer } from './picture.js';
 
 /** Where "make serve" and "serve-demo --cold" put the model. */
 const MODEL = new URL('../models/wisp-cold.gguf', import.meta.url).href;
 
-/** What is typed is embedded when it has not changed for this long. */
+/** The page embeds what is typed when that has not changed for this long. */
 const REST_MS = 200;
 
 /** The lines that a text is compared with. */
@@ -19,21 +20,12 @@ const LINES = [
   'The train was late because of snow.',
 ];
 
-/**
- * @template {HTMLElement} T
- * @param {string} id
- */
-const at = (id) => /** @type {T} */ (document.getElementById(id));
-
 const query = /** @type {HTMLInputElement} */ (at('query'));
 const speed = /** @type {HTMLSelectElement} */ (at('speed'));
 const modes = /** @type {HTMLFieldSetElement} */ (at('modes'));
 
-const megabytes = (/** @type {number} */ bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 const seconds = (/** @type {number} */ ms) =>
   ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
-const count = (/** @type {number} */ n, /** @type {string} */ what) =>
-  `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
 
 // ---- the line ---------------------------------------------------------------------------------------
 
@@ -112,7 +104,7 @@ async function start() {
     embedder = loaded;
   } catch (error) {
     progress = undefined;
-    if (!signal.aborted) showFailure('The model could not be opened', error);
+    if (!signal.aborted) fail('The model could not be opened', error);
     return;
   }
   const info = embedder.info();
@@ -137,17 +129,19 @@ async function start() {
 }
 
 /** @param {Embedder} from */
-const coldOf = (from) => /** @type {import('../types/index.js').ColdTotals} */ (from.stats().cold);
+const coldOf = (from) => {
+  const stats = /** @type {import('../types/index.js').EmbedderStats} */ (from.stats());
+  return /** @type {import('../types/index.js').ColdTotals} */ (stats.cold);
+};
 
 /** @param {string} text */
 function say(text) {
   if (at('status').textContent !== text) at('status').textContent = text;
 }
 
-/** @param {string} what @param {any} error */
-function showFailure(what, error) {
-  at('failure').hidden = false;
-  at('failure-text').textContent = `${what} (${error.code ?? error.name}): ${error.message}`;
+/** Shows what failed in place of the picture, and help where there is no model. @param {string} what @param {any} error */
+function fail(what, error) {
+  showFailure(what, error);
   at('failure-help').hidden = error.status !== 404;
   at('file').hidden = at('soon').hidden = true;
   say('');
@@ -185,7 +179,7 @@ async function readText(from, text) {
   say('');
   document.documentElement.dataset.reading = text;
   try {
-    const rows = await from.embed(text);
+    const rows = /** @type {import('../types/index.js').Rows} */ (await from.embed(text));
     const took = performance.now() - start;
     if (from !== embedder) return;
     const after = coldOf(from);
@@ -198,7 +192,7 @@ async function readText(from, text) {
     showNear(text, rows.row(0), lineRows);
   } catch (error) {
     if (from !== embedder) return;
-    showFailure('Your text could not be read', error);
+    fail('Your text could not be read', error);
     failed = true;
   } finally {
     delete document.documentElement.dataset.reading;
@@ -330,7 +324,8 @@ function draw(from) {
  */
 function sayWhere({ layers = [], coming = [] }) {
   if (coming.length === 0) return;
-  const now = layers.findLastIndex(({ states }) => countOf(states, NEURON.needed) > 0);
+  const isReached = layers.map(({ states }) => countOf(states, NEURON.needed) > 0);
+  const now = isReached.lastIndexOf(true);
   if (now < 0) say('Some of your words are rare. They are on their way.');
   else say(`Your text has come to layer ${now + 1} of ${layers.length}, and waits for neurons.`);
 }

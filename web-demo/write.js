@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the page that writes: a model goes on with a story, and the page says how fast it is.
 import { Generator } from '../js/generate-browser.js';
-
-/**
- * @template {HTMLElement} T
- * @param {string} id
- */
-const at = (id) => /** @type {T} */ (document.getElementById(id));
+import { at, megabytes, showFailure } from './page.js';
 
 const prompt = /** @type {HTMLTextAreaElement} */ (at('prompt'));
 const rules = /** @type {HTMLTextAreaElement} */ (at('rules'));
@@ -21,7 +16,6 @@ let generator;
 /** Ends the story that is being written. */
 let writing = new AbortController();
 
-const megabytes = (/** @type {number} */ bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 const perSecond = (/** @type {number} */ n, /** @type {number} */ seconds) =>
   `${Math.round(n / Math.max(seconds, 1e-6)).toLocaleString('en')} tokens/s`;
 
@@ -54,12 +48,6 @@ async function load(model) {
   at('fact-how').textContent = `${compute}, ${kernels} (${reasons.build})`;
   showMemory();
   document.documentElement.dataset.ready = '';
-}
-
-/** @param {string} what @param {any} error */
-function showFailure(what, error) {
-  at('failure').hidden = false;
-  at('failure-text').textContent = `${what} (${error.code ?? error.name}): ${error.message}`;
 }
 
 function showMemory() {

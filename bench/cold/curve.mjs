@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import '../../js/cold-node.js';
 import { Embedder } from '../../js/node.js';
-import { HOT_SHARES, modelOf, textsOf } from './models.mjs';
+import { HOT_SHARES, checkRow, cosine, modelOf, nativeRows, textsOf } from './models.mjs';
 import { lines } from './plot.mjs';
 
 const { values } = parseArgs({
@@ -39,9 +39,6 @@ const open = (model) =>
 /** @param {Embedder} embedder @returns {import('../../types/index.js').ColdTotals | undefined} */
 const coldOf = (embedder) => /** @type {any} */ (embedder.stats()).cold;
 
-/** @param {Float32Array} a @param {Float32Array} b */
-const cosine = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
-
 /**
  * Embeds all texts natively, with or without cold neurons.
  * @param {string} model
@@ -49,15 +46,9 @@ const cosine = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
  * @param {'all' | 'skip'} mode
  */
 function embedAll(model, corpus, mode) {
-  const { stdout, stderr } = spawnSync(
-    WISP,
-    ['embed', '-m', model, '-t', '1', '--predictor', 'lowrank', '--cold', mode, '--stats', '--format', 'f32', '-'], // prettier-ignore
-    { input: `${read(corpus).join('\n')}\n`, maxBuffer: 1 << 28 },
-  );
-  const text = stderr.toString();
-  const skipped = Number(/(\d+) neurons were skipped/.exec(text)?.[1] ?? NaN);
-  if (stdout.length === 0) throw new Error(text);
-  return { rows: new Float32Array(stdout.buffer, stdout.byteOffset, stdout.length / 4), skipped };
+  const args = ['--predictor', 'lowrank', '--cold', mode];
+  const { rows, stats } = nativeRows(model, read(corpus), ...args);
+  return { rows, skipped: Number(/(\d+) neurons were skipped/.exec(stats)?.[1] ?? NaN) };
 }
 
 const curves = [];
@@ -66,13 +57,15 @@ const skips = [];
 for (const kind of values.kinds.split(','))
   for (const corpus of CORPORA) {
     const texts = read(corpus);
+    const all = embedAll(modelOf(kind, HOT_SHARES[1]), corpus, 'all').rows;
     for (const hot of HOT_SHARES.slice(1)) {
       const model = modelOf(kind, hot);
       const embedder = await open(model);
       const opened = coldOf(embedder)?.fetchedBytes ?? 0;
       const points = [];
       for (const [i, text] of texts.entries()) {
-        await embedder.embed([text]);
+        const [row] = await embedder.embed([text]);
+        checkRow(`${model}: ${text}`, row, all[i]);
         const { fetchedBytes = 0, requests = 0 } = coldOf(embedder) ?? {};
         if (MARKS.includes(i + 1)) points.push({ texts: i + 1, bytes: fetchedBytes, requests });
       }
@@ -80,16 +73,12 @@ for (const kind of values.kinds.split(','))
       curves.push({ kind, corpus, hot, fileBytes: statSync(model).size, opened, points });
       console.error(`${kind} ${corpus} ${hot}: ${points.map(({ bytes }) => (bytes / 1e6).toFixed(2)).join(' ')}`); // prettier-ignore
     }
-    const all = embedAll(modelOf(kind, HOT_SHARES[1]), corpus, 'all').rows;
     for (const hot of SKIP_SHARES) {
       const model = modelOf(kind, hot);
       const { rows, skipped } = embedAll(model, corpus, 'skip');
       const { stdout: table } = spawnSync(WISP, ['inspect', model], { encoding: 'utf8' });
       const hotBytes = Number(/token_embd\.cold .* at (\d+)/.exec(table)?.[1]);
-      const size = all.length / texts.length;
-      const cosines = texts.map((_, i) =>
-        cosine(rows.subarray(i * size, (i + 1) * size), all.subarray(i * size, (i + 1) * size)),
-      );
+      const cosines = rows.map((row, i) => cosine(row, all[i]));
       const mean = cosines.reduce((sum, value) => sum + value, 0) / cosines.length;
       const least = Math.min(...cosines);
       skips.push({ kind, corpus, hot, hotBytes, mean, least, skipped: skipped / texts.length });

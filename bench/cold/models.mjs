@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the models and texts of these benchmarks in build/bench/cold, once: node bench/cold/models.mjs
 // Needs `make native` and the data of $WISP_SHARED (default: ../shared).
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -99,6 +99,42 @@ export function modelOf(kind, hot) {
   return make(`${kind}.gguf`, (path) =>
     wisp('calibrate', dense, ...data, '--predictor-type', predictors, '-o', path),
   );
+}
+
+/** @param {ArrayLike<number>} a @param {ArrayLike<number>} b two rows of length 1 */
+export const cosine = (a, b) => Array.from(a).reduce((sum, value, i) => sum + value * b[i], 0);
+
+/**
+ * Embeds texts natively.
+ * @param {string} model
+ * @param {string[]} texts
+ * @param {string[]} args of wisp embed
+ */
+export function nativeRows(model, texts, ...args) {
+  const { stdout, stderr } = spawnSync(
+    `${ROOT}build/wisp`,
+    ['embed', '-m', model, '-t', '1', '--stats', '--format', 'f32', ...args, '-'],
+    { input: `${texts.join('\n')}\n`, maxBuffer: 1 << 28 },
+  );
+  const stats = stderr.toString();
+  if (stdout.length === 0) throw new Error(stats);
+  const all = new Float32Array(stdout.buffer, stdout.byteOffset, stdout.length / 4);
+  const size = all.length / texts.length;
+  return { rows: texts.map((_, i) => all.subarray(i * size, (i + 1) * size)), stats };
+}
+
+/** The least cosine of rows that two builds compute in int8 by the same neurons. */
+export const SAME = 0.999;
+
+/**
+ * Throws where a row is not that of the whole model.
+ * @param {string} name of what computed it
+ * @param {ArrayLike<number>} row
+ * @param {ArrayLike<number>} whole
+ */
+export function checkRow(name, row, whole) {
+  const found = cosine(row, whole);
+  if (!(found >= SAME)) throw new Error(`${name}: the cosine to the whole model's row is ${found}`);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -59,7 +59,7 @@ ${parts.join('\n')}
  * @param {{ name: string, value: number, label: string }[]} what.bars
  * @param {{ value: number, label: string }} [what.goal] a line across
  */
-export function bars({ title, below, bars: all, goal }) {
+function bars({ title, below, bars: all, goal }) {
   const [names, row] = [230, 24];
   const height = TOP + all.length * row + 30;
   const most = Math.max(...all.map(({ value }) => value));

@@ -96,7 +96,7 @@ class Line {
   }
 }
 
-/** What one side of a connection has sent and the line has not taken yet. */
+/** Bytes that one side of a connection has sent and the line has not taken yet. */
 class Queue {
   size = 0;
   #from;

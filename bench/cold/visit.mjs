@@ -8,7 +8,7 @@ import { cpus, loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { launch } from '../runners/browsers.mjs';
-import { FOLDER, HOT_SHARES, modelOf, textsOf } from './models.mjs';
+import { FOLDER, HOT_SHARES, checkRow, cosine, modelOf, nativeRows, textsOf } from './models.mjs';
 import { publish, startNginx } from './nginx.mjs';
 import { throttle } from './throttle.mjs';
 
@@ -138,14 +138,31 @@ async function visit({ peer, model, cold }, text) {
   }
 }
 
+/**
+ * Returns how near a row is to that of the whole model, natively: for transformers.js, of wisp's default one. Throws
+ * where the two should be the same.
+ * @param {Contestant} contestant
+ * @param {string} text
+ * @param {number[]} row
+ */
+function compare({ name, peer, model, cold }, text, row) {
+  const path = peer === 'wisp' ? model : modelOf('default');
+  const args = cold ? ['--predictor', 'lowrank'] : [];
+  const [whole] = nativeRows(path, [text], ...args).rows;
+  if (peer === 'wisp' && cold?.mode !== 'skip') checkRow(name, row, whole);
+  return cosine(row, whole);
+}
+
 /** @type {Map<string, any[]>} */
 const runs = new Map(contestants.map(({ name }) => [name, []]));
 const before = loadavg()[0];
 try {
   for (let round = 0; round < Number(values.rounds); round++)
     for (const contestant of round % 2 ? [...contestants].reverse() : contestants) {
-      const found = await visit(contestant, textOf(round));
-      console.error(`${contestant.name}: ${found.seconds.toFixed(2)} s, ${(found.bytes / 1e6).toFixed(2)} MB, opened after ${found.opened.toFixed(2)} s, line idle for ${(found.idle.seconds).toFixed(2)} s ${JSON.stringify(found.idle.gaps)} ${JSON.stringify(found.cold ?? {})}`); // prettier-ignore
+      const text = textOf(round);
+      const found = await visit(contestant, text);
+      found.cosine = compare(contestant, text, found.row);
+      console.error(`${contestant.name}: cosine ${found.cosine.toFixed(4)}, ${found.seconds.toFixed(2)} s, ${(found.bytes / 1e6).toFixed(2)} MB, opened after ${found.opened.toFixed(2)} s, line idle for ${(found.idle.seconds).toFixed(2)} s ${JSON.stringify(found.idle.gaps)} ${JSON.stringify(found.cold ?? {})}`); // prettier-ignore
       runs.get(contestant.name)?.push(found);
     }
 } finally {
@@ -163,7 +180,8 @@ const results = contestants.map(({ name, peer, model, cold }) => {
     seconds: median(all.map(({ seconds }) => seconds)),
     opened: median(all.map(({ opened }) => opened)),
     bytes: median(all.map(({ bytes }) => bytes)),
-    runs: all.map(({ seconds, opened, bytes, idle, cold: stats }) => ({
+    runs: all.map(({ cosine: near, seconds, opened, bytes, idle, cold: stats }) => ({
+      cosine: near,
       seconds,
       opened,
       bytes,

@@ -34,7 +34,7 @@ struct attention_shape {
     bool i16;       /* products of 16-bit numbers, where the kernel set has them */
 };
 
-/* Vectors [rows, heads, head_size], in floats from one to the next. */
+/* Vectors [rows, heads, head_size]; strides are the floats from one row or head to the next. */
 struct attention_rows {
     const float *data;
     size_t row_stride, head_stride;
@@ -45,9 +45,9 @@ struct attention_rows {
  * `past` keys from earlier calls has queries == keys - past.
  *
  * A call computes the queries [first, end), so that threads can share a sequence. Results do not
- * depend on how the queries are divided among calls. 16-bit numbers have one scale each for all
- * queries, keys and values of a head, so there all of them must be readable, and even with a
- * causal mask later keys have an influence on the rounding; with floats they have none. */
+ * depend on how the queries are divided among calls. With 16-bit numbers, all queries of a head
+ * share a scale, and so do its keys and its values. Then all of them must be readable, and later
+ * keys influence the rounding even with a causal mask; with floats they have no influence. */
 struct attention_sequence {
     struct attention_rows q; /* [queries, heads, head_size] */
     struct attention_rows k; /* [keys, kv_heads, head_size] */
@@ -84,7 +84,7 @@ extern const struct attention_policy attention_full;
 /* Attention with a causal mask or a sliding window over a key-value cache. cached.c */
 extern const struct attention_policy attention_cached;
 
-/* The policies; NULL past the last. */
+/* Returns policy `index`, or NULL past the last. */
 const struct attention_policy *attention_policy_at(size_t index);
 
 #endif

@@ -11,8 +11,8 @@
  * ordinary length. */
 enum { QUERY_ROWS = 32 };
 
-/* The working memory. In the 16-bit path pairs of numbers stand in the place of floats, of which
- * there are never more. */
+/* The working memory. In the 16-bit path pairs of numbers take the places of floats: there are
+ * never more pairs than floats. */
 struct parts {
     void *keys;     /* [keys, head_size], packed: a key is one output of the first product */
     void *values;   /* [head_size, keys], packed: a key is one input of the second product */
@@ -119,8 +119,9 @@ struct i16_scale {
     float to_i16, to_float;
 };
 
-/* For rows [m, head_size] of which the largest number becomes +-most. Where all are below 2^-112,
- * most divided by the largest would be infinite: they count as 0. */
+/* Returns the scale by which the number of largest magnitude in rows [m, head_size] becomes most or
+ * -most. Numbers that are all below 2^-112 count as 0, because most divided by them would be
+ * infinite. */
 static struct i16_scale i16_scale_of(const struct group *g, const float *rows, size_t row_stride,
                                      size_t m, float most) {
     const float largest = g->kernels->i16->largest(rows, row_stride, m, g->shape->head_size);
@@ -129,8 +130,8 @@ static struct i16_scale i16_scale_of(const struct group *g, const float *rows, s
     return (struct i16_scale){.to_i16 = most / largest, .to_float = largest / most};
 }
 
-/* As attend_f32, with one scale for the queries, one for the keys and one for the values of a
- * head. Numbers are small enough that no sum of products reaches 2^31. */
+/* Does what attend_f32 does with 16-bit numbers: one scale for the queries, one for the keys and
+ * one for the values of a head. Numbers are small enough that no sum of products reaches 2^31. */
 static void attend_i16(const struct group *g, const struct parts *p) {
     const struct i16_kernels *i16 = g->kernels->i16;
     const struct attention_sequence *s = g->sequence;

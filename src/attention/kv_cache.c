@@ -47,7 +47,8 @@ static size_t page_bytes(const struct kv_shape *shape) {
 wisp_status kv_cache_open(struct kv_cache *cache, const struct kv_shape *shape, wisp_error *error) {
     uint64_t bytes;
     *cache = (struct kv_cache){.shape = *shape};
-    /* A bound of page_bytes: floats, and less than a panel of padding, with scales. */
+    /* This is a bound of page_bytes: a float for each key and value, for less than a panel of
+     * padding, and for less than one scale each. */
     if (!checked_multiply(shape->layers, shape->kv_heads, &bytes) ||
         !checked_multiply(bytes, 3 * (shape->head_size + shape->panel), &bytes) ||
         !checked_multiply(bytes, KV_PAGE * sizeof(float), &bytes) || bytes > SIZE_MAX / 2)
@@ -134,8 +135,8 @@ static void write_numbers(enum kv_type type, const float *x, size_t n, size_t st
         }
         break;
     case KV_INT8:
-        /* Adding 1.5 * 2^23 leaves the nearest whole number in the low bits. The loop without steps
-         * is one of vectors. */
+        /* Adding 1.5 * 2^23 leaves the nearest whole number in the low bits. Compilers vectorise
+         * the first loop, which has no step. */
         for (size_t i = 0; i < n; i++)
             bytes[i] = (unsigned char)bits_of_float(x[i] * inverse + 12582912.0f);
         for (size_t i = 0; i < n; i++)
@@ -208,7 +209,8 @@ size_t kv_cache_bytes(const struct kv_cache *cache) {
                cache->rope_positions * cache->shape.head_size * sizeof *cache->rope;
 }
 
-/* Copies the positions [first, end) of a page, and others of its panels of keys. */
+/* Copies the positions [first, end) of a page. Keys are copied by whole panels, and so some of
+ * their neighbours too. */
 static void copy_in_page(const struct kv_shape *shape, unsigned char *to, const unsigned char *from,
                          size_t first, size_t end) {
     const size_t panel = shape->panel, number = kv_number_bytes(shape->type);

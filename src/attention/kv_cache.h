@@ -42,7 +42,8 @@ struct kv_cache {
     size_t page_slots; /* pointers that `page` has room for */
     /* [rope_positions, head_size]: the table of rope.h; NULL where nothing is rotated */
     float *rope;
-    /* Likewise with long_factors or local_theta, in the memory of `rope`; NULL without these. */
+    /* [rope_positions, head_size]: the table of long_factors or local_theta, which lies behind
+     * `rope` in one block; NULL without these */
     float *other_rope;
     size_t rope_positions; /* at least `capacity` */
     bool is_long;          /* keys are rotated by long_factors, where there are such factors */
@@ -53,7 +54,7 @@ struct kv_cache {
 struct kv_head {
     const void *keys;   /* [KV_PAGE / panel][head_size][panel] */
     const void *values; /* [head_size / panel, rounded up][KV_PAGE][panel] */
-    /* [blocks of the head][KV_PAGE], of bytes only: value = scale * byte */
+    /* [blocks of the head][KV_PAGE], only of KV_INT8: a value is its scale times its byte */
     const float *key_scales, *value_scales;
 };
 
@@ -63,7 +64,8 @@ size_t kv_number_bytes(enum kv_type type);
 /* Returns the blocks of a head. */
 size_t kv_blocks(const struct kv_shape *shape);
 
-/* Opens an empty cache. The caller releases it with kv_cache_release, also after an error. */
+/* Opens an empty cache. Fails where a page could not be addressed. The caller releases it with
+ * kv_cache_release, also after an error. */
 wisp_status kv_cache_open(struct kv_cache *cache, const struct kv_shape *shape, wisp_error *error);
 
 /* Makes room for at least this many positions, whose rotations are those of `rope`. Positions that
@@ -82,15 +84,16 @@ void kv_cache_write(const struct kv_cache *cache, size_t layer, size_t position,
 struct kv_head kv_cache_head(const struct kv_cache *cache, size_t page, size_t layer,
                              size_t kv_head);
 
-/* The bytes of one position in a layer, as a file holds them: the keys [kv_heads][head_size], the
- * values, and of KV_INT8 the scales of the keys [kv_heads][blocks] and of the values. The low byte
- * of each number comes first. */
+/* A file holds one position in a layer as kv_position_bytes(shape) bytes: the keys
+ * [kv_heads][head_size], the values, and with KV_INT8 the scales of the keys [kv_heads][blocks] and
+ * those of the values. The low byte of each number comes first. kv_cache_export writes these
+ * bytes. */
 size_t kv_position_bytes(const struct kv_shape *shape);
 void kv_cache_export(const struct kv_cache *cache, size_t layer, size_t position,
                      unsigned char *bytes);
 
-/* Takes the bytes of a position, for which there is room. Changes them, and returns false where a
- * number is not finite. */
+/* Sets a position, for which there is room, from the bytes of a file. Returns false, and leaves the
+ * cache as it is, where a number is not finite. It may change `bytes`. */
 bool kv_cache_import(const struct kv_cache *cache, size_t layer, size_t position,
                      unsigned char *bytes);
 

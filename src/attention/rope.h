@@ -17,12 +17,11 @@ enum rope_pairs {
 struct rope {
     float theta;          /* at least 1; 0 where heads are not rotated */
     const float *factors; /* [head_size / 2]; NULL: all are 1 */
-    /* [head_size / 2]: the factors of sequences that are long (kv_cache.h). NULL where those of all
-     * are the same. Not beside local_theta. */
+    /* [head_size / 2]: the factors of long sequences (kv_cache.h); NULL where all sequences have
+     * `factors`. A model has not both these and local_theta. */
     const float *long_factors;
     enum rope_pairs pairs;
-    /* Cosines and sines are multiplied by it, which multiplies scores by its square; 0: they are
-     * not. */
+    /* Multiplies cosines and sines, and so scores by its square; 0 stands for 1. */
     float attention_factor;
     /* Layers that see only near tokens have a theta of their own, and none of the factors; 0 where
      * there are no such layers. */

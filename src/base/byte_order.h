@@ -14,6 +14,12 @@ static inline uint64_t load_u64(const unsigned char *bytes) {
     return load_u32(bytes) | (uint64_t)load_u32(bytes + 4) << 32;
 }
 
+/* Writes four bytes, the lowest one first. */
+static inline void store_u32(unsigned char *bytes, uint32_t value) {
+    for (int i = 0; i < 4; i++)
+        bytes[i] = (unsigned char)(value >> 8 * i);
+}
+
 /* Writes eight bytes, the lowest one first. */
 static inline void store_u64(unsigned char *bytes, uint64_t value) {
     for (int i = 0; i < 8; i++)

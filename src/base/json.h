@@ -51,10 +51,16 @@ static inline bool json_is_absent(const struct json *value) {
     return !value || value->type == JSON_NULL;
 }
 
+/* Returns the text of a string. */
+static inline wisp_text json_text(const struct json *string) {
+    return (wisp_text){string->text, string->text_length};
+}
+
 /* Tells whether `value` is a string that equals `text`. `value` may be NULL, here and below. */
 bool json_equals(const struct json *value, const char *text);
 
-/* Return false unless `value` is a number without fraction and exponent that fits. */
+/* Return false unless `value` is a number without fraction and exponent that fits. The least
+ * int64_t counts as one that does not. */
 bool json_to_i64(const struct json *value, int64_t *result);
 bool json_to_u64(const struct json *value, uint64_t *result);
 

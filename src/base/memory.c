@@ -27,9 +27,9 @@ void memory_free(void *block) {
 #endif
 }
 
-/* The block of calloc, whose address stands before the aligned part. That begins 1 to
- * MEMORY_ALIGNMENT bytes after the block, and so a multiple of the alignment of calloc, which is
- * that of any type. */
+/* The aligned part begins 1 to MEMORY_ALIGNMENT bytes after the start of calloc's block. That
+ * distance is a multiple of calloc's own alignment, which suits a pointer, so there is room before
+ * the aligned part for the block's address. */
 void *memory_allocate_zeros(size_t bytes) {
     char *block = bytes < SIZE_MAX - MEMORY_ALIGNMENT ? calloc(1, bytes + MEMORY_ALIGNMENT) : NULL;
     if (!block)

@@ -15,8 +15,9 @@ void *memory_allocate(size_t bytes);
 /* Frees a block that memory_allocate returned; NULL is allowed. */
 void memory_free(void *block);
 
-/* Returns memory of zeros, likewise, which memory_free_zeros frees; NULL is allowed there. Of a
- * large block the system provides only those parts that are written. */
+/* Returns memory of zeros, aligned to MEMORY_ALIGNMENT, or NULL where there is none. The system
+ * provides only those parts of a large block that are written. memory_free_zeros frees it, and
+ * accepts NULL. */
 void *memory_allocate_zeros(size_t bytes);
 void memory_free_zeros(void *block);
 

@@ -7,11 +7,11 @@
 struct number_text number_text(double value, int digits) {
     struct number_text number;
     snprintf(number.text, sizeof number.text, "%.*g", digits, value);
-    /* The locale's separator, which may have several bytes, is all that is none of these: */
-    static const char others[] = "0123456789+-einfa";
-    char *separator = number.text + strspn(number.text, others);
+    /* The locale's separator, which may have several bytes, is what none of these is part of. */
+    static const char numeric[] = "0123456789+-einfa";
+    char *separator = number.text + strspn(number.text, numeric);
     if (*separator) {
-        char *rest = separator + strcspn(separator, others);
+        char *rest = separator + strcspn(separator, numeric);
         *separator = '.';
         memmove(separator + 1, rest, strlen(rest) + 1);
     }

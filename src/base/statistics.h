@@ -16,8 +16,8 @@ wisp_status spearman(const double *x, const double *y, size_t n, double *result,
  * as numpy.quantile does. Sorts the values. */
 double quantile(double *values, size_t n, double fraction);
 
-/* Returns a quantile that is one of the values: where it lies between two, the lower one. Sorts the
- * values. */
+/* Returns the quantile of n > 0 values for a fraction from 0 to 1; where it lies between two
+ * values, the lower one of them. Sorts the values. */
 float quantile_below(float *values, size_t n, double fraction);
 
 #endif

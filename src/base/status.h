@@ -15,8 +15,9 @@ void set_error(wisp_error *error, wisp_status status, const char *file, const ch
  * function does not go on to return WISP_OK. */
 #define fail(error, status, ...) (set_error(error, status, __VA_ARGS__), (wisp_status)(status))
 
-/* Fail with WISP_ERROR_ARGUMENT where an argument of the API is NULL, or n texts or the bytes of
- * one are. */
+/* Check arguments of the API. `require` fails with WISP_ERROR_ARGUMENT where `argument` is NULL.
+ * `require_texts` does where texts [n] is NULL and n > 0, or where a text has a length but no
+ * bytes. */
 wisp_status require(const void *argument, const char *name, wisp_error *error);
 wisp_status require_texts(const wisp_text *texts, size_t n, wisp_error *error);
 

@@ -18,14 +18,14 @@ struct engine {
     wisp_session *session;
     wisp_error error;
     uint32_t compute, predictor; /* a wisp_compute and a wisp_predictor */
-    uint32_t threads;            /* of a module that has any */
+    uint32_t threads;            /* of the session; 0: one */
     bool recall, has_kernels;    /* without has_kernels the fastest set is used */
     bool has_sparsity;           /* without it the model's own sparsity is used */
-    bool skip_absent;            /* compute without absent neurons */
+    bool skip_absent;            /* of wisp_session_options */
     bool portable;               /* of wisp_model_options */
-    uint64_t available;          /* bytes of the file that are there; 0: all. Else the model opens
-                                    without its cold neurons */
-    uint64_t memory;             /* then, of wisp_model_options */
+    uint64_t available; /* bytes of the file that are there, when the model opens without its cold
+                           neurons; 0: all are */
+    uint64_t memory;    /* of wisp_model_options; needs `available` */
     char kernels[32];
     double sparsity;
     char *text; /* [capacity]: JSON for the caller, valid until the next call that returns text */
@@ -33,7 +33,7 @@ struct engine {
     bool out_of_memory; /* the text could not grow */
 };
 
-/* Returns NULL where there is no memory. */
+/* Makes an engine without a model. Returns NULL where there is no memory. */
 struct engine *engine_new(void);
 
 /* Closes session and model; both may be NULL. */

@@ -19,7 +19,7 @@
 
 enum { DEFAULT_TOKENS = 32768, MOST_RANK = 1024 };
 
-/* With ReLU, and where most neurons contribute something. */
+/* The default sparsity with ReLU, and with activations where most neurons contribute something. */
 static const float relu_sparsity = 0.84f, default_sparsity = 0.7f;
 
 /* Levels of the share of neurons that are computed, for which a file has thresholds. */
@@ -92,8 +92,9 @@ static wisp_status fit_layer(struct calibration *c, size_t l, struct arena *scra
     return layer_find_gains(layer, &c->formats, fit, &c->tokens.gains[l], scratch, error);
 }
 
-/* There are few texts: their predictor stays the regression, as training would learn them by heart.
- */
+/* Fits the predictor for whole texts. It stays the regression: there are so few texts that training
+ * would learn them by heart.
+ * */
 static wisp_status fit_layer_to_texts(struct calibration *c, size_t l, struct arena *scratch,
                                       wisp_error *error) {
     const struct fit_options options = {.rank = c->options->rank,
@@ -129,7 +130,7 @@ static wisp_status read_weights(const wisp_model *model, size_t l, const char *m
     return status;
 }
 
-/* A bias, or zeros where the model has none. */
+/* Reads a bias [n], or zeros where the model has none. */
 static wisp_status read_bias(const wisp_model *model, size_t l, const char *matrix, size_t n,
                              struct arena *arena, float **values, wisp_error *error) {
     const struct linear_source source = {
@@ -149,7 +150,7 @@ static wisp_status open_predictors(struct calibration *c, size_t layers, size_t 
     return WISP_OK;
 }
 
-/* Layers with their weights, and room for their predictors. */
+/* Reads the weights of all layers, and makes room for their predictors. */
 static wisp_status open_layers(struct calibration *c, wisp_error *error) {
     const wisp_model *model = c->model;
     const struct model_config *config = &model->network.config;
@@ -285,7 +286,7 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
     if (o->hot != 0 && o->hot_bytes > 0)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is set, too");
 
-    /* Unless a type is named, Q8_0 where rows are whole blocks of it. */
+    /* Where no type is named, a matrix becomes Q8_0 if its rows are whole blocks of it. */
     const char *name = o->predictor_type;
     formats->p = name ? block_format_by_name(name) : block_format_fitting(BLOCK_Q8_0, hidden_size);
     formats->q = name ? formats->p : block_format_fitting(BLOCK_Q8_0, o->rank);

@@ -65,7 +65,8 @@ static wisp_status choose_tokens(struct collection *c, wisp_error *error) {
         size_t *count = is_held_out ? &held_out : &tokens;
         const size_t before = *count;
         for (size_t t = c->starts[i]; t < c->starts[i + 1]; t++) {
-            /* From 0 to below 1, by the seed and the token's number. */
+            /* A number from 0 to below 1, which depends on the seed and the token's number
+             * alone. */
             const uint64_t bits = random_mix(c->options->seed * random_step + t);
             const bool is_kept = (double)(bits >> 11) * 0x1p-53 < probability && *count < most;
             c->places[t] = (struct place){(uint32_t)*count, is_kept, is_held_out};
@@ -111,8 +112,8 @@ struct observed {
     size_t first, end; /* texts */
 };
 
-/* The hook of the passes. Of x, which goes into a layer for these texts, it keeps the rows and
- * means that were chosen. */
+/* The hook of the passes. Keeps the rows of x, the inputs of a layer, that were chosen, and the
+ * means over texts that were. */
 static wisp_status keep_inputs(void *context, struct cursor at, const float *x, wisp_error *error) {
     const struct observed *o = context;
     const struct collection *c = o->c;
@@ -157,7 +158,8 @@ static wisp_status forward(const struct collection *c, size_t first, size_t end,
     return pass_run(&pass, error);
 }
 
-/* As many texts as make a batch. */
+/* Returns the end of the batch that begins with text `first`: it has at most BATCH_TOKENS tokens,
+ * or is one text. */
 static size_t batch_end(const void *context, size_t first) {
     const struct collection *c = context;
     size_t end = first + 1;

@@ -6,7 +6,7 @@
 
 static const double ridge = 1e-4; /* of the mean square of what is regressed on */
 
-/* The sum of squared errors on held-out tokens, in units of fit->variance. */
+/* Computes the sum of squared errors on held-out tokens, in units of fit->variance. */
 static wisp_status held_out_loss(const struct layer *l, const struct layer_fit *fit,
                                  const float *thresholds, const struct loss_work *w, float *errors,
                                  double *loss, wisp_error *error) {

@@ -20,7 +20,8 @@ struct work {
     struct corrected *matrix;
     const struct block_grid *grid;
     size_t group;           /* rows that blocks may cross */
-    size_t step;            /* one in so many groups of ROWS_AT_A_TIME is quantised */
+    size_t step;            /* of each tensor one in so many groups of ROWS_AT_A_TIME is quantised,
+                               the first one too */
     float *metric;          /* [k, k]: x x^T, damped */
     float *target;          /* [n, k]: the real weights with the least error */
     float *feedback;        /* [k, k]: U, whose diagonal is 1 and which is 0 below it */
@@ -28,8 +29,8 @@ struct work {
     double *plain, *errors; /* [n]; NaN where a row is not quantised */
 };
 
-/* Rows on their way whose blocks cross from one to the next; in most formats a single row. Arrays
- * have the rows one after the other. */
+/* Rows that are quantised together because blocks cross from one to the next; in most formats a
+ * single row. Arrays have the rows one after the other. */
 struct group {
     size_t rows, n;           /* n = rows * k */
     int *codes;               /* [n] */
@@ -240,7 +241,7 @@ static wisp_status correct_rows(void *context, uint32_t member, size_t first, si
     struct arena arena = {0};
     struct group g;
     (void)member;
-    if (first / ROWS_AT_A_TIME % w->step > 0)
+    if (first % w->matrix->tensor_rows / ROWS_AT_A_TIME % w->step > 0)
         return WISP_OK;
     g.codes = arena_allocate(&arena, most * sizeof *g.codes);
     g.scale = arena_allocate(&arena, (most / GRID_BLOCK + 1) * sizeof *g.scale);

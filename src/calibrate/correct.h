@@ -40,8 +40,9 @@ wisp_status correct_matrix(struct layer_sums *sums, struct corrected *matrix, st
                            wisp_error *error);
 
 /* Estimates what correct_matrix would leave, with each of `count` formats: errors[i] and plain[i]
- * are like struct corrected's, of one in `step` groups of rows. `matrix` has weights, tensor_rows
- * and, where there is a bias, any bias that is not NULL. `sums` is overwritten. */
+ * are like struct corrected's, of one in `step` groups of rows of each tensor. `matrix` has
+ * weights, tensor_rows and, where there is a bias, any bias that is not NULL. `sums` is
+ * overwritten. */
 wisp_status correct_estimate(struct layer_sums *sums, const struct corrected *matrix,
                              const struct block_format *const *formats, size_t count, size_t step,
                              double *errors, double *plain, struct pool *team, wisp_error *error);

@@ -38,7 +38,7 @@ struct fit {
     float *x, *sizes;  /* [PART, hidden_size], [PART, intermediate_size]: what is worked on */
 };
 
-/* Rows [first, first + n) of `tokens` rows that are evenly spread over the layer's. */
+/* Copies rows [first, first + n) of `tokens` rows that are evenly spread over the layer's. */
 static void take_rows(const struct layer *l, const float *from, size_t first, size_t n,
                       size_t tokens, float *rows) {
     for (size_t t = 0; t < n; t++)
@@ -121,10 +121,10 @@ static wisp_status read_tokens(struct fit *f, struct sums *sums, wisp_error *err
     return WISP_OK;
 }
 
-/* With L L^T = X^T X, of all maps from x to y of the wanted rank L^-T V (V^T L^-1 X^T Y) is nearest
- * to the least squares map L^-T (L^-1 X^T Y), where V are the first left singular vectors of what
- * is in brackets. P becomes L^-T V and Q the rest, scaled so that columns of Q start with a length
- * of 4 and logits with a spread of some units. */
+/* Sets P and Q to the reduced-rank regression. Let L L^T = X^T X and M = L^-1 X^T Y. The least
+ * squares map from x to y is L^-T M. The map of the wanted rank that is nearest to it is L^-T V V^T
+ * M, where V holds the first left singular vectors of M. P becomes L^-T V and Q becomes V^T M,
+ * scaled so that columns of Q start with a length of 4 and logits with a spread of some units. */
 static wisp_status start_from_regression(struct fit *f, wisp_error *error) {
     struct predictor *p = f->predictor;
     const size_t n = p->hidden_size, m = p->intermediate_size, rank = p->rank;
@@ -209,7 +209,7 @@ static void update(struct parameters *p, int step, float rate) {
     }
 }
 
-/* sums [n] over the rows of x [BATCH, n] */
+/* Sets sums [n] to the sum of the rows of x [BATCH, n]. */
 static void sum_columns(const float *x, size_t n, float *sums) {
     memset(sums, 0, n * sizeof *sums);
     for (size_t i = 0; i < BATCH; i++)

@@ -41,22 +41,23 @@ struct layer {
     void *context;
 };
 
-/* The layer for a predictor of whole texts: it reads the means of the texts, whose rows `scratch`
- * holds. Everything else is borrowed from `layer`. */
+/* Makes the layer for a predictor of whole texts, which reads the mean of a token's text in place
+ * of the token's input. `scratch` holds these rows; everything else is borrowed from `layer`. */
 wisp_status layer_with_text_means(const struct layer *layer, struct arena *scratch,
                                   struct layer *with_means, wisp_error *error);
 
-/* Activations of `neurons` neurons from number `first` on: a [n, neurons] for x [n, hidden_size] is
- * activation(x W_up^T + b), or silu(x W_gate^T) (x W_up^T + b) where the layer is gated. */
+/* Computes the activations of `neurons` neurons from number `first` on: a [n, neurons] for x [n,
+ * hidden_size] is activation(x W_up^T + b), or silu(x W_gate^T) (x W_up^T + b) where the layer is
+ * gated. */
 wisp_status layer_activations(const struct layer *layer, size_t first, size_t neurons,
                               const float *x, size_t n, float *a, wisp_error *error);
 
-/* Likewise sizes [n, neurons] of what these neurons contribute to the layer's output:
+/* Computes the sizes [n, neurons] of what these neurons contribute to the layer's output:
  * |activation - center| times the length of the neuron's column of W_down. */
 wisp_status layer_contributions(const struct layer *layer, size_t first, size_t neurons,
                                 const float *x, size_t n, float *sizes, wisp_error *error);
 
-/* y [n, hidden_size] = a W_down^T, without the bias, of a [n, intermediate_size]. */
+/* Computes y [n, hidden_size] = a W_down^T, without the bias, for a [n, intermediate_size]. */
 wisp_status layer_outputs(const struct layer *layer, const float *a, size_t n, float *y,
                           wisp_error *error);
 

@@ -127,7 +127,7 @@ wisp_status layer_errors(const struct layer *l, const struct layer_fit *fit,
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
-/* The contribution above which a held-out token needs a neuron. */
+/* Finds the contribution above which a held-out token needs a neuron. */
 static wisp_status find_limit(const struct layer *l, const struct loss_work *w,
                               struct arena *scratch, float *limit, wisp_error *error) {
     const size_t width = l->intermediate_size;

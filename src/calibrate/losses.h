@@ -23,7 +23,8 @@ wisp_status layer_find_gains(const struct layer *layer, const struct predictor_f
                              struct layer_fit *fit, struct gains *gains, struct arena *scratch,
                              wisp_error *error);
 
-/* Losses are found for so many tokens at a time, in this memory. */
+/* Losses are computed for at most LOSS_TOKENS tokens at a time, in the memory of struct
+ * loss_work. */
 enum { LOSS_TOKENS = 256 };
 
 struct loss_work {
@@ -36,14 +37,16 @@ struct loss_work {
 wisp_status loss_work_open(const struct layer *layer, const struct layer_fit *fit,
                            struct arena *scratch, struct loss_work *work, wisp_error *error);
 
-/* losses [n, hidden_size]: the layer's output for x [n, hidden_size], of which the predictor reads
- * predictor_x, less what the output is where neurons are skipped and nothing compensates for it.
- * n is at most LOSS_TOKENS. Leaves the logits, and in h what a compensation is linear in. */
+/* Computes losses [n, hidden_size]: the layer's output for x [n, hidden_size], less its output
+ * where neurons are skipped and nothing compensates for it. The predictor reads predictor_x [n,
+ * hidden_size]. n is at most LOSS_TOKENS. Leaves the logits, and in h what a compensation is linear
+ * in. */
 wisp_status layer_losses(const struct layer *layer, const struct layer_fit *fit,
                          const float *thresholds, const float *x, const float *predictor_x,
                          size_t n, const struct loss_work *work, float *losses, wisp_error *error);
 
-/* Likewise, with the compensation if the fit has one. */
+/* Computes errors [n, hidden_size]: the losses, less what the compensation adds if the fit has
+ * one. */
 wisp_status layer_errors(const struct layer *layer, const struct layer_fit *fit,
                          const float *thresholds, const float *x, const float *predictor_x,
                          size_t n, const struct loss_work *work, float *errors, wisp_error *error);

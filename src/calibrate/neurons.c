@@ -13,8 +13,8 @@ enum { SUBSAMPLE = 4096 /* tokens that are looked at */, CENTER_ROUNDS = 4 };
 
 static const double hot_share = 0.9; /* of the needed (token, neuron) pairs */
 
-/* Factors even out the channels' ranges, half by x and half by the weights: then quantising x and
- * W_up loses least. Source: Xiao et al., SmoothQuant (2023). */
+/* Finds the factors, which even out the channels' ranges, half by x and half by the weights: then
+ * quantising x and W_up loses least. Source: Xiao et al., SmoothQuant (2023). */
 static void find_factors(struct layer *l) {
     for (size_t c = 0; c < l->hidden_size; c++) {
         float x = 0, w = 0;
@@ -29,8 +29,8 @@ static void find_factors(struct layer *l) {
     }
 }
 
-/* The size of contribution that `unneeded_fraction` of all are below, for activations
- * a [n, intermediate_size]. */
+/* Finds the size below which `unneeded_fraction` of all contributions are, for activations a [n,
+ * intermediate_size]. */
 static wisp_status find_limit(const struct layer *l, const float *a, size_t n,
                               struct arena *scratch, float *limit, wisp_error *error) {
     const size_t count = n * l->intermediate_size, stride = neurons_sorting_stride(count);
@@ -45,9 +45,9 @@ static wisp_status find_limit(const struct layer *l, const float *a, size_t n,
     return WISP_OK;
 }
 
-/* A neuron's center is the mean of its activations where its contribution about the center is
- * small, that is where it will be skipped. Starting from the mean of all of them, a few rounds find
- * it. */
+/* Finds the centers. A neuron's center is the mean of its activations where its contribution about
+ * the center is small, that is where it will be skipped. Starting from the mean of all of them, a
+ * few rounds find it. */
 static wisp_status find_centers(struct layer *l, const float *a, size_t n, struct arena *scratch,
                                 wisp_error *error) {
     const size_t width = l->intermediate_size;
@@ -72,7 +72,7 @@ static wisp_status find_centers(struct layer *l, const float *a, size_t n, struc
     return WISP_OK;
 }
 
-/* Row i of w [n, k] becomes what row order[i] was; `copy` has room for w. */
+/* Permutes the rows of w [n, k]: row i becomes the former row order[i]. `copy` has room for w. */
 static void permute_rows(float *w, size_t n, size_t k, const int32_t *order, float *copy) {
     memcpy(copy, w, n * k * sizeof *w);
     for (size_t i = 0; i < n; i++)

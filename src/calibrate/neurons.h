@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which of a layer's neurons are needed how often, and the order that follows from it. */
+ * Finds how often each of a layer's neurons is needed, and orders the neurons by that. */
 #ifndef WISP_CALIBRATE_NEURONS_H
 #define WISP_CALIBRATE_NEURONS_H
 
@@ -21,7 +21,8 @@ static inline size_t neurons_sorting_stride(size_t sizes) {
  * no use. */
 wisp_status layer_study_neurons(struct layer *layer, struct arena *scratch, wisp_error *error);
 
-/* order [n]: the n neurons by falling frequency, then falling magnitude, then rising number. */
+/* Sets order [n] to the numbers of n neurons by falling frequency, then falling magnitude, then
+ * rising number. */
 wisp_status neurons_order(const float *frequency, const float *magnitude, size_t n,
                           struct arena *scratch, int32_t *order, wisp_error *error);
 

@@ -34,7 +34,7 @@ wisp_status predictor_logits(const struct kernels *kernels, const struct predict
     return WISP_OK;
 }
 
-/* rounded [n, k]: what is left of w [n, k] when its columns have been rows of a file. */
+/* Rounds w [n, k] as a file of the format rounds it, whose rows are the columns of w. */
 static wisp_status round_columns(const float *w, size_t n, size_t k,
                                  const struct block_format *format, float *rounded,
                                  wisp_error *error) {

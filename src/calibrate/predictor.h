@@ -14,25 +14,27 @@ struct predictor {
     float *q, *q_bias; /* [rank, intermediate_size], [intermediate_size] */
 };
 
-/* How a file stores P [rank, hidden_size] and Q [intermediate_size, rank]. */
+/* The formats in which a file stores P [rank, hidden_size] and Q [intermediate_size, rank]. */
 struct predictor_formats {
     const struct block_format *p, *q;
 };
 
-/* A predictor of zeros in the arena. */
+/* Opens a predictor of zeros in the arena. */
 wisp_status predictor_open(size_t hidden_size, size_t intermediate_size, size_t rank,
                            struct arena *arena, struct predictor *predictor, wisp_error *error);
 
-/* h [tokens, rank] = P x + p for x [tokens, hidden_size]. */
+/* Computes h [tokens, rank] = P x + p for x [tokens, hidden_size]. */
 wisp_status predictor_inner(const struct kernels *kernels, const struct predictor *predictor,
                             const float *x, size_t tokens, float *h, wisp_error *error);
 
-/* logits [tokens, n] for h, of the n neurons from place `first` on. */
+/* Computes logits [tokens, n] = Q h + q for h [tokens, rank] and the n neurons from place `first`
+ * on. */
 wisp_status predictor_logits(const struct kernels *kernels, const struct predictor *predictor,
                              size_t first, size_t n, const float *h, size_t tokens, float *logits,
                              wisp_error *error);
 
-/* *stored, in the arena, becomes what is left of a predictor when a file has quantised it. */
+/* Sets *stored, in the arena, to the predictor with its weights rounded as a file of these formats
+ * rounds them. */
 wisp_status predictor_round(const struct predictor *predictor,
                             const struct predictor_formats *formats, struct arena *arena,
                             struct predictor *stored, wisp_error *error);

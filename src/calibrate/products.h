@@ -23,8 +23,8 @@ size_t layer_products(const struct network *network, size_t layer,
 /* Returns the layer that computes logits from the norms behind the last block. */
 struct linear *logits_of(struct network *network);
 
-/* Whether outputs that end blocks are added to the hidden states as they are, and not normalised
- * before. */
+/* Returns whether the outputs that end blocks are added to the hidden states as they are, without a
+ * norm before. */
 bool adds_outputs(const struct network *network);
 
 #endif

@@ -316,8 +316,8 @@ static wisp_status add_rows(const struct quantise_run *r, struct layer_sums *s, 
     return WISP_OK;
 }
 
-/* Where the product ends a block, the output also takes up the difference between the two models in
- * what it is added to. */
+/* For a product that ends a block, the outputs that it should have include the difference between
+ * the two models in the hidden states that they are added to. */
 wisp_status sum_product(struct quantise_run *r, const struct item *item, struct layer_sums *s,
                         struct arena *scratch, wisp_error *error) {
     struct network *original = &r->original->network, *working = &r->working->network;

@@ -95,7 +95,7 @@ wisp_status sum_product(struct quantise_run *run, const struct item *item, struc
 wisp_status load_item(const struct directory *dir, const struct item *item, size_t rows, size_t k,
                       float *weights, wisp_error *error);
 
-/* Whether the layers of a product have biases. */
+/* Returns whether the layers of a product have biases. */
 bool item_has_bias(const struct directory *dir, const struct item *item);
 
 /* Rounds a tensor outside of the layers, or copies one that has the format, behind what the file in

@@ -9,7 +9,7 @@
 
 enum { DIGIT = 11, DIGITS = 3, VALUES = 1 << DIGIT };
 
-/* A digit of a number that falls as the logit rises. */
+/* Returns a digit of a number that falls as the logit rises. */
 static size_t digit_of(const struct point *point, int digit) {
     uint32_t bits;
     memcpy(&bits, &point->logit, sizeof bits);
@@ -54,7 +54,8 @@ static size_t add_corner(struct gain *hull, size_t n, struct gain corner, double
     return n + 1;
 }
 
-/* The corners [n] of a hull for the points [tokens] of one neuron, which are sorted. */
+/* Finds the corners of the hull over the points [tokens] of one neuron, which are sorted, and
+ * returns their number. */
 static size_t find_hull(const struct point *points, size_t tokens, struct gain *hull,
                         double *heights) {
     size_t n = 0, kept = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Thresholds of neurons for a budget: of all ways to compute so many neurons, over all layers, the
- * one that loses least.
+ * Chooses thresholds of neurons for a budget: of all ways to compute so many neurons, over all
+ * layers, the one that loses least.
  *
  * Each neuron has a curve: when it is computed for the k tokens with its highest logits, so much
  * less of the output is lost. What one more token gains is the steepness of the curve there. If
@@ -39,21 +39,21 @@ struct gains {
     double *heights;
 };
 
-/* No neurons yet. Hulls will be in `arena`; gains_add works in memory from `scratch`. */
+/* Begins with no neurons. Hulls will be in `arena`; gains_add works in memory from `scratch`. */
 wisp_status gains_open(size_t tokens, size_t most_neurons, struct arena *arena,
                        struct arena *scratch, struct gains *gains, wisp_error *error);
 
-/* The next n neurons. logits and losses [tokens, n]: what is lost where a neuron is not computed
- * for a token, in a unit that all layers have in common. */
+/* Adds the next n neurons, with their logits [tokens, n]. losses [tokens, n] are what is lost where
+ * a neuron is not computed for a token, in a unit that all layers have in common. */
 wisp_status gains_add(struct gains *gains, const float *logits, const float *losses, size_t n,
                       wisp_error *error);
 
-/* The price at which `share` (0 to 1) of all (token, neuron) pairs are computed, averaged over
- * `layers` layers. */
+/* Returns the price at which `share` (0 to 1) of all (token, neuron) pairs are computed, averaged
+ * over `layers` layers. */
 float gains_price(const struct gains *gains, size_t layers, float share);
 
-/* The thresholds [neurons] at a price, or NULL; returns the share of the layer's (token, neuron)
- * pairs that they let through. */
+/* Sets thresholds [neurons] (NULL: none) to those at a price. Returns the share of the layer's
+ * (token, neuron) pairs that they let through. */
 double gains_thresholds(const struct gains *gains, float price, float *thresholds);
 
 #endif

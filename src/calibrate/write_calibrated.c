@@ -25,7 +25,7 @@ struct adder {
 static wisp_status open_adder(struct adder *a, const struct calibrated *c) {
     const struct layer *l = c->layers;
     const size_t rank = c->tokens->fits[0].stored.rank, width = l->intermediate_size;
-    /* More than all tensors take: as floats. */
+    /* As floats, all tensors would take this much; quantised ones take less. */
     const size_t predictor = rank * (l->hidden_size + width + 1) + (CALIBRATED_LEVELS + 1) * width;
     const size_t others = rank * l->hidden_size + 2 * width + 2 * l->hidden_size;
     a->capacity = c->n_layers * ((c->texts ? 2 : 1) * predictor + others) * sizeof(float);
@@ -40,7 +40,8 @@ static wisp_status open_adder(struct adder *a, const struct calibrated *c) {
     return directory_add_source(a->dir, &memory, &a->source, a->error);
 }
 
-/* The tensor of a layer that is called `part` and `suffix` (formats/schema.h), [rows, columns]. */
+/* Adds the tensor of a layer that is called `part` and `suffix` (formats/schema.h), [rows,
+ * columns]. */
 static wisp_status add_tensor(struct adder *a, size_t layer, const char *part, const char *suffix,
                               const float *values, size_t rows, size_t columns,
                               const struct block_format *format) {
@@ -70,7 +71,7 @@ static wisp_status add_floats(struct adder *a, size_t layer, const char *part, c
     return add_tensor(a, layer, part, suffix, values, rows, columns, block_format_by_id(BLOCK_F32));
 }
 
-/* The tensor [rows, columns] of a matrix w [columns, rows]. */
+/* Adds the tensor [rows, columns] of a matrix w [columns, rows]. */
 static wisp_status add_transposed(struct adder *a, size_t layer, const char *part, const float *w,
                                   size_t rows, size_t columns, const struct block_format *format) {
     float *transposed;

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/pool.h"
 
-/* Far more than the caches hold; read a few times, of which the fastest counts. */
+/* The memory that is read is far larger than the caches. Of several readings the fastest counts. */
 enum { BYTES = 256 << 20, TIMES = 4, SUMS = 8 };
 
 struct reading {

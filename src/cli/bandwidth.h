@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Measures how many bytes a second so many threads read from memory, in a tenth of a second or so.
- * Returns 0 where there is no memory for it. */
+/* Measures how many bytes a second `threads` threads read from memory together, which takes about a
+ * tenth of a second. Returns 0 where there is no memory for it. */
 double measure_bandwidth(uint32_t threads);
 
 #endif

@@ -167,8 +167,7 @@ static int embed_with(const char *path, const wisp_model_options *o, unsigned lo
         if (*rows) {
             status = wisp_embed(session, texts, n, NULL, *rows, &error);
         } else {
-            complain("out of memory");
-            code = EXIT_FAILED;
+            code = complain_of_memory();
         }
     }
     if (status != WISP_OK) {
@@ -279,10 +278,8 @@ static int run_calibrate(const struct arguments *a, const struct sample *texts) 
         wisp_calibrate(a->model, a->output, texts->text, texts->n, &o, &error);
     progress_end(&run.progress);
     int code = status == WISP_OK ? EXIT_GOOD : complain_of(&error);
-    if (code == EXIT_GOOD && run.out_of_memory) {
-        complain("out of memory");
-        code = EXIT_FAILED;
-    }
+    if (code == EXIT_GOOD && run.out_of_memory)
+        code = complain_of_memory();
     run.report.seconds = clock_seconds() - start;
     if (code == EXIT_GOOD)
         code = measure(a, texts, &run.report);

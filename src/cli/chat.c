@@ -98,9 +98,9 @@ static int complain_of_conversation(const wisp_error *error, const char *name, s
     return EXIT_INPUT;
 }
 
-/* Replies to the messages, and adds the reply to them; after Ctrl-C what there is of it. Returns an
- * exit code; where it is that of Ctrl-C, the program may go on. `name` and `line` are as in
- * complain_of_conversation. */
+/* Replies to the messages, and adds the reply to them, or after Ctrl-C the part of it that there
+ * is. Returns an exit code; where it is that of Ctrl-C, the program may go on. `name` and `line`
+ * are as in complain_of_conversation. */
 static int reply(struct chat *chat, const char *name, size_t line) {
     const wisp_conversation conversation = {.messages = chat->messages.list,
                                             .n = chat->messages.n,
@@ -113,10 +113,8 @@ static int reply(struct chat *chat, const char *name, size_t line) {
     wisp_status status;
     chat->reply = open_memstream(&text, &length);
     chat->written = EXIT_GOOD;
-    if (!chat->reply) {
-        complain("out of memory");
-        return EXIT_FAILED;
-    }
+    if (!chat->reply)
+        return complain_of_memory();
     chat->options.piece = take_piece;
     chat->options.context = chat;
     /* A Ctrl-C that came when the last reply had just ended cancels this one: it begins again. */
@@ -124,10 +122,8 @@ static int reply(struct chat *chat, const char *name, size_t line) {
         status = wisp_chat(chat->session, &conversation, &chat->options, &result, &error);
     } while (status == WISP_ERROR_CANCELLED && !was_interrupted());
     int code = status == WISP_OK ? EXIT_GOOD : complain_of_conversation(&error, name, line);
-    if (!close_memstream(chat->reply, &text)) {
-        complain("out of memory");
-        code = EXIT_FAILED;
-    }
+    if (!close_memstream(chat->reply, &text))
+        code = complain_of_memory();
     if ((code == EXIT_GOOD || code == EXIT_INTERRUPTED) &&
         !messages_add(&chat->messages, WISP_ROLE_ASSISTANT, (wisp_text){text, length}))
         code = EXIT_FAILED;
@@ -143,7 +139,7 @@ static int reply(struct chat *chat, const char *name, size_t line) {
 
 /* ---- talking -------------------------------------------------------------------------------- */
 
-/* Forgets the conversation but for what --system says. */
+/* Removes all messages but that of --system. */
 static int clear(struct chat *chat) {
     const char *system = chat->arguments->system;
     messages_cut(&chat->messages, 0);
@@ -152,7 +148,7 @@ static int clear(struct chat *chat) {
                : EXIT_FAILED;
 }
 
-/* Does what a line that begins with / asks for. */
+/* Obeys a command, which is a line that begins with /. */
 static int obey(struct chat *chat, const char *line) {
     static const char save[] = "/save ", load[] = "/load ";
     struct messages loaded = {0};
@@ -193,7 +189,7 @@ static int take_line(struct chat *chat, const struct record *record) {
     int code = reply(chat, NULL, 0);
     if (code != EXIT_GOOD && code != EXIT_INTERRUPTED)
         messages_cut(&chat->messages, before); /* as if the message had not been written */
-    /* Also where Ctrl-C came when the reply had just ended. */
+    /* Ctrl-C may also have come when the reply had just ended. */
     if (was_interrupted() && (code == EXIT_GOOD || code == EXIT_INTERRUPTED))
         code = go_on_after_interrupt() ? EXIT_GOOD : EXIT_INTERRUPTED;
     return code;
@@ -255,7 +251,8 @@ static int answer(struct chat *chat, wisp_text text, size_t line) {
     return code;
 }
 
-/* Replies to the conversation that the file has, or to that of each line. */
+/* Replies to the conversation in the file, or to one on each line where the first line is a JSON
+ * text. */
 static int answer_file(struct chat *chat) {
     const char *name = chat->arguments->messages;
     struct arena arena = {0};
@@ -298,7 +295,7 @@ int chat_run(const struct chat_arguments *arguments, const wisp_model *model, wi
     wisp_error error;
     size_t count;
     int code;
-    /* A model without a format is known before anyone has typed a message. */
+    /* A model without a chat format is refused here, before anyone has typed a message. */
     if (wisp_chat_tokenize(model, &trial, NULL, 0, &count, &error) != WISP_OK)
         code = complain_of(&error);
     else

@@ -28,7 +28,8 @@ int complain_of(const wisp_error *error);
 /* Prints that `option` must be one of the `choices` and not `value`. Returns EXIT_USAGE. */
 int complain_of_choice(const char *option, const char *value, const char *choices);
 
-/* Does the same for choices that are names of the library, such as wisp_compute_name. */
+/* Calls complain_of_choice with all names that a function of the library returns, such as
+ * wisp_compute_name. */
 int complain_of_name(const char *option, const char *value, const char *(*name_of)(size_t index));
 
 /* Parses a whole number from 1 to `most`. Complains and returns false where `text` is none. */
@@ -37,6 +38,9 @@ bool parse_count(const char *option, const char *text, unsigned long most, unsig
 /* Parses a number of bytes, at least 1: "500000", "300K", "8M", "1.5G", in powers of 1000.
  * Complains and returns false where `text` is none. */
 bool parse_bytes(const char *option, const char *text, unsigned long long *value);
+
+/* Parses a number. Complains and returns false where `text` is none. */
+bool parse_number(const char *option, const char *text, float *value);
 
 /* Parses a number that as a float is above 0 and below 1. Complains and returns false where `text`
  * is none. */
@@ -71,8 +75,8 @@ struct model_arguments {
     bool hot_only, skip_absent; /* options of the library, of wisp embed */
     bool portable;              /* an option of the library */
     unsigned long long memory;
-    bool offline;                /* of a model that is a URL: use the cache alone */
-    struct remote_model *remote; /* of such a model: receives what remote_embed needs. NULL: the
+    bool offline;                /* use the cache alone for a model at a URL */
+    struct remote_model *remote; /* receives what remote_embed needs for such a model. NULL: the
                                     whole file is fetched (cli/remote.h) */
 };
 
@@ -152,6 +156,7 @@ int open_model(const struct model_arguments *arguments, wisp_model **model, wisp
  * request to terminate and the loss of the terminal do the same. */
 void watch_signals(wisp_session *session);
 
+/* Returns whether one of these signals has come. */
 bool was_interrupted(void);
 
 /* Forgets that Ctrl-C came and watches the signals again, so that the program can go on. Returns
@@ -178,6 +183,7 @@ void progress_show(struct progress *progress, size_t done, double fraction);
  * what wisp_convert calls. Returns false where Ctrl-C came. */
 bool progress_of_total(void *progress, size_t done, size_t total);
 
+/* Removes the line. */
 void progress_end(struct progress *progress);
 
 #endif

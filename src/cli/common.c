@@ -49,7 +49,9 @@ bool parse_count(const char *option, const char *text, unsigned long most, unsig
     char *end;
     errno = 0;
     *value = strtoul(text, &end, 10);
-    if (errno == 0 && end != text && *end == '\0' && *text != '-' && *value >= 1 && *value <= most)
+    /* strtoul takes a sign, and makes a huge number of a negative one. */
+    if (errno == 0 && end != text && *end == '\0' && !strchr(text, '-') && *value >= 1 &&
+        *value <= most)
         return true;
     complain("--%s %s: a whole number from 1 to %lu belongs here", option, text, most);
     return false;
@@ -68,6 +70,15 @@ bool parse_bytes(const char *option, const char *text, unsigned long long *value
     }
     complain("--%s %s: a number of bytes belongs here, such as 500000, 300K, 8M or 1.5G", option,
              text);
+    return false;
+}
+
+bool parse_number(const char *option, const char *text, float *value) {
+    char *end;
+    *value = strtof(text, &end);
+    if (end != text && *end == '\0')
+        return true;
+    complain("--%s %s: a number belongs here", option, text);
     return false;
 }
 
@@ -218,13 +229,15 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
     if ((is_url(path) ? remote_open(path, arguments, &options, model, &error)
                       : wisp_model_open(path, &options, model, &error)) != WISP_OK)
         return complain_of(&error);
+    /* The query of a URL may hold a secret. */
+    const int name = (int)(is_url(path) ? strcspn(path, "?#") : strlen(path));
     for (size_t i = 0; arguments->verbose && wisp_model_get_assumption(*model, i, &assumption); i++)
-        fprintf(stderr, "wisp: %s: assumed, as the file does not say: %s is %s\n", path,
+        fprintf(stderr, "wisp: %.*s: assumed, as the file does not say: %s is %s\n", name, path,
                 assumption.key, assumption.value);
     wisp_weights weights;
     for (size_t i = 0; arguments->verbose && wisp_model_get_weights(*model, i, &weights); i++)
-        fprintf(stderr, "wisp: %s: dense layers in memory as %s: %llu bytes\n", path, weights.kind,
-                (unsigned long long)weights.bytes);
+        fprintf(stderr, "wisp: %.*s: dense layers in memory as %s: %llu bytes\n", name, path,
+                weights.kind, (unsigned long long)weights.bytes);
     if (wisp_session_open(*model, &session_options, session, &error) != WISP_OK)
         return complain_of(&error);
     if (arguments->sparsity > 0 &&

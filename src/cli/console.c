@@ -86,8 +86,8 @@ static bool controls_terminal(uint32_t c) {
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Does what print_text says. With `json` the result fits between the quotes of a JSON string.
- * *columns is the number of characters that appear. */
+/* Writes text as print_text does. With `json` the result fits between the quotes of a JSON string.
+ * Sets *columns to the number of characters that appear. */
 static size_t put_text(FILE *stream, wisp_text text, size_t most, bool json, size_t *columns) {
     static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
     size_t used = 0, shown = 0;
@@ -133,6 +133,11 @@ void print_json_string(FILE *stream, wisp_text text) {
 bool close_memstream(FILE *stream, char *const *text) {
     const bool kept = !ferror(stream);
     return fclose(stream) == 0 && kept && *text;
+}
+
+int complain_of_memory(void) {
+    complain("out of memory");
+    return EXIT_FAILED;
 }
 
 void complain(const char *format, ...) {

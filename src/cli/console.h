@@ -51,6 +51,9 @@ void print_json_string(FILE *stream, wisp_text text);
  * text is then NULL. */
 bool close_memstream(FILE *stream, char *const *text);
 
+/* Complains that there is no memory. Returns EXIT_FAILED. */
+int complain_of_memory(void);
+
 /* Prints "wisp: ..." to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -191,10 +191,12 @@ static void print_cold(const wisp_model *model) {
             (unsigned long long)s.hot_bytes, (unsigned long long)s.hot_neurons,
             (unsigned long long)s.neurons, (unsigned long long)s.warm_bytes,
             (unsigned long long)s.most_warm_bytes, (unsigned long long)s.cold_bytes);
-    fprintf(stderr, "%llu hits, %llu misses, %llu evictions of 64; %llu reads, %llu bytes read\n",
+    fprintf(stderr,
+            "%llu hits, %llu misses, %llu evictions of 64; %llu reads, %llu bytes read; always in "
+            "memory %llu bytes\n",
             (unsigned long long)s.hits, (unsigned long long)s.misses,
             (unsigned long long)s.evictions, (unsigned long long)s.ranges,
-            (unsigned long long)s.range_bytes);
+            (unsigned long long)s.range_bytes, (unsigned long long)s.least_memory);
 }
 
 static void print_stats(const wisp_session *session, double seconds) {
@@ -247,9 +249,7 @@ static int embed_batch(struct run *run) {
     for (size_t i = 0; run->options.skipped && i < run->batch->n; i++)
         run->all_skipped += run->skipped[i];
     const int code = output_rows(&run->output, run->batch, run->rows);
-    const struct input *input = &run->arguments->input;
-    progress_show(&run->progress, run->output.rows,
-                  input->bytes_total ? (double)input->bytes_done / (double)input->bytes_total : -1);
+    progress_show(&run->progress, run->output.rows, input_fraction(&run->arguments->input));
     return code;
 }
 
@@ -279,8 +279,7 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
     run.batch = calloc(1, sizeof *run.batch);
     run.rows = calloc(BATCH_RECORDS, dimensions * sizeof *run.rows);
     if (!run.batch || !run.rows) {
-        complain("out of memory");
-        code = EXIT_FAILED;
+        code = complain_of_memory();
     } else {
         code = output_open(&run.output, a->format, dimensions);
     }

@@ -152,7 +152,7 @@ static int print_table(const struct sts_result *r) {
 }
 
 /* A correlation that is not defined, because all scores are equal, is NaN and becomes null. */
-static void print_member(const char *key, double value) {
+static void print_figure(const char *key, double value) {
     if (value == value)
         fprintf(program_output, ",\"%s\":%.9g", key, value);
     else
@@ -162,13 +162,13 @@ static void print_member(const char *key, double value) {
 static int print_json(const struct sts_result *r) {
     fprintf(program_output, "{\"pairs\":%zu,\"compute\":\"%s\",\"kernels\":\"%s\"", r->pairs,
             r->compute, r->kernels);
-    print_member("spearman", r->spearman);
-    print_member("pearson", r->pearson);
-    print_member("reference_spearman", r->reference_spearman);
-    print_member("reference_pearson", r->reference_pearson);
-    print_member("mean_cosine", r->mean_cosine);
-    print_member("first_percentile_cosine", r->low_cosine);
-    print_member("min_cosine", r->least_cosine);
+    print_figure("spearman", r->spearman);
+    print_figure("pearson", r->pearson);
+    print_figure("reference_spearman", r->reference_spearman);
+    print_figure("reference_pearson", r->reference_pearson);
+    print_figure("mean_cosine", r->mean_cosine);
+    print_figure("first_percentile_cosine", r->low_cosine);
+    print_figure("min_cosine", r->least_cosine);
     fputs("}\n", program_output);
     return finish_output();
 }
@@ -207,9 +207,9 @@ static int evaluate_ppl(int argc, char **argv) {
                 "{\"context\":%zu,\"chunks\":%zu,\"tokens\":%zu,\"bytes\":%zu,\"compute\":\"%s\","
                 "\"kernels\":\"%s\"",
                 r.context, r.chunks, r.tokens, r.bytes, r.compute, r.kernels);
-        print_member("perplexity", r.perplexity);
-        print_member("standard_error", r.standard_error);
-        print_member("bits_per_byte", r.bits_per_byte);
+        print_figure("perplexity", r.perplexity);
+        print_figure("standard_error", r.standard_error);
+        print_figure("bits_per_byte", r.bits_per_byte);
         fputs("}\n", program_output);
         return finish_output();
     }

@@ -50,11 +50,6 @@ struct mmlu {
     float *scores; /* [max_tokens] */
 };
 
-static int out_of_memory(void) {
-    complain("out of memory");
-    return EXIT_FAILED;
-}
-
 /* ---- files ---------------------------------------------------------------------------------- */
 
 static int parse_answer(wisp_text field) {
@@ -89,7 +84,7 @@ static int read_questions(const char *path, struct questions *q) {
             q->capacity = 2 * q->capacity + 64;
             struct question *list = realloc(q->list, q->capacity * sizeof *list);
             if (!list)
-                return out_of_memory();
+                return complain_of_memory();
             q->list = list;
         }
         struct question *made = &q->list[q->n++];
@@ -126,7 +121,7 @@ static int list_subjects(struct mmlu *m) {
             continue;
         struct subject *subjects = realloc(m->subjects, (m->n + 1) * sizeof *subjects);
         if (!subjects) {
-            code = out_of_memory();
+            code = complain_of_memory();
             break;
         }
         m->subjects = subjects;
@@ -189,7 +184,7 @@ static int tokenize_choice(struct mmlu *m, int choice) {
     const char answer[] = {' ', (char)('A' + choice)};
     wisp_error error;
     if (!append(m, answer, sizeof answer))
-        return out_of_memory();
+        return complain_of_memory();
     const wisp_text text = {m->prompt, m->length};
     m->length -= sizeof answer;
     if (wisp_tokenize(m->model, text, t->ids, t->capacity, &t->n, &error) != WISP_OK)
@@ -198,7 +193,7 @@ static int tokenize_choice(struct mmlu *m, int choice) {
         return EXIT_GOOD;
     int32_t *ids = realloc(t->ids, 2 * t->n * sizeof *ids);
     if (!ids)
-        return out_of_memory();
+        return complain_of_memory();
     t->ids = ids;
     t->capacity = 2 * t->n;
     if (wisp_tokenize(m->model, text, t->ids, t->capacity, &t->n, &error) != WISP_OK)
@@ -208,8 +203,8 @@ static int tokenize_choice(struct mmlu *m, int choice) {
 
 /* ---- choices -------------------------------------------------------------------------------- */
 
-/* Computes numbers that differ from the choices' log-probabilities by the same constant. All but
- * the tokens after the common ones count alike for the choices. */
+/* Computes numbers that differ from the choices' log-probabilities by one constant: the tokens that
+ * all four texts begin with count alike for each choice and are left out. */
 static int score_choices(struct mmlu *m, double scores[CHOICES]) {
     const struct tokens *t = m->tokens;
     size_t common = 0;
@@ -247,7 +242,7 @@ static int ask(struct mmlu *m, struct subject *subject, const struct questions *
     for (;; shots--) {
         size_t longest = 0;
         if (!write_prompt(m, subject->name, examples, shots, question))
-            return out_of_memory();
+            return complain_of_memory();
         for (int i = 0; i < CHOICES && code == EXIT_GOOD; i++) {
             code = tokenize_choice(m, i);
             longest = m->tokens[i].n > longest ? m->tokens[i].n : longest;
@@ -382,7 +377,7 @@ static int evaluate(struct mmlu *m) {
     m->logits = malloc(m->vocabulary * sizeof *m->logits);
     m->scores = malloc(m->max_tokens * sizeof *m->scores);
     if (!m->logits || !m->scores)
-        return out_of_memory();
+        return complain_of_memory();
     int code = EXIT_GOOD;
     progress_start(&progress, "questions");
     for (size_t i = 0; i < m->n && code == EXIT_GOOD; i++) {

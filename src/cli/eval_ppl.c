@@ -33,10 +33,8 @@ static int tokenize(struct perplexity *p, wisp_text text) {
     if (wisp_tokenize(p->model, text, NULL, 0, &n, &error) != WISP_OK)
         return complain_of(&error);
     p->ids = malloc((n + 1) * sizeof *p->ids);
-    if (!p->ids) {
-        complain("out of memory");
-        return EXIT_FAILED;
-    }
+    if (!p->ids)
+        return complain_of_memory();
     if (wisp_tokenize(p->model, text, p->ids, n, &p->n, &error) != WISP_OK)
         return complain_of(&error);
     if (p->n >= 2)
@@ -67,8 +65,9 @@ static int predict(struct perplexity *p, const int32_t *ids, size_t n, size_t fi
     return EXIT_GOOD;
 }
 
-/* llama.cpp's program leaves out the token in the middle of a chunk, which only the first half
- * predicts, and with a stride a last chunk that ends where the text does. */
+/* Predicts the tokens of all chunks. As llama.cpp's program does, it leaves out the token in the
+ * middle of a chunk, which only the first half predicts, and with a stride a last chunk that ends
+ * where the text does. */
 static int predict_all(struct perplexity *p) {
     struct progress progress;
     int code = EXIT_GOOD;
@@ -111,10 +110,8 @@ static int evaluate(struct perplexity *p, wisp_text text, unsigned long context)
         return code;
     p->chunk = malloc(p->context * sizeof *p->chunk);
     p->logprobs = malloc(p->context * sizeof *p->logprobs);
-    if (!p->chunk || !p->logprobs) {
-        complain("out of memory");
-        return EXIT_FAILED;
-    }
+    if (!p->chunk || !p->logprobs)
+        return complain_of_memory();
     code = predict_all(p);
     if (code != EXIT_GOOD)
         return code;

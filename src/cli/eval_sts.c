@@ -109,10 +109,8 @@ static int evaluate_batch(struct evaluation *e) {
     wisp_text texts[2 * BATCH_RECORDS];
     const size_t n = e->batch->n, size = e->dimensions;
     int code = EXIT_GOOD;
-    if (!reserve_pairs(e, e->pairs + n)) {
-        complain("out of memory");
-        return EXIT_FAILED;
-    }
+    if (!reserve_pairs(e, e->pairs + n))
+        return complain_of_memory();
     for (size_t i = 0; i < n && code == EXIT_GOOD; i++)
         code = parse_line(e, e->pairs + i + 1, e->batch->texts[i], &e->human[e->pairs + i],
                           texts + 2 * i);
@@ -124,9 +122,7 @@ static int evaluate_batch(struct evaluation *e) {
         e->cosines[2 * e->pairs + i] =
             cosine(e->tested.rows + i * size, e->reference.rows + i * size, size);
     e->pairs += n;
-    progress_show(&e->progress, e->pairs,
-                  e->input.bytes_total ? (double)e->input.bytes_done / (double)e->input.bytes_total
-                                       : -1);
+    progress_show(&e->progress, e->pairs, input_fraction(&e->input));
     return was_interrupted() ? EXIT_INTERRUPTED : code;
 }
 

@@ -11,7 +11,7 @@ struct sts_result {
     size_t pairs;
     const char *compute, *kernels;
     double spearman, pearson; /* correlations of the model's cosines with the scores */
-    double reference_spearman, reference_pearson; /* likewise of the reference */
+    double reference_spearman, reference_pearson; /* of its cosines with them */
     /* Cosines between the model's embeddings and the reference's; low is the first percentile. */
     double mean_cosine, low_cosine, least_cosine;
 };

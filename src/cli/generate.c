@@ -143,7 +143,7 @@ static int take_option(struct command *c, int option) {
         return parse_count("beams", optarg, 64, &c->beams) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_LENGTH_PENALTY:
         c->has_penalty = true;
-        return parse_float("length-penalty", optarg, &c->length_penalty);
+        return parse_number("length-penalty", optarg, &c->length_penalty) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_ECHO:
         c->echo = true;
         return EXIT_GOOD;
@@ -165,7 +165,8 @@ static int take_option(struct command *c, int option) {
     }
 }
 
-/* Whether options change which tokens are likely, or draw them. */
+/* Returns whether an option of sampling is given, by which another token than the most likely one
+ * may be chosen. */
 static bool chooses_by_options(const wisp_sampling *s) {
     return s->temperature != 0 || s->top_k > 0 || s->top_p != 0 || s->min_p != 0 ||
            s->typical_p != 0 || s->repetition_penalty != 0 || s->presence_penalty != 0 ||
@@ -246,8 +247,8 @@ static bool write_piece(void *context, const wisp_piece *piece) {
     return piece->text.length == 0 || write_text(context, piece->text);
 }
 
-/* Weights, keys and values are read from memory once for a generated token, so that their bytes by
- * the time of a token are how fast the memory is used. */
+/* Prints tokens, times and the speed of memory: each generated token reads all weights, keys and
+ * values once, so that their bytes divided by its time are bytes a second. */
 static void print_stats(const wisp_session *session, const wisp_generation *r, uint32_t threads) {
     const size_t computed = r->prompt_tokens - r->reused_tokens;
     wisp_stats stats;

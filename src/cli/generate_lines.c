@@ -27,10 +27,11 @@ struct lines {
     int code; /* of writing */
 };
 
-/* The members that an object of the output gets; those of the input give way to them. */
+/* The members that are not copied from the input: the prompt, and those that this program
+ * writes. */
 static const char *const members[] = {"prompt", "text", "prompt_tokens", "tokens", "end", "pieces"};
 
-static bool is_ours(const char *key) {
+static bool is_member(const char *key) {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (strcmp(key, members[i]) == 0)
             return true;
@@ -42,9 +43,8 @@ static void write_line(const struct line *line, bool logprobs) {
     FILE *stream = program_output;
     fputc('{', stream);
     for (const struct json *field = object ? object->first : NULL; field; field = field->next)
-        if (!is_ours(field->key)) {
-            fwrite(field->raw_key, 1, (size_t)(field->raw + field->raw_length - field->raw_key),
-                   stream);
+        if (!is_member(field->key)) {
+            print_member(stream, field);
             fputc(',', stream);
         }
     fprintf(stream, "\"prompt_tokens\":%zu,\"tokens\":%zu,\"end\":\"%s\",\"text\":",
@@ -72,6 +72,11 @@ static bool take_piece(void *context, const wisp_piece *piece) {
     return line->all->code == EXIT_GOOD;
 }
 
+/* Flushes a stream of open_memstream. Returns false where there was no memory for all of it. */
+static bool is_complete(FILE *stream) {
+    return fflush(stream) == 0 && !ferror(stream);
+}
+
 static void take_end(void *context, const wisp_generation *result) {
     struct line *line = context;
     struct lines *all = line->all;
@@ -83,10 +88,8 @@ static void take_end(void *context, const wisp_generation *result) {
     all->totals->tokens += result->tokens;
     for (; all->written < all->n && all->line[all->written].done; all->written++) {
         const struct line *first = &all->line[all->written];
-        if (fflush(first->text_stream) != 0 || fflush(first->piece_stream) != 0) {
-            complain("out of memory");
-            all->code = EXIT_FAILED;
-        }
+        if (!is_complete(first->text_stream) || !is_complete(first->piece_stream))
+            all->code = complain_of_memory();
         if (all->code == EXIT_GOOD)
             write_line(first, all->logprobs);
         if (all->code == EXIT_GOOD)
@@ -95,7 +98,8 @@ static void take_end(void *context, const wisp_generation *result) {
     progress_show(&all->progress, all->totals->texts, -1);
 }
 
-/* Complains that a batch failed: of a prompt, where it is from, and not its place in the batch. */
+/* Complains that a batch failed. A fault of a prompt is reported with its file and line, in place
+ * of its number in the batch. */
 static int complain_of_batch(const struct batch *batch, const wisp_error *error) {
     static const char request[] = "request "; /* begins messages of batches with several texts */
     const char *message = error->message;
@@ -140,8 +144,7 @@ static int generate_batch(wisp_session *session, const wisp_generate_options *op
     }
     int code = EXIT_GOOD;
     if (!all->line || !room) {
-        complain("out of memory");
-        code = EXIT_FAILED;
+        code = complain_of_memory();
     } else if (wisp_generate_batch(session, requests, n, at_once, NULL, &error) != WISP_OK) {
         code = complain_of_batch(batch, &error);
     }

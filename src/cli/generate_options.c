@@ -26,13 +26,8 @@ void generate_arguments_close(struct generate_arguments *a) {
     free(a->bias);
 }
 
-int parse_float(const char *option, const char *text, float *value) {
-    char *end;
-    *value = strtof(text, &end);
-    if (end != text && *end == '\0')
-        return EXIT_GOOD;
-    complain("--%s %s: a number belongs here", option, text);
-    return EXIT_USAGE;
+static int take_float(const char *option, const char *text, float *value) {
+    return parse_number(option, text, value) ? EXIT_GOOD : EXIT_USAGE;
 }
 
 /* Parses a whole number from 0 to `most`. */
@@ -83,31 +78,31 @@ bool take_generate_option(struct generate_arguments *a, int option, const char *
         *code = take_u32("max-tokens", value, &o->max_tokens);
         return true;
     case OPTION_TEMPERATURE:
-        *code = parse_float("temperature", value, &s->temperature);
+        *code = take_float("temperature", value, &s->temperature);
         return true;
     case OPTION_TOP_K:
         *code = take_u32("top-k", value, &s->top_k);
         return true;
     case OPTION_TOP_P:
-        *code = parse_float("top-p", value, &s->top_p);
+        *code = take_float("top-p", value, &s->top_p);
         return true;
     case OPTION_MIN_P:
-        *code = parse_float("min-p", value, &s->min_p);
+        *code = take_float("min-p", value, &s->min_p);
         return true;
     case OPTION_TYPICAL_P:
-        *code = parse_float("typical-p", value, &s->typical_p);
+        *code = take_float("typical-p", value, &s->typical_p);
         return true;
     case OPTION_ORDER:
         *code = take_order(value, &s->temperature_last);
         return true;
     case OPTION_REPETITION:
-        *code = parse_float("repetition-penalty", value, &s->repetition_penalty);
+        *code = take_float("repetition-penalty", value, &s->repetition_penalty);
         return true;
     case OPTION_PRESENCE:
-        *code = parse_float("presence-penalty", value, &s->presence_penalty);
+        *code = take_float("presence-penalty", value, &s->presence_penalty);
         return true;
     case OPTION_FREQUENCY:
-        *code = parse_float("frequency-penalty", value, &s->frequency_penalty);
+        *code = take_float("frequency-penalty", value, &s->frequency_penalty);
         return true;
     case OPTION_PENALTY_WINDOW:
         *code = take_u32("penalty-window", value, &s->penalty_window);

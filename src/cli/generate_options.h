@@ -89,9 +89,6 @@ bool generate_arguments_open(struct generate_arguments *arguments, int argc);
 bool take_generate_option(struct generate_arguments *arguments, int option, const char *value,
                           int *code);
 
-/* Parses a number. Returns EXIT_GOOD or, after complaining, EXIT_USAGE. */
-int parse_float(const char *option, const char *text, float *value);
-
 void generate_arguments_close(struct generate_arguments *arguments);
 
 #endif

@@ -125,7 +125,7 @@ static int take_option(struct arguments *a, int option, const char *value) {
     }
 }
 
-/* Takes an argument that is no option: the index, then what is added or removed. */
+/* Takes an argument that is no option: first the index, then the files or ids. */
 static int take_operand(struct arguments *a, const char *value) {
     if (!a->path) {
         a->path = value;
@@ -182,7 +182,8 @@ static int parse(struct arguments *a, int argc, char **argv) {
 static int write_record_id(FILE *stream, const struct record *record) {
     const struct json *id = json_get(record->object, "id");
     if (json_is_absent(id)) {
-        /* An id that begins as options do could not be removed. */
+        /* Standard input gets a name that does not begin with "-": wisp index remove would take
+         * such an id for an option. */
         const char *name = strcmp(record->name, "-") == 0 ? "stdin" : record->name;
         print_text(stream, wisp_text_of(name), SIZE_MAX);
         fprintf(stream, ":%zu", record->line);
@@ -196,7 +197,8 @@ static int write_record_id(FILE *stream, const struct record *record) {
     return EXIT_GOOD;
 }
 
-/* Writes what is kept of a record: an object, of the text or of the members besides the id. */
+/* Writes the metadata of a record: an object with the text of a line, or with all members of a JSON
+ * object but its id. With `no_text` the text is left out. */
 static void write_kept(FILE *stream, const struct record *record, bool no_text) {
     const struct json *object = record->object;
     bool any = false;
@@ -211,14 +213,14 @@ static void write_kept(FILE *stream, const struct record *record, bool no_text) 
         if (any)
             fputc(',', stream);
         any = true;
-        fwrite(member->raw_key, 1, (size_t)(member->raw + member->raw_length - member->raw_key),
-               stream);
+        print_member(stream, member);
     }
     fputc('}', stream);
 }
 
-/* Sets ids and metadata of the batch, which lie in *bytes. Records before one without a good id are
- * complete; *n is their number. */
+/* Sets the ids and metadata of the batch's records, which lie in *bytes; the caller frees it.
+ * Stops, after complaining, at a record without a valid id; *n is the number of records before
+ * it. */
 static int describe(struct run *run, char **bytes, size_t *n) {
     const struct batch *batch = run->batch;
     size_t size, ends[2 * BATCH_RECORDS];
@@ -247,7 +249,6 @@ static int describe(struct run *run, char **bytes, size_t *n) {
 
 static int add_batch(struct run *run) {
     const struct batch *batch = run->batch;
-    const struct input *input = &run->arguments->input;
     wisp_error error;
     char *bytes;
     size_t n;
@@ -258,8 +259,7 @@ static int add_batch(struct run *run) {
         code = complain_of(&error);
     free(bytes);
     run->done += n;
-    progress_show(&run->progress, run->done,
-                  input->bytes_total ? (double)input->bytes_done / (double)input->bytes_total : -1);
+    progress_show(&run->progress, run->done, input_fraction(&run->arguments->input));
     return code;
 }
 
@@ -298,8 +298,7 @@ static int build_or_add(struct arguments *a, struct run *run) {
         if (run->rows && run->ids && run->metadata) {
             code = add_all(run);
         } else {
-            complain("out of memory");
-            code = EXIT_FAILED;
+            code = complain_of_memory();
         }
     }
     free(run->rows);
@@ -356,8 +355,7 @@ static int run_index(struct arguments *a) {
         return code;
     run.batch = calloc(1, sizeof *run.batch);
     if (!run.batch) {
-        complain("out of memory");
-        code = EXIT_FAILED;
+        code = complain_of_memory();
     } else if (a->action == LIST) {
         code = index_list(run.index, a->path, a->json);
     } else if (a->action == INFO) {

@@ -36,7 +36,7 @@ int read_metadata(const char *path, uint64_t row, wisp_text metadata, struct are
     }
     const struct json *member = json_get(root, "text");
     if (json_is(member, JSON_STRING))
-        *text = (wisp_text){member->text, member->text_length};
+        *text = json_text(member);
     return EXIT_GOOD;
 }
 

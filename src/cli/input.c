@@ -35,6 +35,15 @@ void input_add(struct input *input, const char *path, const char *text) {
     input->items[input->n_items++] = (struct input_item){.path = path, .text = text};
 }
 
+double input_fraction(const struct input *input) {
+    return input->bytes_total ? (double)input->bytes_done / (double)input->bytes_total : -1;
+}
+
+void print_member(FILE *stream, const struct json *member) {
+    fwrite(member->raw_key, 1, (size_t)(member->raw + member->raw_length - member->raw_key),
+           stream);
+}
+
 void input_close(struct input *input) {
     if (input->descriptor > STDIN_FILENO)
         close(input->descriptor);
@@ -177,7 +186,7 @@ static int add_json_record(struct input *input, struct batch *batch, wisp_text l
         return EXIT_INPUT;
     }
     struct record *record = &batch->records[batch->n];
-    *record = (struct record){.text = {text->text, text->text_length},
+    *record = (struct record){.text = json_text(text),
                               .object = root == text ? NULL : root,
                               .name = name,
                               .line = input->line};

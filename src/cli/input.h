@@ -4,6 +4,8 @@
 #ifndef WISP_CLI_INPUT_H
 #define WISP_CLI_INPUT_H
 
+#include <stdio.h>
+
 #include "base/arena.h"
 #include "base/json.h"
 
@@ -19,7 +21,7 @@ struct input {
     struct input_item *items;
     size_t n_items, current;
     bool ndjson;
-    const char *member; /* of objects, that is the text; NULL: "text" */
+    const char *member; /* the member of an object that is its text; NULL: "text" */
     int descriptor;     /* of the current item; -1: not open */
     char *buffer;       /* [capacity]: bytes [begin, end) are read and not yet used */
     size_t begin, end, capacity;
@@ -47,10 +49,12 @@ struct batch {
  * there is no memory. */
 bool input_open(struct input *input, size_t capacity);
 
-/* Sets what lines are: "lines", texts, or "ndjson", JSON. Returns an exit code, after complaining
- * of another name. */
+/* Sets the format of lines: with "lines" each is a text, with "ndjson" it is JSON. Returns an exit
+ * code, after complaining of another name. */
 int input_take_format(struct input *input, const char *name);
 
+/* Adds an item: the file at `path` ("-": standard input), or where that is NULL the text `text`.
+ * Both are borrowed. */
 void input_add(struct input *input, const char *path, const char *text);
 
 /* Reads the next records into the batch: as many as fit and are there without waiting, but at least
@@ -63,6 +67,12 @@ int input_next(struct input *input, struct batch *batch);
 /* Complains that a text from line `line` (0: all) of the file `name` could not be parsed. The error
  * must not have the file's name. Returns an exit code. */
 int complain_of_text(const char *name, size_t line, const wisp_error *error);
+
+/* Returns the share of the files' bytes that has been taken; -1 where their size is not known. */
+double input_fraction(const struct input *input);
+
+/* Writes a member of a record's object, key and value, as it stands in the input. */
+void print_member(FILE *stream, const struct json *member);
 
 void input_close(struct input *input);
 

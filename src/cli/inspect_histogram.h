@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the values of tensors are distributed. */
+ * Histograms of the values of tensors. */
 #ifndef WISP_CLI_INSPECT_HISTOGRAM_H
 #define WISP_CLI_INSPECT_HISTOGRAM_H
 

@@ -10,8 +10,8 @@
 /* Lengths in pixels. A row is at most MOST_WIDTH wide, and a column of it at most MOST_COLUMN. */
 enum { LEFT = 70, RIGHT = 20, TOP = 46, ROW = 34, GAP = 18, MOST_WIDTH = 1200, MOST_COLUMN = 3 };
 
-/* How a layer's neurons share the columns of its row: each column stands for `neurons` neurons side
- * by side (the last one for the remaining ones) and is `width` pixels wide. */
+/* The n columns of a layer's row. Each is `width` pixels wide and stands for `neurons` neurons side
+ * by side, the last one for the remaining ones. */
 struct columns {
     size_t n, neurons, width;
 };
@@ -59,10 +59,8 @@ int print_neurons(const wisp_file *file) {
     if (wisp_file_get_neurons(file, &layers, &neurons, &error) != WISP_OK)
         return complain_of(&error);
     float *frequencies = malloc((neurons + 1) * sizeof *frequencies);
-    if (!frequencies) {
-        complain("out of memory");
-        return EXIT_FAILED;
-    }
+    if (!frequencies)
+        return complain_of_memory();
     const struct columns columns = divide(neurons);
     fprintf(program_output,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%zu\" "

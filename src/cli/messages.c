@@ -49,7 +49,7 @@ void messages_release(struct messages *messages) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Where a message is from, for complaints. */
+/* The place of a message, for complaints. */
 struct place {
     const char *name;
     size_t line; /* 0: none */
@@ -77,10 +77,8 @@ static int join_parts(const struct json *parts, const struct place *at, struct a
         length += text->text_length;
     }
     char *bytes = arena_allocate(arena, length + 1);
-    if (!bytes) {
-        complain("out of memory");
-        return EXIT_FAILED;
-    }
+    if (!bytes)
+        return complain_of_memory();
     *content = (wisp_text){bytes, length};
     for (const struct json *part = parts->first; part; part = part->next) {
         const struct json *text = json_get(part, "text");
@@ -102,7 +100,7 @@ static int add_message(struct messages *messages, const struct json *object, con
         !wisp_role_find(role->text, &found))
         return complain_of_field(at, ".role", "neither \"system\", \"user\" nor \"assistant\"");
     if (json_is(content, JSON_STRING))
-        text = (wisp_text){content->text, content->text_length};
+        text = json_text(content);
     else if (json_is(content, JSON_ARRAY))
         code = join_parts(content, at, arena, &text);
     else

@@ -27,7 +27,8 @@ void messages_release(struct messages *messages);
  * where it is not EXIT_GOOD; the list then has none of them. */
 int messages_parse(struct messages *messages, wisp_text text, const char *name, size_t line);
 
-/* Append those of a file, and write a file, which appears whole or not at all. */
+/* messages_load appends the messages of a file, messages_save writes a file, which appears whole or
+ * not at all. Both return an exit code, after complaining where it is not EXIT_GOOD. */
 int messages_load(struct messages *messages, const char *path);
 int messages_save(const struct messages *messages, const char *path);
 

@@ -185,8 +185,7 @@ static void write_object(FILE *stream, const struct json *object, const float *r
     for (const struct json *field = object ? object->first : NULL; field; field = field->next) {
         if (strcmp(field->key, "text") == 0 || strcmp(field->key, "embedding") == 0)
             continue;
-        fwrite(field->raw_key, 1, (size_t)(field->raw + field->raw_length - field->raw_key),
-               stream);
+        print_member(stream, field);
         fputc(',', stream);
     }
     fputs("\"embedding\":", stream);

@@ -26,11 +26,12 @@ struct output {
 /* Finds a format by its name. Returns false where there is none. */
 bool output_format_of(const char *name, enum output_format *format);
 
-/* The next four return EXIT_GOOD, EXIT_CLOSED_PIPE, or EXIT_FAILED after complaining. */
+/* Begins the output of rows of `dimensions` values. Returns, as output_rows and output_close do,
+ * EXIT_GOOD, EXIT_CLOSED_PIPE, or another exit code after complaining. */
 int output_open(struct output *output, enum output_format format, size_t dimensions);
 
-/* Writes one row for each record of the batch and flushes the stream. A field "embedding" of an
- * object in the input gives way to the new one. */
+/* Writes rows [batch->n, dimensions], one for each record of the batch, and flushes the stream. A
+ * field "embedding" of an object in the input gives way to the new one. */
 int output_rows(struct output *output, const struct batch *batch, const float *rows);
 
 /* Completes the output. */

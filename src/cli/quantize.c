@@ -151,7 +151,7 @@ struct printer {
     struct total *total;
     struct quantize_report *report; /* NULL: none is written */
     bool json, any;
-    bool chooses; /* types, for a target */
+    bool chooses; /* the library chooses types for a target */
 };
 
 static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *tensor) {
@@ -265,7 +265,8 @@ static void print_outcome(const wisp_quantize_outcome *o, bool json) {
                 (unsigned long long)o->bytes, o->held_out, o->divergence);
 }
 
-/* Without texts, `texts` is empty. */
+/* Quantises to each of n types, and prints what that loses. `texts` is empty without --data. `base`
+ * is the beginning of the report's names; NULL: no report is written. */
 static int quantize(const char *input, const char *output, const char *const *types, size_t n,
                     const wisp_quantize_options *chosen, const struct sample *texts,
                     const char *base, bool json) {
@@ -344,15 +345,6 @@ static size_t split_types(char *list, const char **types) {
     return n;
 }
 
-static bool parse_number(const char *option, const char *text, float *value) {
-    char *end;
-    *value = strtof(text, &end);
-    if (end != text && *end == '\0')
-        return true;
-    complain("--%s %s: a number belongs here", option, text);
-    return false;
-}
-
 static bool parse_cosine(const char *text, double *value) {
     char *end;
     *value = strtod(text, &end);
@@ -395,7 +387,8 @@ int command_quantize(int argc, char **argv) {
     char *list = NULL, *base = NULL;
     const char *data = NULL;
     struct sample texts = {0};
-    bool dry_run = false, json = false, rounds = false; /* `rounds`: an option of rounding */
+    bool dry_run = false, json = false,
+         rounds = false; /* `rounds`: an option of bitnet_t158 was given */
     unsigned long sample, samples = 4000, tokens = 0, seed = 1, threads = default_threads();
     unsigned long target;
     size_t n = 0;

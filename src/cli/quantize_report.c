@@ -96,8 +96,7 @@ static void print_svg(FILE *stream, const void *context) {
 int quantize_report_write(const struct quantize_report *report, const char *base) {
     if (!report->failed)
         return report_files_write(base, print_json, print_svg, report);
-    complain("out of memory");
-    return EXIT_FAILED;
+    return complain_of_memory();
 }
 
 void quantize_report_release(struct quantize_report *report) {

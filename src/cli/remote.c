@@ -14,7 +14,7 @@ enum {
 
 /* ---- parts of a file ------------------------------------------------------------------------ */
 
-/* Makes bytes [offset, offset + length) present in the cache. */
+/* Makes n ranges of the file present in the cache. */
 static wisp_status bring(struct remote_model *r, const wisp_range *ranges, size_t n,
                          wisp_error *error) {
     if (!r->offline)
@@ -54,7 +54,8 @@ static int read_source(void *context, uint64_t offset, void *buffer, size_t leng
     return cached_file_read(context, offset, buffer, length) ? 0 : -1;
 }
 
-/* Opens the model from the beginning of its file, whose blocks have been entered. */
+/* Opens the model from its hot bytes, which stand at the beginning of the file. The file must have
+ * been entered into the cache. */
 static wisp_status open_hot(struct remote_model *r, const wisp_model_options *options,
                             wisp_model **model, wisp_error *error) {
     const uint64_t size = r->cached.state.size;
@@ -152,8 +153,8 @@ static bool same_state(const struct file_state *a, const struct file_state *b) {
     return a->size == b->size && strcmp(a->validator, b->validator) == 0;
 }
 
-/* Makes the whole file, or the blocks of it that there are, ready in the cache. Sets r->active to
- * which of the two. */
+/* Makes the file ready in the cache: whole, or where `by_ranges` allows it with the blocks that are
+ * there. Sets r->active where it is not whole. */
 static wisp_status prepare(struct remote_model *r, bool by_ranges, wisp_error *error) {
     struct cached_file *cached = &r->cached;
     TRY(cached_file_open(cached, r->url, r->name, error));

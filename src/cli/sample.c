@@ -40,10 +40,8 @@ static int sample_batches(struct input *input, struct batch *batch, struct sampl
     do {
         code = input_next(input, batch);
         for (size_t i = 0; i < batch->n; i++)
-            if (batch->texts[i].length > 0 && !sample_text(texts, batch->texts[i])) {
-                complain("out of memory");
-                return EXIT_FAILED;
-            }
+            if (batch->texts[i].length > 0 && !sample_text(texts, batch->texts[i]))
+                return complain_of_memory();
     } while (code == EXIT_GOOD && batch->n > 0);
     return code;
 }

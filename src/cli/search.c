@@ -36,7 +36,7 @@ static const char help[] =
 
 enum { OPTION_FORMAT = 256, OPTION_INPUT, OPTION_PROMPT, OPTION_PROMPT_TEXT, MAX_TOP = 100000 };
 
-/* Queries at once, so that the matches of all have room. */
+/* The matches that there is room for, which bounds how many queries are searched at once. */
 enum { MOST_MATCHES = 1 << 18 };
 
 static const struct option options[] = {
@@ -71,7 +71,7 @@ struct search {
     float *rows;         /* [BATCH_RECORDS, dimensions] */
     wisp_match *matches; /* [at_once, k] */
     size_t k, at_once;
-    size_t written; /* queries whose matches are */
+    size_t written; /* queries whose matches were written */
 };
 
 static int take_option(struct arguments *a, int option, const char *value) {
@@ -258,8 +258,7 @@ static int run_search(struct search *s) {
         if (s->batch && s->rows && s->matches) {
             code = search_all(s);
         } else {
-            complain("out of memory");
-            code = EXIT_FAILED;
+            code = complain_of_memory();
         }
     }
     if (s->batch)

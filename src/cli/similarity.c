@@ -149,10 +149,8 @@ static int search_batch(struct search *s) {
         return code;
     for (size_t i = 0; i < batch->n; i++) {
         const double score = cosine(s->queries, s->passages + i * s->dimensions, s->dimensions);
-        if (!matches_add(&s->matches, score, batch->texts[i])) {
-            complain("out of memory");
-            return EXIT_FAILED;
-        }
+        if (!matches_add(&s->matches, score, batch->texts[i]))
+            return complain_of_memory();
     }
     return EXIT_GOOD;
 }
@@ -236,8 +234,7 @@ static int run_similarity(struct arguments *a, const wisp_model *model, wisp_ses
     if (s.batch && s.queries && s.passages && matches_open(&s.matches, a->top)) {
         code = run_batches(&s);
     } else {
-        complain("out of memory");
-        code = EXIT_FAILED;
+        code = complain_of_memory();
     }
     matches_close(&s.matches);
     if (s.batch)

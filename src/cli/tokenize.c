@@ -107,7 +107,7 @@ static int check_usage(struct command *c) {
     return EXIT_GOOD;
 }
 
-/* Room that grows. */
+/* Buffers that grow as texts need them. */
 struct room {
     int32_t *ids;
     size_t ids_capacity;
@@ -163,7 +163,8 @@ static struct places places_of(const wisp_model *model, wisp_text text, const st
     return (struct places){.model = model, .text = text, .spaced = length == text.length + 1};
 }
 
-/* Whether a text begins with these bytes, in lower case where `lowers`. */
+/* Returns whether a text begins with these bytes. Where it `lowers`, letters A to Z of the text
+ * match lower-case ones, too. */
 static bool begins_with(const char *text, wisp_text bytes, bool lowers) {
     for (size_t i = 0; i < bytes.length; i++) {
         const char c = text[i], low = c >= 'A' && c <= 'Z' && lowers ? (char)(c + 32) : c;

@@ -5,8 +5,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Reads all of a file ("-": standard input) but the end of its last line, at most 64 MB. Returns an
- * exit code, after complaining where it is not EXIT_GOOD. The caller frees *text in either case. */
+/* Reads all of a file ("-": standard input), at most 64 MB, and leaves out a newline at its end.
+ * *text must be NULL. Returns an exit code, after complaining where it is not EXIT_GOOD. The caller
+ * frees *text in either case. */
 int read_whole_file(const char *path, char **text, size_t *length);
 
 /* Writes a file that `print` prints; it appears whole or not at all. Returns an exit code, after

@@ -106,7 +106,7 @@ static wisp_status convert(struct directory *dir, const char *output,
     TRY(find_format(options->embedding_type, &embedding_type, error));
     for (size_t i = 0; i < dir->n_tensors; i++) {
         const struct tensor *tensor = &dir->tensors[i];
-        const bool embedding = strcmp(tensor->name, "token_embd.weight") == 0;
+        const bool embedding = strcmp(tensor->name, TENSOR_TOKENS) == 0;
         TRY(plan_tensor(tensor, embedding && embedding_type ? embedding_type : type,
                         &plan->formats[i], error));
     }

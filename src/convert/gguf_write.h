@@ -7,17 +7,17 @@
 #include "host/file.h"
 
 struct gguf_plan {
-    /* [n_tensors], for write_model with room for one more: the format in which each tensor is
-     * written: its own, or another one that has `quantise` and whose block divides the row or
-     * crosses rows. In the latter case its own has `dequantise`. A tensor that bitnet_made is
-     * written as its bytes are where that is their format. */
+    /* [n_tensors], with room for one more where write_model is called: the format in which each
+     * tensor is written. It is the tensor's own, or another one that has `quantise` and whose block
+     * divides the row or crosses rows; then the tensor's own must have `dequantise`. A tensor that
+     * bitnet_made keeps its bytes where the file stores it in this format. */
     const struct block_format **formats;
-    /* Size of the chunks whose SHA-256 the file gets (formats/chunks.h); 0: it gets none.
-     * write_model chooses it. */
+    /* The bytes of the chunks whose SHA-256 the file gets (formats/chunks.h); 0 where it gets none.
+     * write_model sets it. */
     uint32_t chunk_bytes;
     uint64_t hot_tokens; /* whose embeddings write_model puts first (convert/hot_tokens.h) */
     bool as_reference;   /* quantise as ggml's reference does (row_converter.h) */
-    const struct t158_options *ternary; /* of BITNET_T158. NULL: the defaults */
+    const struct t158_options *ternary; /* options of BITNET_T158; NULL: t158_defaults */
     /* Runs after each tensor with its index and, where it was quantised as_reference, what that
      * lost. May be NULL. */
     void (*written)(void *context, size_t index, const struct conversion_loss *loss);
@@ -38,7 +38,8 @@ wisp_status gguf_write(struct file_writer *file, struct directory *dir,
 /* Returns the bytes of the file that gguf_write would write without a table of chunks. */
 uint64_t gguf_file_bytes(const struct directory *dir, const struct gguf_plan *plan);
 
-/* Returns the bytes that a tensor takes in a file, with those up to the next one. */
+/* Returns the bytes that a tensor takes in a file in this format, including the padding up to the
+ * next tensor. */
 uint64_t gguf_tensor_bytes(const struct tensor *tensor, const struct block_format *format);
 
 #endif

@@ -34,8 +34,9 @@ static uint64_t row_bytes_of(const struct directory *dir, const struct block_for
     return shape.row_bytes;
 }
 
-/* Makes hot, one after the other, the neuron that is needed most often of those that are not, until
- * the next one has no room. In a layer the order is that of the places. */
+/* Makes neurons hot until the next one has no room: each time the one that is needed most often
+ * among the first cold neurons of all layers. Within a layer they follow the order of the
+ * places. */
 static void fill_bytes(const struct directory *dir, const struct block_format *const *formats,
                        const int32_t *order, const float *frequency, size_t layers, size_t neurons,
                        uint64_t bytes, int32_t *hot) {

@@ -12,7 +12,8 @@ struct ordered {
     const uint32_t *token;
 };
 
-/* Gives rows of the tensor whose first row is that of the token at place tensor->part. */
+/* The `make` of a part of the ordered embedding (struct tensor): row i is that of the token at
+ * place tensor->part + i. */
 static wisp_status make_ordered(const struct directory *dir, const struct tensor *tensor,
                                 uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                 void *buffer, const void **bytes, wisp_error *error) {

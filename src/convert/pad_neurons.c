@@ -9,7 +9,8 @@
 #include "convert/plan.h"
 #include "formats/schema.h"
 
-/* struct tensor's `make`: rows of another tensor with zeros behind them, and rows of zeros. */
+/* The `make` of a padded tensor (struct tensor): makes rows of another tensor with zeros behind
+ * their values, and rows of zeros behind its rows. */
 static wisp_status make_padded(const struct directory *dir, const struct tensor *tensor,
                                uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                void *buffer, const void **bytes, wisp_error *error) {
@@ -28,7 +29,8 @@ static wisp_status make_padded(const struct directory *dir, const struct tensor 
     return status;
 }
 
-/* Lets `dim` of a tensor be n instead of `neurons`, where the file has the tensor. */
+/* Pads dimension `dim` of a tensor from `neurons` to n with zeros, where the file has the
+ * tensor. */
 static wisp_status pad_tensor(struct directory *dir, size_t layer, const char *part,
                               const char *suffix, size_t dim, uint64_t neurons, uint64_t n,
                               wisp_error *error) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Policies: which matrices of a model take which type. Native only.
+ * Policies, which say which matrices of a model take which type. Native only.
  *
  * A policy is text. Each line has a pattern, a type and sometimes the word "optional"; "#" begins a
  * comment. In a pattern "*" stands for any characters and "?" for one. A matrix takes the type of
- * the first line whose pattern is like its name: the name of a block format, "type" for the
- * one that is asked for, or "keep" for its own. A line whose type no matrix takes is an error,
- * unless it is optional. */
+ * the first line whose pattern is like its name: the name of a block format, "type" for the one
+ * that is asked for, or "keep" for its own. A line whose type no matrix takes is an error, unless
+ * it is optional. */
 #ifndef WISP_CONVERT_POLICY_H
 #define WISP_CONVERT_POLICY_H
 
@@ -30,8 +30,8 @@ struct policy {
  * with the file's name and the line. The caller releases it, also after a failure. */
 wisp_status policy_open(struct policy *policy, const char *name, wisp_error *error);
 
-/* Sets *format to the type that a matrix takes, where `asked` is asked for, and to NULL for its
- * own. Fails where no line is like its name. */
+/* Sets *format to the type that the matrix `tensor` takes, or to NULL where it keeps its own.
+ * `asked` is the type that "type" stands for. Fails where no line is like the matrix's name. */
 wisp_status policy_find(struct policy *policy, const char *tensor, const struct block_format *asked,
                         const struct block_format **format, wisp_error *error);
 

@@ -11,10 +11,11 @@
 #include "convert/plan.h"
 #include "convert/policy.h"
 #include "convert/write_model.h"
+#include "formats/schema.h"
 #include "host/file.h"
 #include "native/open_path.h"
 
-/* From the largest to the smallest, and then the one that ggml does not have. */
+/* The types, from the largest to the smallest; last comes the one that ggml does not have. */
 static const enum block_type types[] = {
     BLOCK_F16,   BLOCK_BF16, BLOCK_Q8_0, BLOCK_Q6_K,  BLOCK_Q5_1,   BLOCK_Q5_K,
     BLOCK_Q5_0,  BLOCK_Q4_1, BLOCK_Q4_K, BLOCK_Q4_0,  BLOCK_IQ4_NL, BLOCK_IQ4_XS,
@@ -50,9 +51,9 @@ static wisp_status find_type(const char *option, const char *name,
 /* Finds the type that is wanted for a matrix. */
 static wisp_status find_wanted(struct quantiser *q, const struct tensor *tensor,
                                const struct block_format **wanted, wisp_error *error) {
-    *wanted = strcmp(tensor->name, "token_embd.weight") == 0 ? q->embedding_type
-              : strcmp(tensor->name, "output.weight") == 0   ? q->output_type
-                                                             : NULL;
+    *wanted = strcmp(tensor->name, TENSOR_TOKENS) == 0     ? q->embedding_type
+              : strcmp(tensor->name, "output.weight") == 0 ? q->output_type
+                                                           : NULL;
     if (*wanted)
         return WISP_OK;
     *wanted = q->type;
@@ -93,7 +94,7 @@ static wisp_status plan_tensor(struct quantiser *q, size_t index, bool required,
     return *planned == tensor->format ? WISP_OK : require_expandable(tensor, error);
 }
 
-/* Hands a tensor to the caller. `loss` is of the elements that were quantised, and not NULL. */
+/* Tells the caller about a tensor. *loss counts the elements that were quantised. */
 static void report(const struct quantiser *q, size_t index, const struct conversion_loss *loss) {
     const struct tensor *tensor = &q->dir->tensors[index];
     const struct block_format *format = q->formats[index];

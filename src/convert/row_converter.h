@@ -6,7 +6,7 @@
 #include "formats/directory.h"
 #include "quant/t158.h"
 
-/* Sums over the values that were converted, and over what they are read back as. */
+/* Sums over the values that were converted, and over the values that a reader gets back. */
 struct conversion_loss {
     uint64_t values;
     double squares, squares_back, products;
@@ -25,7 +25,8 @@ struct row_converter {
     /* Quantises as ggml's reference does. Rows are then read back: values that do not become finite
      * are an error, and the loss is added up. */
     bool as_reference;
-    const struct t158_options *ternary; /* of BITNET_T158; set after opening. NULL: the defaults */
+    const struct t158_options *ternary; /* options of BITNET_T158, which the caller sets after
+                                           opening; NULL: t158_defaults */
     float *back;
     struct conversion_loss loss;
 };
@@ -40,8 +41,8 @@ wisp_status row_converter_open(struct row_converter *converter, const struct dir
                                wisp_error *error);
 
 /* Points *bytes to rows [first, first + rows) in `format`, which last until the next call. Where
- * blocks cross rows, the first row begins with a block. Fails
- * where the rows cannot be read or hold a value that exceeds the range of the format. */
+ * blocks cross rows, row `first` must begin with a block. Fails where the rows cannot be read or
+ * hold a value that exceeds the range of the format. */
 wisp_status row_converter_read(struct row_converter *converter, uint64_t first, uint64_t rows,
                                const void **bytes, wisp_error *error);
 

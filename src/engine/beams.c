@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Beam search: keeps the texts of the highest probability so far, adds a token to all of them in
- * one pass, and keeps the best of what that gives. A text that several of the next ones continue is
- * copied: the keys and values that two texts have in common are never copied nor computed again.
- * Counts and stops as Hugging Face transformers does with early_stopping=False. */
+ * one pass, and keeps the best of the results. Where several of these continue one text, it is
+ * copied; keys and values that two texts already have in common are neither copied nor computed
+ * again. Counts and stops as Hugging Face transformers does with early_stopping=False. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,17 +39,17 @@ struct beam_search {
     struct token_list prompt;
     size_t beams, most, keep; /* `keep` extensions are looked at in each step */
     size_t vocabulary;
-    struct beam *all;                    /* [3 * beams]: the memory of the next three */
-    struct beam *running, *next, *ended; /* [beams], the last in the order of their scores */
+    struct beam *all;                    /* [3 * beams]: the memory of running, next and ended */
+    struct beam *running, *next, *ended; /* [beams]; `ended` has the highest score first */
     size_t n_running, n_ended;
     int32_t *ids;                 /* where the beams' ids lie */
     struct candidate *candidates; /* [vocabulary] */
     struct extension *extensions; /* [beams * keep] */
     struct addition *additions;   /* [beams] */
     size_t in_pass;               /* additions of a pass that is paused */
-    bool reads;                   /* the pass adds no token that was chosen last */
-    size_t length;                /* of the running texts; 0 while the prompt is read */
-    wisp_end length_end;          /* why a text of `most` tokens ends */
+    bool reads;          /* the pass reads what comes before the tokens chosen last (plan) */
+    size_t length;       /* of the running texts; 0 while the prompt is read */
+    wisp_end length_end; /* why a text of `most` tokens ends */
     bool is_done;
 };
 
@@ -258,7 +258,7 @@ static wisp_status prepare(struct beam_search *s, wisp_error *error) {
     for (size_t id = 0; id < s->vocabulary; id++)
         end_tokens += ends(s, (int32_t)id);
     s->keep = larger(2, 1 + end_tokens) * s->beams;
-    /* One item too many, because calloc(0) may be NULL. */
+    /* Some have one item too many, because calloc(0) may be NULL. */
     s->all = calloc(3 * s->beams, sizeof *s->all);
     s->ids = calloc(3 * s->beams, (s->most + 1) * sizeof *s->ids);
     s->candidates = malloc((s->vocabulary + 1) * sizeof *s->candidates);

@@ -15,8 +15,8 @@
 
 struct beam_search;
 
-/* Opens a search; `options`, without its array of ids, is copied. Fails as wisp_beam_search does.
- * *search is NULL after an error. */
+/* Opens a search. `options` is copied, but its array of ids must outlive the search. Fails as
+ * wisp_beam_search does. *search is NULL after an error. */
 wisp_status beams_open(struct beam_search **search, wisp_session *session, wisp_text prompt,
                        const wisp_beam_options *options, wisp_error *error);
 

@@ -13,8 +13,8 @@ static int best_first(const void *a, const void *b) {
     return is_better(a, b) ? -1 : 1;
 }
 
-/* A heap of the best so far, whose worst one is at its root, takes each candidate that is better
- * than that. What it gives up takes the place of that candidate. */
+/* The first k candidates become a heap whose root is the worst of them. Each later candidate that
+ * is better than the root changes places with it. */
 void candidates_select(struct candidate *c, size_t n, size_t k) {
     for (size_t i = 0; i < n && k < n; i++) {
         size_t at = i;

@@ -8,7 +8,7 @@
 
 struct candidate {
     int32_t id;
-    float rank;    /* higher ones come first; of equal ranks the lower id does */
+    float rank;    /* higher ones come first; among equal ranks the lower id does */
     float logit;   /* after bias and penalties */
     double weight; /* proportional to the probability */
 };

@@ -52,8 +52,8 @@ static wisp_status put(struct bytes *bytes, wisp_text text, wisp_error *error) {
     return WISP_OK;
 }
 
-/* A decoder of a model that generates: tokens follow each other as they are, but for the space that
- * the codec puts before a text. */
+/* Appends a token of a model that generates. Tokens follow each other as they are, but the space is
+ * dropped that the codec puts before a text. */
 static wisp_status put_generated(const wisp_model *model, int32_t id, wisp_decoder *decoder,
                                  struct bytes *bytes, wisp_error *error) {
     wisp_text text = codec_decode(model->codec, id), spelling;
@@ -70,7 +70,7 @@ static wisp_status put_generated(const wisp_model *model, int32_t id, wisp_decod
     return put(bytes, text, error);
 }
 
-/* A decoder of a model that embeds: a token begins a word, before which there is a space, or
+/* Appends a token of a model that embeds. It begins a word, before which a space is put, or
  * continues one. */
 static wisp_status put_embedded(const wisp_model *model, int32_t id, wisp_decoder *decoder,
                                 struct bytes *bytes, wisp_error *error) {
@@ -141,7 +141,7 @@ wisp_status wisp_detokenize(const wisp_model *model, const int32_t *ids, size_t 
             status = model->codec ? put_generated(model, ids[i], &after, &bytes, error)
                                   : put_embedded(model, ids[i], &after, &bytes, error);
     }
-    /* A character that will not be finished is none. */
+    /* Bytes that begin a character become U+FFFD where no more tokens come. */
     if (status == WISP_OK && !after.more) {
         write_characters(bytes.data, bytes.length, NULL, &rest);
         if (rest > 0) {

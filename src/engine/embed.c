@@ -194,7 +194,7 @@ static wisp_status embed_batch(void *context, uint32_t member, size_t first, siz
     return finish_batch(job, worker, first, end, error);
 }
 
-/* Goes on with the batch for which the worker of `member` waits, if it does. */
+/* Goes on with the batch of `member`'s worker, if that waits with one. */
 static wisp_status resume_batch(void *context, uint32_t member, wisp_error *error) {
     const struct job *job = context;
     struct worker *worker = &job->session->workers[member];
@@ -239,7 +239,7 @@ static wisp_status run_job(struct job *job, wisp_error *error) {
         }
     }
     if (status != WISP_NEED_RANGES)
-        wisp_embed_give_up(session); /* that is, frees it */
+        wisp_embed_give_up(session); /* frees the job */
     return status;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Generates texts, several at a time: each request gets a sequence of the session, and every pass
  * adds to each sequence either a piece of its prompt or the token that was chosen last. A request
- * joins when a sequence is free, and leaves it when its text has ended. Sequences keep their keys
- * and values between calls, so that a prompt which begins as a known text did is computed from
- * where the two differ. */
+ * joins when a sequence is free, and leaves the sequence when its text has ended. Sequences keep
+ * their keys and values between calls, so that a prompt which begins as a known text did is
+ * computed from where the two differ. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #include "engine/reply.h"
 #include "engine/requests.h"
 
-/* A request waits for another one's prompt where that has so many more of its first tokens than any
- * sequence. */
+/* A request waits while another one's prompt is read that has at least WORTH_WAITING more of its
+ * first tokens than any sequence has now. */
 enum { WORTH_WAITING = 16, USUAL_AT_ONCE = 8 };
 
 /* A request in a sequence. */
@@ -87,7 +87,7 @@ static wisp_status slide_prompt(struct requests *r, size_t request, wisp_error *
 }
 
 /* Makes the text so far and the token chosen last a prompt that is read anew: without its oldest
- * part where it fills the context, or by the angles of long texts. */
+ * part where it fills the context, or as a long text where it has become one. */
 static wisp_status read_anew(const struct requests *r, struct slot *slot, wisp_error *error) {
     const size_t context = r->session->model->max_tokens;
     struct token_list *prompt = &r->prompts[slot->request];

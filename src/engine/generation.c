@@ -7,9 +7,9 @@
 
 #include "base/checked.h"
 
-/* Members that split the tokens of a pass compute at least this many each. Of fewer tokens they
- * split the outputs of each layer instead, provided that a layer's weights take long enough to read
- * for the barriers between layers to pay. */
+/* Members that split the tokens of a pass compute at least MEMBER_MIN_TOKENS each. Where a pass has
+ * fewer, they split the outputs of each layer instead, provided that a layer has SPLIT_LAYER_BYTES
+ * of weights: reading these takes long enough for the barriers between layers to pay. */
 enum { MEMBER_MIN_TOKENS = 6, SPLIT_LAYER_BYTES = 1 << 20 };
 
 /* ---- sequences ------------------------------------------------------------------------------ */

@@ -15,11 +15,11 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error);
 wisp_status generation_token_order(wisp_session *session, const struct token_order **order,
                                    wisp_error *error);
 
-/* Whether the angles of a text of n tokens are those of long texts (config.long_after). A text that
- * becomes long is computed anew. */
+/* Returns whether positions of a text of n tokens are rotated by the angles of long texts
+ * (config.long_after). A text that becomes long is computed anew. */
 bool generation_is_long(const wisp_session *session, size_t n);
 
-/* Makes room for n tokens. */
+/* Makes room for a text of n tokens, which keeps what it has. */
 wisp_status sequence_reserve(const wisp_session *session, struct sequence *sequence, size_t n,
                              wisp_error *error);
 
@@ -50,10 +50,10 @@ wisp_status generation_end(wisp_session *session, const struct addition *additio
                            double pause_at, bool *paused, const float **logits, wisp_error *error);
 
 /* Returns the bytes of weights, keys and values that a pass over the last token of a sequence
- * reads, of which layers with a window read less. */
+ * reads. Layers with a window read the keys and values in it only. */
 uint64_t generation_read_bytes(const wisp_session *session, const struct sequence *sequence);
 
-/* Fails where a prompt of n ids is empty or has more than the model's context. */
+/* Fails where n, the number of ids of a prompt, is 0 or exceeds the model's context. */
 wisp_status check_prompt_length(const wisp_session *session, size_t n, wisp_error *error);
 
 /* Fails where one of n ids is no token. */

@@ -163,7 +163,8 @@ enum { KEEPS_TOKEN_TEXTS = 0 };
 enum { KEEPS_TOKEN_TEXTS = 1 };
 #endif
 
-/* No memory is given back in WebAssembly, so that cold neurons always get frames there. */
+/* WebAssembly memory never shrinks. Evicting neurons would not give any back, so cold neurons
+ * always have frames there, which are used again. */
 #ifdef __wasm__
 enum { IN_FRAMES = 1 };
 #else
@@ -184,6 +185,7 @@ static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *
     wisp_model_get_info(model, &info);
     const uint64_t least =
         info.resident_bytes + least_frames * frame_bytes + least_tokens * row_bytes;
+    model->least_memory = least;
     const uint64_t others =
         (frames - least_frames) * frame_bytes + (tokens - least_tokens) * row_bytes;
     if (memory > 0 && memory < least)
@@ -203,7 +205,8 @@ static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *
 static wisp_status load(wisp_model *model, const wisp_model_options *options, wisp_error *error) {
     const struct kernels *kernels;
     TRY(check_options(options, error));
-    /* The architecture comes first: of a file of another one, no other error would make sense. */
+    /* The architecture comes first: where wisp does not know it, no other error would make
+     * sense. */
     TRY(network_open(&model->network, &model->dir, error));
     if (options->hot_only && !COLD_NEURONS_MAY_BE_ABSENT)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
@@ -249,7 +252,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     const uint32_t rows = model->network.config.vocabulary_size;
     /* A generating model may choose any row, so each must have a text. */
     if (words > rows || (model->codec && words < rows))
-        return fail(error, WISP_ERROR_FORMAT, model->dir.file, "token_embd.weight",
+        return fail(error, WISP_ERROR_FORMAT, model->dir.file, TENSOR_TOKENS,
                     "%u rows for a vocabulary of %zu tokens", rows, words);
     TRY(read_max_tokens(model, error));
     TRY(read_dimensions(model, error));
@@ -259,6 +262,11 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     else if (COLD_NEURONS_MAY_BE_ABSENT && token_embedding_cold(&model->network.tokens) > 0)
         TRY(token_embedding_reserve(&model->network.tokens,
                                     token_embedding_cold(&model->network.tokens), error));
+    if (!IN_FRAMES && model->dir.hot_only && !model->dir.cold_framed) {
+        wisp_model_info info;
+        wisp_model_get_info(model, &info);
+        model->least_memory = info.resident_bytes;
+    }
     if (options->in_memory)
         directory_close_sources(&model->dir);
     return WISP_OK;
@@ -332,6 +340,7 @@ bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats) 
     if (model->network.neurons.cold)
         neuron_cold_stats(&model->network.neurons, stats);
     stats->tokens = token_embedding_provided(&model->network.tokens);
+    stats->least_memory = model->least_memory;
     return true;
 }
 

@@ -21,6 +21,7 @@ struct wisp_model {
     struct sparse_plan plan;     /* zeroed where the model is not calibrated */
     bool pool_prompt;            /* pooling includes the tokens of the prompt */
     uint32_t dimensions;         /* values of an embedding; at most hidden_size */
+    uint64_t least_memory;       /* that wisp_cold_stats has */
     double load_start, load_seconds;
 };
 
@@ -31,8 +32,8 @@ bool model_has_thresholds(const wisp_model *model);
 float model_default_sparsity(const wisp_model *model);
 
 /* Loads the model that `dir` describes. Takes the directory over, also on failure. `start` is the
- * time at which opening the directory began. Fails where the architecture makes no embeddings, a
- * choice in `options` is not available, or a tensor or key is missing or malformed. */
+ * time at which opening the directory began. Fails where a choice in `options` is not available for
+ * the model or this build, or where a tensor or key is missing, malformed or not supported. */
 wisp_status model_load(struct directory *dir, const wisp_model_options *options, double start,
                        wisp_model **model, wisp_error *error);
 

@@ -13,8 +13,9 @@ static int compare_ranges(const void *a, const void *b) {
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Counts the rows that a pass waits for, and writes their ranges to `ranges` unless that is NULL:
- * of tokens before they are looked up, and then of the neurons that it holds. */
+/* Returns how many rows a pass waits for, and writes their ranges to `ranges` unless that is NULL.
+ * Until the tokens are looked up, they are rows of token embeddings; then they are of the neurons
+ * that the pass holds. */
 static size_t absent_rows(struct pass *pass, wisp_range *ranges) {
     const struct network *network = pass->network;
     if (pass_cursor(pass).block == BLOCK_EMBED)
@@ -108,7 +109,7 @@ wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const v
     const struct chunks *chunks = &session->model->chunks;
     const unsigned char *from = bytes;
     if (chunks->digests) {
-        /* Rows are taken of the whole cold chunks alone, and of none where one is wrong. */
+        /* Only rows in cold chunks that came whole are taken, and none where a chunk is wrong. */
         wisp_range checked = {0};
         TRY(check_chunks(session->model, offset, bytes, length, &checked, error));
         from += checked.length > 0 ? checked.offset - offset : 0;

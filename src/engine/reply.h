@@ -11,7 +11,7 @@
 
 struct reply {
     const struct codec *codec;
-    const wisp_generate_options *options; /* of the caller, as is `result` */
+    const wisp_generate_options *options; /* the caller's, as is `result` */
     wisp_generation *result;
     struct sampler sampler;
     struct held_text held;

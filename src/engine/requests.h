@@ -31,9 +31,9 @@ struct requests {
     size_t in_pass;             /* additions of a pass that is paused */
 };
 
-/* Opens n requests, n > 0, of which at most `at_once` (0: 8) are computed at a time. What they
- * point to, and `results`, which may be NULL, outlives them. Fails as wisp_generate_batch does. The
- * caller closes them also after an error. */
+/* Opens n requests, n > 0, of which at most `at_once` (0: 8) are computed at a time. All that the
+ * requests point to must outlive them, and so must `results`, which may be NULL. Fails as
+ * wisp_generate_batch does. The caller closes them also after an error. */
 wisp_status requests_open(struct requests *r, wisp_session *session, const wisp_request *requests,
                           size_t n, size_t at_once, wisp_generation *results, wisp_error *error);
 

@@ -13,7 +13,7 @@ struct sampler {
     size_t vocabulary_size;
     struct candidate *candidates; /* [vocabulary_size] */
     uint32_t *counts;             /* [vocabulary_size]: occurrences that the penalties count */
-    struct token_list text;       /* the tokens so far; empty where there is no penalty_window */
+    struct token_list text;       /* the tokens so far; kept only for a penalty_window */
 };
 
 /* Fails where an option is out of range. */
@@ -28,7 +28,7 @@ wisp_status sampler_open(struct sampler *sampler, const wisp_sampling *options,
 /* Counts a token of the prompt or of the text, for the penalties. */
 wisp_status sampler_count(struct sampler *sampler, int32_t id, wisp_error *error);
 
-/* Sets *id to the next token for logits [vocabulary_size], which are finite. Of equal logits the
+/* Sets *id to the next token for logits [vocabulary_size], which are finite. Among equal logits the
  * lower id wins. Where `allowed` is not NULL, only tokens whose bit is set in it, the lowest bit of
  * the first byte being that of token 0, can be chosen. Fails where no token is left. */
 wisp_status sampler_next(struct sampler *sampler, const float *logits, const uint8_t *allowed,

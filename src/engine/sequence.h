@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The texts that a session keeps, whose model generates. */
+ * The texts that a session of a generating model keeps between calls. */
 #ifndef WISP_ENGINE_SEQUENCE_H
 #define WISP_ENGINE_SEQUENCE_H
 
@@ -12,7 +12,7 @@
 /* A text as far as it was computed. */
 struct sequence {
     struct kv_cache cache;
-    struct conv_state conv; /* what short convolutions keep, of models that have them */
+    struct conv_state conv; /* the state of short convolutions; empty where the model has none */
     struct token_list past; /* the tokens whose keys and values are in the cache */
 };
 
@@ -22,12 +22,12 @@ struct generation {
     struct sequence *sequences;
     size_t count;
     struct workspace space;   /* holds logits and the working memory of the pass */
-    struct token_order order; /* of zeros until a text had a grammar */
+    struct token_order order; /* zeros until a text has had a grammar */
 };
 
-/* Returns how many of the n ids the sequence begins with and can go on after: all of the common
- * beginning, or of a model with short convolutions the longest part of it after which their state
- * is known. They are of a text that is long (generation_is_long) or not: a sequence of the other
+/* Returns after how many of the n ids the sequence can go on: as many as it begins with or, in a
+ * model with short convolutions, the most of them after which their state is known. `is_long` says
+ * of the text that has the ids whether it is long (generation_is_long); a sequence of the other
  * kind can go on after none. */
 size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n, bool is_long);
 

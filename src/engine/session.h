@@ -33,18 +33,18 @@ struct generation; /* sequence.h */
 /* When a pass is to pause, so that the caller can look after other things (requests.h). */
 struct pause {
     double at;     /* base/clock.h; INFINITY: never */
-    size_t blocks; /* that the pass was asked about since it began or went on */
+    size_t blocks; /* blocks that have begun since the run began */
     bool reached;  /* it has paused */
 };
 
 struct wisp_session {
     const wisp_model *model;
     struct pool *team;             /* runs the workers */
-    bool has_frames;               /* of cold neurons, which serve one session */
+    bool has_frames;               /* it has taken the frames of cold neurons (neuron_cold_take) */
     atomic_bool cancelled;         /* asks the current call to stop */
     struct pause pause;            /* only one thread generates, and uses this */
     struct generation *generation; /* NULL until the session has generated text */
-    enum kv_type cache_type;       /* of its cache */
+    enum kv_type cache_type;       /* of the key-value caches */
     float *thresholds;             /* [layers, intermediate_size]; NULL where no predictor runs */
     struct recall *recalls;        /* [layers, n_workers]; NULL where recall is not counted */
     struct job *job;               /* the call of wisp_embed that waits; NULL: none */
@@ -52,7 +52,7 @@ struct wisp_session {
         wisp_range *ranges; /* [capacity]: the result of wisp_session_needs */
         size_t capacity;
     } needs;
-    bool skip_absent;   /* compute without absent neurons */
+    bool skip_absent;   /* of wisp_session_options */
     uint32_t n_workers; /* members of the team */
     struct worker workers[];
 };

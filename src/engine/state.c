@@ -115,12 +115,7 @@ static wisp_status identify_model(wisp_session *session, unsigned char *identity
 
 /* ---- the header ----------------------------------------------------------------------------- */
 
-static void put_u32(unsigned char *bytes, uint32_t value) {
-    for (int i = 0; i < 4; i++)
-        bytes[i] = (unsigned char)(value >> 8 * i);
-}
-
-/* Returns the bytes of what short convolutions keep of a place in a text. */
+/* Returns the bytes of one state of all short convolutions. */
 static size_t conv_bytes(const struct conv_state *conv) {
     return conv->layers * conv->values * sizeof(float);
 }
@@ -141,18 +136,18 @@ static wisp_status make_header(wisp_session *session, unsigned char *header, wis
     const struct kv_shape *shape = &session->generation->sequences[0].cache.shape;
     memset(header, 0, HEADER_BYTES);
     memcpy(header, magic, sizeof magic);
-    put_u32(header + AT_VERSION, VERSION);
-    put_u32(header + AT_CACHE_TYPE, (uint32_t)shape->type);
-    put_u32(header + AT_LAYERS, (uint32_t)shape->layers);
-    put_u32(header + AT_KV_HEADS, (uint32_t)shape->kv_heads);
-    put_u32(header + AT_HEAD_SIZE, (uint32_t)shape->head_size);
-    put_u32(header + AT_COMPUTE, session->model->int8 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32);
+    store_u32(header + AT_VERSION, VERSION);
+    store_u32(header + AT_CACHE_TYPE, (uint32_t)shape->type);
+    store_u32(header + AT_LAYERS, (uint32_t)shape->layers);
+    store_u32(header + AT_KV_HEADS, (uint32_t)shape->kv_heads);
+    store_u32(header + AT_HEAD_SIZE, (uint32_t)shape->head_size);
+    store_u32(header + AT_COMPUTE, session->model->int8 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32);
     return identify_model(session, header + AT_IDENTITY, error);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static wisp_status write_section(const struct state_sink *sink, const void *bytes, size_t length,
+static wisp_status write_section(const struct byte_sink *sink, const void *bytes, size_t length,
                                  wisp_error *error) {
     unsigned char sum[CHECKSUM_BYTES];
     store_u64(sum, checksum(bytes, length));
@@ -160,8 +155,9 @@ static wisp_status write_section(const struct state_sink *sink, const void *byte
     return sink->write(sink->context, sum, sizeof sum, error);
 }
 
-/* Returns how many tokens of a sequence are saved. What was computed of a long text, of which only
- * a short beginning is left, could not be told from a short text, and is not. */
+/* Returns how many tokens of a sequence are saved. None are where only a short beginning of a long
+ * text is left: whoever loads it could not tell that its keys are rotated by the angles of long
+ * texts. */
 static size_t saved_tokens(const wisp_session *session, const struct sequence *sequence) {
     const size_t n = sequence->cache.length;
     return generation_is_long(session, n) == sequence->cache.is_long ? n : 0;
@@ -171,7 +167,7 @@ static size_t saved_tokens(const wisp_session *session, const struct sequence *s
  * positions, and the states of its convolutions. `buffer` has room for the largest of these
  * sections. */
 static wisp_status write_sequence(const struct sequence *sequence, size_t n,
-                                  const struct state_sink *sink, unsigned char *buffer,
+                                  const struct byte_sink *sink, unsigned char *buffer,
                                   wisp_error *error) {
     const struct kv_cache *cache = &sequence->cache;
     const size_t bytes = kv_position_bytes(&cache->shape);
@@ -179,7 +175,7 @@ static wisp_status write_sequence(const struct sequence *sequence, size_t n,
     store_u64(buffer + AT_MARK, sequence->conv.layers > 0 ? sequence->conv.mark : 0);
     TRY(write_section(sink, buffer, TEXT_BYTES, error));
     for (size_t i = 0; i < n; i++)
-        put_u32(buffer + i * ID_BYTES, (uint32_t)sequence->past.ids[i]);
+        store_u32(buffer + i * ID_BYTES, (uint32_t)sequence->past.ids[i]);
     TRY(write_section(sink, buffer, n * ID_BYTES, error));
     for (size_t layer = 0; layer < cache->shape.layers; layer++)
         for (size_t at = 0; at < n; at += KV_PAGE) {
@@ -212,7 +208,7 @@ static uint64_t state_bytes(const wisp_session *session) {
     return size;
 }
 
-wisp_status state_write(wisp_session *session, const struct state_sink *sink, wisp_error *error) {
+wisp_status state_write(wisp_session *session, const struct byte_sink *sink, wisp_error *error) {
     unsigned char header[HEADER_BYTES];
     TRY(generation_open(session, 1, error));
     const struct generation *g = session->generation;
@@ -377,16 +373,6 @@ wisp_status state_read(wisp_session *session, const wisp_source *source, wisp_er
 
 /* ---- bytes in memory ------------------------------------------------------------------------ */
 
-/* `context` is the place of the next byte. */
-static wisp_status write_to_memory(void *context, const void *bytes, size_t length,
-                                   wisp_error *error) {
-    unsigned char **to = context;
-    (void)error;
-    memcpy(*to, bytes, length);
-    *to += length;
-    return WISP_OK;
-}
-
 wisp_status wisp_session_save_bytes(wisp_session *session, void *bytes, size_t capacity,
                                     size_t *size, wisp_error *error) {
     TRY(require(session, "session", error));
@@ -394,7 +380,7 @@ wisp_status wisp_session_save_bytes(wisp_session *session, void *bytes, size_t c
     if (capacity > 0)
         TRY(require(bytes, "bytes", error));
     unsigned char *to = bytes;
-    const struct state_sink sink = {write_to_memory, &to};
+    const struct byte_sink sink = {write_to_memory, &to};
     TRY(generation_open(session, 1, error));
     if (!checked_size(state_bytes(session), size))
         return fail_memory(error, UINT64_MAX);

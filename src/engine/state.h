@@ -4,16 +4,11 @@
 #ifndef WISP_ENGINE_STATE_H
 #define WISP_ENGINE_STATE_H
 
+#include "base/byte_sink.h"
 #include "engine/session.h"
 
-/* Receives bytes one part after the other. */
-struct state_sink {
-    wisp_status (*write)(void *context, const void *bytes, size_t length, wisp_error *error);
-    void *context;
-};
-
 /* Writes the state of all texts of the session. */
-wisp_status state_write(wisp_session *session, const struct state_sink *sink, wisp_error *error);
+wisp_status state_write(wisp_session *session, const struct byte_sink *sink, wisp_error *error);
 
 /* Replaces the texts of the session by those of a saved state, whose bytes are all that the source
  * has. On failure the session keeps its texts. */

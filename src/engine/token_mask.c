@@ -94,14 +94,15 @@ void token_mask_release(struct token_mask *mask) {
     *mask = (struct token_mask){0};
 }
 
-/* Tries the tokens in their order: each goes on from what it shares with the one before. */
+/* Tries the tokens in the order of their bytes. Each goes on from the bytes that it shares with the
+ * one before, and is skipped where one of these was refused. */
 static wisp_status try_tokens(struct token_mask *mask, uint8_t *allowed, wisp_error *error) {
     struct grammar_state *state = &mask->state;
     const struct token_order *order = mask->order;
     const size_t base = state->n_lists;
     size_t read = 0;        /* bytes that the state has read of the last token tried */
     size_t shared = 0;      /* bytes that this token shares with that one */
-    size_t dead = SIZE_MAX; /* its byte that may not come */
+    size_t dead = SIZE_MAX; /* the byte of the last token tried that the grammar refused */
     mask->nodes[0] = grammar_state_nodes(state);
     for (size_t i = 0; i < order->n; i++) {
         const wisp_text text = codec_decode(mask->codec, order->ids[i]);

@@ -47,7 +47,7 @@ wisp_status token_mask_open(struct token_mask *mask, const struct wisp_grammar *
                             const int32_t *stop_id, size_t stop_ids, wisp_error *error);
 
 /* Points *allowed to the tokens that may come next. Those that end a text are among them where it
- * is complete. It lives until the next call. */
+ * is complete. The mask lives until the next call. */
 wisp_status token_mask_allowed(struct token_mask *mask, const uint8_t **allowed, wisp_error *error);
 
 /* Reads a token, which is allowed. */

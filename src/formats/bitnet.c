@@ -133,11 +133,7 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
             error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_NEURONS_TYPES,
             "neurons or tokens stored in the order of their use beside tensors of I2_S, or of "
             "BITNET_T158 whose rows are no whole blocks");
-    dir->stored = malloc(dir->n_tensors * sizeof *dir->stored);
-    if (!dir->stored)
-        return fail_memory(error, dir->n_tensors * sizeof *dir->stored);
-    memcpy(dir->stored, dir->tensors, dir->n_tensors * sizeof *dir->stored);
-    dir->n_stored = dir->n_tensors;
+    TRY(directory_keep_stored(dir, error));
     for (size_t i = 0; i < dir->n_tensors; i++) {
         struct tensor *tensor = &dir->tensors[i];
         if (!needs_rows(tensor))

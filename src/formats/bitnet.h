@@ -10,17 +10,18 @@
  * others. Fails where the file is of another version or block size than wisp knows. */
 wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_error *error);
 
-/* Makes F32 tensors of those whose rows depend on bytes outside of them, so that all others can
- * read rows. dir->stored has the tensors of the file then. */
+/* Replaces tensors whose rows depend on bytes outside of the row by F32 tensors made from them, so
+ * that readers of the directory can read any row. dir->stored then lists the tensors of the
+ * file. */
 wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error);
 
-/* Makes an F32 tensor of one whose format is BITNET_T158 and whose blocks cross rows. `stored` has
- * the same fields, and lives as long as the directory. Native only. */
+/* Makes `tensor`, whose format is BITNET_T158 and whose blocks cross rows, an F32 tensor. `stored`
+ * has the same fields, and lives as long as the directory. Native only. */
 wisp_status bitnet_make_tensor(const struct directory *dir, struct tensor *tensor,
                                const struct tensor *stored, wisp_error *error);
 
-/* Whether bitnet_make_rows or bitnet_make_tensor made this tensor, whose maker is the struct tensor
- * of the bytes. */
+/* Returns whether bitnet_make_rows or bitnet_make_tensor made this tensor. Its maker is then the
+ * struct tensor as the file stores it. */
 bool bitnet_made(const struct tensor *tensor);
 
 #endif

@@ -84,6 +84,18 @@ wisp_status directory_add_metadata(struct directory *dir, struct metadata **adde
     return WISP_OK;
 }
 
+wisp_status directory_keep_stored(struct directory *dir, wisp_error *error) {
+    const size_t bytes = dir->n_tensors * sizeof *dir->stored;
+    if (dir->stored)
+        return WISP_OK;
+    dir->stored = malloc(bytes);
+    if (!dir->stored)
+        return fail_memory(error, bytes);
+    memcpy(dir->stored, dir->tensors, bytes);
+    dir->n_stored = dir->n_tensors;
+    return WISP_OK;
+}
+
 void directory_drop_metadata(struct directory *dir, const char *prefix) {
     size_t kept = 0;
     for (size_t i = 0; i < dir->n_metadata; i++)
@@ -109,7 +121,7 @@ wisp_status directory_measure_tensor(const struct directory *dir, struct tensor 
             return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
                         "the number of elements overflows");
     }
-    /* bitnet_make_rows takes the place of such rows. */
+    /* bitnet_make_rows replaces such a tensor. */
     if (block_rows_depend(tensor->format, tensor->dims[0])) {
         tensor->row_bytes = 0;
         if (block_tensor_bytes(tensor->format, tensor->dims[0], tensor->rows, &tensor->bytes))
@@ -268,7 +280,8 @@ bool all_finite(const float *values, size_t n) {
     return signs < 0x80000000;
 }
 
-/* The values of a block of Q8_0 are a half times integers below 2^8: all are finite or none is. */
+/* Checks one value of each block of Q8_0. A block's values are its scale, a 16-bit float, times
+ * integers below 2^8, so all of them are finite or none is. */
 static bool finite_scales(const float *values, size_t n) {
     bool finite = true;
     for (size_t i = 0; i < n; i += 32)

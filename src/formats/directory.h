@@ -80,8 +80,8 @@ struct directory {
     uint32_t n_sources;
     struct tensor *tensors;
     size_t n_tensors, tensor_capacity;
-    /* The tensors of the file where `tensors` are assembled from them; NULL where the file has
-     * the tensors themselves. */
+    /* The tensors of the file, where some of `tensors` are assembled from them; NULL where the file
+     * stores all of `tensors` as they are. */
     struct tensor *stored;
     size_t n_stored;
     struct metadata *metadata;
@@ -92,7 +92,7 @@ struct directory {
      * sparse/neuron_cold.h). */
     bool hot_only;
     bool lacks_neurons; /* some of these rows are neurons' */
-    bool cold_framed;   /* neurons get frames of memory, of which there may be few */
+    bool cold_framed;   /* cold rows are kept in frames of memory, of which there may be few */
 };
 
 /* Releases everything and closes the sources. Safe on a zeroed directory. */
@@ -135,6 +135,10 @@ wisp_status directory_measure_tensor(const struct directory *dir, struct tensor 
 /* Measures a tensor and checks that its bytes lie in its source. Readers of all formats call it. */
 wisp_status directory_check_tensor(const struct directory *dir, struct tensor *tensor,
                                    wisp_error *error);
+
+/* Copies the tensors to dir->stored, before some of them are replaced by tensors that are made from
+ * them. Does nothing where that was done already. */
+wisp_status directory_keep_stored(struct directory *dir, wisp_error *error);
 
 /* Removes all metadata whose keys begin with `prefix`. directory_finish must follow. */
 void directory_drop_metadata(struct directory *dir, const char *prefix);
@@ -208,7 +212,7 @@ void tensor_cache_release(struct tensor_cache *cache);
 wisp_status source_read(const wisp_source *source, const char *field, uint64_t offset, void *buffer,
                         size_t length, wisp_error *error);
 
-/* Whether none of n values is NaN or infinite. */
+/* Returns whether none of n values is NaN or infinite. */
 bool all_finite(const float *values, size_t n);
 
 /* Reads a whole tensor [rows, row_length] as floats. The caller releases *values with memory_free,

@@ -28,8 +28,8 @@ wisp_status neurons_read(struct directory *dir, wisp_error *error);
 /* Returns whether a tensor of this name has rows of cold neurons or tokens. */
 bool tensor_is_cold(const char *name);
 
-/* Sets *bytes to the offset of the first cold row, of a neuron or a token, in the file, before
- * which everything else stands; to the size of the source where there is none. Fails with
+/* Sets *bytes to the offset in the file of the first cold row of a neuron or a token, which follows
+ * everything else, or to the size of the source where no row is cold. Fails with
  * WISP_ERROR_UNSUPPORTED where another tensor follows a cold one. */
 wisp_status neurons_hot_bytes(const struct directory *dir, uint64_t *bytes, wisp_error *error);
 

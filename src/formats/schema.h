@@ -17,9 +17,10 @@
 
 /* ---- the model: written by convert, read when a model is opened ------------------------------ */
 
-/* string: the activation of the feed-forward layers, by Hugging Face's name. Of bert "gelu" or
- * "relu"; of llama, qwen2 and qwen3 "silu", "relu" or "relu2"; of gpt2 "gelu_new", "gelu", "relu"
- * or "relu2"; of gemma2 and gemma3 "gelu_pytorch_tanh" or "relu". Default: the first of these. */
+/* string: the activation of the feed-forward layers, by Hugging Face's name: for bert "gelu" or
+ * "relu"; for nomic-bert and lfm2 "silu"; for llama, qwen2 and qwen3 "silu", "relu" or "relu2"; for
+ * gpt2 "gelu_new", "gelu", "relu" or "relu2"; for gemma2 and gemma3 "gelu_pytorch_tanh" or "relu".
+ * Default: the first name of the architecture. */
 #define KEY_HIDDEN_ACT "wisp.hidden_act"
 
 /* bool: an embedding is divided by its length. Default: true. */
@@ -163,12 +164,12 @@
 /* The prefix of the next key. */
 #define KEY_TOKENS_PREFIX "wisp.tokens."
 
-/* u16[tokens] or, of more than 65536, i32[tokens]: each token once, those that occur most often
- * first. */
+/* u16[tokens], or i32[tokens] where there are more than 65536: each token once, those that occur
+ * most often first. */
 #define KEY_TOKENS_ORDER "wisp.tokens.order"
 
-/* The plain tensor, and those that replace it in a file that has hot tokens: rows of the first
- * tokens of KEY_TOKENS_ORDER, and of all others, in that order. */
+/* A file with hot tokens has the second and third tensor in the place of the first: the rows of the
+ * first tokens of KEY_TOKENS_ORDER, and the rows of all others, both in that order. */
 #define TENSOR_TOKENS "token_embd.weight"
 #define TENSOR_TOKENS_HOT "token_embd.hot"
 #define TENSOR_TOKENS_COLD "token_embd.cold"

@@ -89,13 +89,7 @@ wisp_status token_split_read(struct directory *dir, wisp_error *error) {
     ARENA_TAKE(&dir->arena, split, 1, error);
     *split = (struct token_split){.hot = *hot, .cold = *cold};
     TRY(token_split_order(dir, hot->rows + cold->rows, &split->token, &split->place, error));
-    if (!dir->stored) {
-        dir->stored = malloc(dir->n_tensors * sizeof *dir->stored);
-        if (!dir->stored)
-            return fail_memory(error, dir->n_tensors * sizeof *dir->stored);
-        memcpy(dir->stored, dir->tensors, dir->n_tensors * sizeof *dir->stored);
-        dir->n_stored = dir->n_tensors;
-    }
+    TRY(directory_keep_stored(dir, error));
     struct tensor *plain = &dir->tensors[hot - dir->tensors],
                   *last = &dir->tensors[cold - dir->tensors];
     *plain = (struct tensor){.name = TENSOR_TOKENS,

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Token embeddings whose rows stand in the order of how often tokens occur, the hot ones in one
- * tensor at the place of token_embd.weight and the cold ones in another, behind all that is hot.
- * docs/formats.md specifies it; convert/hot_tokens.h writes it. */
+ * Token embeddings whose rows stand in the order of how often tokens occur. Those of hot tokens are
+ * one tensor, at the place of token_embd.weight. Those of cold tokens are another, which follows
+ * all other hot tensors. docs/formats.md specifies it; convert/hot_tokens.h writes it. */
 #ifndef WISP_FORMATS_TOKEN_SPLIT_H
 #define WISP_FORMATS_TOKEN_SPLIT_H
 
 #include "formats/directory.h"
 
 struct token_split {
-    struct tensor hot,
-        cold; /* as the file stores them: rows of the first places, and of the others */
-    const uint32_t *token; /* [vocabulary_size]: the token at each place */
-    const uint32_t *place; /* [vocabulary_size]: the place of each token */
+    struct tensor hot, cold; /* in the file: the rows of the first places, and all others */
+    const uint32_t *token;   /* [vocabulary_size]: the token at each place */
+    const uint32_t *place;   /* [vocabulary_size]: the place of each token */
 };
 
 /* Points *token and *place to the order of `vocabulary_size` tokens, for as long as the directory

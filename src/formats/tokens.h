@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The numbers by which files describe tokens. */
+ * The numbers by which files describe tokens, and how they spell a space. */
 #ifndef WISP_FORMATS_TOKENS_H
 #define WISP_FORMATS_TOKENS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
 
 /* The values of GGUF's tokenizer.ggml.token_type. */
 enum token_type {
@@ -21,5 +25,15 @@ enum added_flag {
     ADDED_NORMALIZED = 8,  /* is matched in normalised text, others in raw text */
     ADDED_ALL_FLAGS = 15
 };
+
+/* SentencePiece's pieces spell a space as U+2581. */
+#define SPELLED_SPACE "\xE2\x96\x81"
+enum { SPELLED_SPACE_BYTES = 3 };
+
+/* Returns whether a spelled space begins at `at`. */
+static inline bool spelled_space_at(const char *at, const char *end) {
+    return (size_t)(end - at) >= SPELLED_SPACE_BYTES &&
+           memcmp(at, SPELLED_SPACE, SPELLED_SPACE_BYTES) == 0;
+}
 
 #endif

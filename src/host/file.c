@@ -9,15 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Fails with the text of errno. `action` is what could not be done to the file, such as "open". */
-static wisp_status fail_errno(wisp_error *error, const char *path, const char *action) {
-    const int code = errno;
-    /* strerror is safe among threads here: in glibc and musl each thread has its own text. */
-    return fail(error, code == ENOMEM ? WISP_ERROR_MEMORY : WISP_ERROR_IO, path, NULL,
-                "cannot %s: %s", action, strerror(code));
-}
+#include "host/fail_errno.h"
 
-/* Where the system does not tell, the answer is yes: opening the file then fails and says why. */
+/* The answer is yes where the system does not tell: then opening the file fails and says why. */
 bool file_exists(const char *path) {
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
@@ -109,6 +103,10 @@ wisp_status file_write(struct file_writer *writer, const void *bytes, size_t len
         return fail_errno(error, writer->path, "write");
     writer->written += length;
     return WISP_OK;
+}
+
+wisp_status file_sink_write(void *writer, const void *bytes, size_t length, wisp_error *error) {
+    return file_write(writer, bytes, length, error);
 }
 
 wisp_status file_write_again(struct file_writer *writer, uint64_t offset, const void *bytes,

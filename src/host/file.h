@@ -40,6 +40,9 @@ wisp_status file_writer_open(struct file_writer *writer, const char *path, wisp_
 wisp_status file_write(struct file_writer *writer, const void *bytes, size_t length,
                        wisp_error *error);
 
+/* The `write` of a sink (base/byte_sink.h) whose context is a struct file_writer. */
+wisp_status file_sink_write(void *writer, const void *bytes, size_t length, wisp_error *error);
+
 /* Writes `length` bytes over those that were written from `offset` on. */
 wisp_status file_write_again(struct file_writer *writer, uint64_t offset, const void *bytes,
                              size_t length, wisp_error *error);

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "host/fail_errno.h"
+#include "host/read_at.h"
 
 #ifdef __APPLE__
 #define st_mtim st_mtimespec
@@ -20,14 +22,6 @@ struct input_file {
     struct stat opened; /* describes the file as it was before its first byte was read */
     bool loaded;        /* file_source_loaded was called */
 };
-
-/* Fails with the text of errno. `action` is what could not be done to the file, such as "open". */
-static wisp_status fail_errno(wisp_error *error, const char *path, const char *action) {
-    const int code = errno;
-    /* strerror is safe among threads here: in glibc and musl each thread has its own text. */
-    return fail(error, code == ENOMEM ? WISP_ERROR_MEMORY : WISP_ERROR_IO, path, NULL,
-                "cannot %s: %s", action, strerror(code));
-}
 
 static wisp_status describe(struct input_file *file, const char *path, wisp_error *error) {
     if (fstat(file->descriptor, &file->opened) != 0)
@@ -76,20 +70,8 @@ static bool is_unchanged(const struct input_file *file) {
 /* Implements the `read` of the source. */
 static int read_input(void *context, uint64_t offset, void *buffer, size_t length) {
     const struct input_file *file = context;
-    unsigned char *to = buffer;
-    while (length > 0) {
-        const ssize_t n = pread(file->descriptor, to, length, (off_t)offset);
-        if (n == 0)
-            return WISP_SOURCE_CHANGED;
-        if (n < 0 && errno != EINTR)
-            return -1;
-        if (n < 0)
-            continue;
-        to += n;
-        offset += (uint64_t)n;
-        length -= (size_t)n;
-    }
-    return file->loaded || is_unchanged(file) ? 0 : WISP_SOURCE_CHANGED;
+    const int failed = read_at(file->descriptor, offset, buffer, length);
+    return failed || file->loaded || is_unchanged(file) ? failed : WISP_SOURCE_CHANGED;
 }
 
 static void close_input(void *context) {

@@ -100,8 +100,8 @@ void pool_renew(struct pool *team) {
 void pool_close(struct pool *team) {
     if (!team)
         return;
-    if (team->process !=
-        getpid()) { /* there is nobody to wait for, and a helper may have the lock */
+    if (team->process != getpid()) {
+        /* A fork has no helpers to wait for, and one of its parent's may have held the lock. */
         free(team);
         return;
     }

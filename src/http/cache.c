@@ -14,19 +14,16 @@
 #include "base/checked.h"
 #include "base/checksum.h"
 #include "base/sha256.h"
+#include "host/fail_errno.h"
 #include "host/file.h"
 #include "host/input_file.h"
+#include "host/read_at.h"
 
 enum {
     STATE_DIGITS = 16,
     ENTRY_BYTES = 8,      /* of the table, for a block */
     ENTRIES_AT_ONCE = 512 /* are read from it */
 };
-
-static wisp_status fail_errno(wisp_error *error, const char *path, const char *action) {
-    const int code = errno;
-    return fail(error, WISP_ERROR_IO, path, NULL, "cannot %s: %s", action, strerror(code));
-}
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -91,7 +88,7 @@ static void record_path(const struct cached_file *file, char *path, size_t capac
     snprintf(path, capacity, "%s.url", file->stem);
 }
 
-/* Reads the state that was remembered. What cannot be read is as if it were not there. */
+/* Reads the state that was remembered. A record that cannot be read counts as none. */
 static void read_record(struct cached_file *file) {
     char path[PATH_MAX + 64];
     struct file_bytes record;
@@ -100,8 +97,8 @@ static void read_record(struct cached_file *file) {
         return;
     record.data[record.size] = '\0'; /* file_read leaves room for it */
     const size_t length = strlen(file->url);
-    char *validator = record.data + length + 1;
     if (strncmp(record.data, file->url, length) == 0 && record.data[length] == '\n') {
+        const char *validator = record.data + length + 1;
         char *end = strchr(validator, '\n');
         char *number_end = NULL;
         const unsigned long long size = end ? strtoull(end + 1, &number_end, 10) : 0;
@@ -300,21 +297,6 @@ static uint64_t entry_of(const void *bytes, size_t length) {
     return sum ? sum : 1;
 }
 
-static bool read_all(int descriptor, uint64_t offset, void *bytes, size_t length) {
-    unsigned char *to = bytes;
-    while (length > 0) {
-        const ssize_t n = pread(descriptor, to, length, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        to += n;
-        offset += (uint64_t)n;
-        length -= (size_t)n;
-    }
-    return true;
-}
-
 static bool write_all(int descriptor, uint64_t offset, const void *bytes, size_t length) {
     const unsigned char *from = bytes;
     while (length > 0) {
@@ -341,7 +323,7 @@ wisp_status cached_file_absent(struct cached_file *file, uint64_t start, uint64_
     for (uint64_t i = start / CACHE_BLOCK_BYTES; i < last;) {
         const uint64_t left = last - i;
         const size_t n = left < ENTRIES_AT_ONCE ? (size_t)left : ENTRIES_AT_ONCE;
-        if (!read_all(file->table, i * ENTRY_BYTES, entries, n * ENTRY_BYTES))
+        if (read_at(file->table, i * ENTRY_BYTES, entries, n * ENTRY_BYTES) != 0)
             return fail_errno(error, file->checks, "read");
         for (size_t j = 0; j < n; j++, i++) {
             const uint64_t entry = load_u64(entries + j * ENTRY_BYTES);
@@ -349,7 +331,7 @@ wisp_status cached_file_absent(struct cached_file *file, uint64_t start, uint64_
             bool present = entry != 0 && (file->checked[i / 8] & bit) != 0;
             if (entry != 0 && !present) {
                 const size_t length = block_bytes(file, i);
-                present = read_all(file->data, i * CACHE_BLOCK_BYTES, block, length) &&
+                present = read_at(file->data, i * CACHE_BLOCK_BYTES, block, length) == 0 &&
                           entry_of(block, length) == entry;
                 if (present)
                     file->checked[i / 8] |= bit;
@@ -416,7 +398,7 @@ wisp_status cached_file_write(struct cached_file *file, uint64_t offset, const v
 }
 
 bool cached_file_read(const struct cached_file *file, uint64_t offset, void *bytes, size_t length) {
-    return read_all(file->data, offset, bytes, length);
+    return read_at(file->data, offset, bytes, length) == 0;
 }
 
 wisp_status cached_file_hold(struct cached_file *file, wisp_error *error) {

@@ -12,12 +12,13 @@
  *     HASH.use         is locked by all processes that use the file; its time is that of the last
  *
  * All files together have at most WISP_CACHE_BYTES (default: 16G), but for those in use: opening
- * a model deletes those of the URLs that were used longest ago.
+ * a model deletes those of the URLs that were used longest ago. A file that is larger by itself
+ * makes no other go. It stays until another model is opened.
  *
  * A block is used only where its checksum is right. So it does not matter when a process ends or
  * the power fails: what was not yet written is fetched again. Any number of processes may write
- * blocks to one file, since they write the same bytes. Whoever writes blocks has a shared lock on
- * the .part meanwhile, and whoever renames or deletes it an exclusive one. */
+ * blocks to one file, since they write the same bytes. A process has a shared lock on the .part
+ * while it writes blocks, and an exclusive one while it renames or deletes it. */
 #ifndef WISP_HTTP_CACHE_H
 #define WISP_HTTP_CACHE_H
 
@@ -61,7 +62,8 @@ void cached_file_use(struct cached_file *file);
 /* Makes the lock last until the process ends: its model is read from the whole file. */
 void cached_file_keep_in_use(struct cached_file *file);
 
-/* Deletes entries that nobody uses, the least recently used first, until the cache keeps its bound.
+/* Deletes entries that nobody uses: those that are larger than the bound by themselves, and of the
+ * others the least recently used first, until these keep the bound.
  * Fails with WISP_ERROR_ARGUMENT where WISP_CACHE_BYTES is no number of bytes. */
 wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *error);
 
@@ -100,7 +102,7 @@ wisp_status cached_file_absent(struct cached_file *file, uint64_t start, uint64_
 wisp_status cached_file_write(struct cached_file *file, uint64_t offset, const void *bytes,
                               size_t length, wisp_error *error);
 
-/* Reads bytes that are present. Returns whether it could. */
+/* Reads bytes that are present. Returns false where it cannot. */
 bool cached_file_read(const struct cached_file *file, uint64_t offset, void *bytes, size_t length);
 
 /* Keeps other processes from writing blocks until the file is published, dropped or closed. */

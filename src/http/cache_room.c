@@ -15,14 +15,18 @@
 #include "host/input_file.h"
 #include "http/cache.h"
 
-/* Unless WISP_CACHE_BYTES says otherwise: four models of 7 billion weights in 4 bits. */
+/* The bound unless WISP_CACHE_BYTES says otherwise: four models of 7 billion weights in 4 bits
+ * fit. */
 static const uint64_t default_bytes = UINT64_C(16000000000);
+
+enum { MOST_LOCK_TRIES = 100 };
 
 /* All files of one URL. */
 struct entry {
     char hash[CACHE_HASH_DIGITS + 1];
     uint64_t bytes;       /* on disk: holes take none */
     struct timespec used; /* when it was opened last */
+    bool is_too_large;    /* larger than the bound of all */
 };
 
 struct entries {
@@ -61,9 +65,10 @@ static void path_of(const struct cached_file *file, const char *hash, const char
 }
 
 /* Opens and locks the file that says who uses an entry. Returns -1 where others use it (LOCK_NB),
- * where there is none, and where the folder cannot be written, in which case nobody deletes. */
+ * where there is none, where the folder cannot be written, and where the file system gives a file
+ * another inode number each time; in these two cases nobody deletes. */
 static int lock_use(const char *path, int kind) {
-    for (;;) {
+    for (int tries = 0; tries < MOST_LOCK_TRIES; tries++) {
         struct stat own, named;
         const int use = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (use < 0)
@@ -79,6 +84,7 @@ static int lock_use(const char *path, int kind) {
         if (locked != 0)
             return -1;
     }
+    return -1;
 }
 
 void cached_file_use(struct cached_file *file) {
@@ -114,7 +120,8 @@ static bool delete_entry(const struct cached_file *file, const char *hash) {
     return folder != NULL;
 }
 
-/* Returns the entry of that hash, which is made where there is none; NULL without memory. */
+/* Returns the entry whose hash begins `name`, and makes it where there is none. Returns NULL where
+ * there is no memory. */
 static struct entry *find_entry(struct entries *entries, const char *name) {
     for (size_t i = 0; i < entries->n; i++)
         if (strncmp(entries->all[i].hash, name, CACHE_HASH_DIGITS) == 0)
@@ -142,7 +149,7 @@ static bool is_earlier(const struct timespec *a, const struct timespec *b) {
     return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
-/* Lists the entries of the cache. What cannot be read is not listed. */
+/* Lists the entries of the cache, except those that cannot be read. */
 static void list_entries(const struct cached_file *file, struct entries *entries) {
     char path[2 * PATH_MAX];
     path_of(file, "", "", path);
@@ -163,24 +170,31 @@ static void list_entries(const struct cached_file *file, struct entries *entries
         closedir(folder);
 }
 
+/* Orders entries as they go: first those that are larger than the bound by themselves, then those
+ * that were used longest ago. */
 static int compare_uses(const void *a, const void *b) {
     const struct entry *x = a, *y = b;
+    if (x->is_too_large != y->is_too_large)
+        return x->is_too_large ? -1 : 1;
     return is_earlier(&x->used, &y->used) ? -1 : is_earlier(&y->used, &x->used);
 }
 
 wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *error) {
     struct entries entries = {0};
-    uint64_t bound, total = 0;
+    uint64_t bound, total = 0; /* of entries that are not too large: only these make room */
     TRY(read_bound(&bound, error));
     list_entries(file, &entries);
-    for (size_t i = 0; i < entries.n; i++)
-        total += entries.all[i].bytes;
+    for (size_t i = 0; i < entries.n; i++) {
+        struct entry *entry = &entries.all[i];
+        entry->is_too_large = entry->bytes > bound;
+        total += entry->is_too_large ? 0 : entry->bytes;
+    }
     if (entries.n > 0)
         qsort(entries.all, entries.n, sizeof *entries.all, compare_uses);
-    for (size_t i = 0; i < entries.n && total > bound; i++) {
+    for (size_t i = 0; i < entries.n && (entries.all[i].is_too_large || total > bound); i++) {
         const struct entry *entry = &entries.all[i];
         const bool own = strcmp(entry->hash, file->stem + folder_length(file)) == 0;
-        if (!own && delete_entry(file, entry->hash))
+        if (!own && delete_entry(file, entry->hash) && !entry->is_too_large)
             total -= entry->bytes;
     }
     free(entries.all);
@@ -189,8 +203,9 @@ wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *er
 
 /* ---- URLs that are signed anew -------------------------------------------------------- */
 
-/* Returns whether a parameter of a query is a part of a signature, of which the same address has
- * another each time: those of Amazon's, Google's, Microsoft's and CloudFront's signed URLs. */
+/* Returns whether a parameter of a query is a part of a signature, which servers make anew each
+ * time for one file. These are the parameters of Amazon's, Google's, Microsoft's and CloudFront's
+ * signed URLs. */
 static bool is_of_signature(const char *parameter, size_t length) {
     static const char *const prefixes[] = {"X-Amz-", "X-Goog-"};
     static const char *const names[] = {"AWSAccessKeyId",

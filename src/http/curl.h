@@ -33,7 +33,7 @@ enum {
 /* The value of easy_getinfo that is the pointer of CURL_PRIVATE. */
 enum { CURL_INFO_PRIVATE = 0x100015 };
 
-/* Results, of those that are told apart. */
+/* The results that wisp tells apart. */
 enum {
     CURL_OK = 0,
     CURL_UNSUPPORTED_PROTOCOL = 1,

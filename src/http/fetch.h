@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fetches ranges of a file on a server into the cache. Whatever a server sends in their place is
- * either of use or an error, which names the URL and what came.
+ * either of use or an error, which names the URL and the server's answer.
  *
  * Requests are for single closed ranges ("bytes=a-b") in identity encoding, up to six at a time.
  * Every answer must be of the state that the file was in at first. A transfer that breaks off is
@@ -20,10 +20,11 @@ struct server_file {
     const struct curl *curl;
     void *multi;
     struct file_state state;
-    long timeout;            /* seconds without a byte after which a request is made again */
-    bool no_ranges;          /* the server sends the whole file whatever is asked for */
-    struct transfer *whole;  /* of the call that runs: the request whose answer is the whole file */
-    bool changed;            /* a failure was that the file is in another state now */
+    long timeout;   /* seconds without a byte after which a request is made again */
+    bool no_ranges; /* the server sends the whole file whatever is asked for */
+    struct transfer
+        *whole;   /* the transfer of the running call whose answer is the whole file; NULL: none */
+    bool changed; /* a failure was that the file is in another state now */
     bool (*cancelled)(void); /* is asked often; true ends the requests */
     /* Is called, where it is not NULL, when bytes of one transfer up to `at` have come. */
     void (*progress)(void *context, uint64_t at);

@@ -10,7 +10,7 @@ static wisp_status put_activation(struct directory *dir, const struct hf_config 
     if (!json_equals(act, "gelu") && !json_equals(act, "relu"))
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "hidden_act",
                     "%.32s is not supported, only gelu and relu", hf_shown(act));
-    return directory_put_text(dir, KEY_HIDDEN_ACT, (wisp_text){act->text, act->text_length}, error);
+    return directory_put_text(dir, KEY_HIDDEN_ACT, json_text(act), error);
 }
 
 static wisp_status check_variant(const struct hf_config *config, wisp_error *error) {

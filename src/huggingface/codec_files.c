@@ -68,18 +68,14 @@ bool codec_is_beyond(const struct codec_reading *r, const struct json *entry, ui
 
 wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, uint64_t id) {
     static const char field[] = "added_tokens";
-    static const struct {
-        const char *key;
-        uint8_t flag;
-    } known[] = {{"single_word", 1}, {"lstrip", 2}, {"rstrip", 4}, {"normalized", 8}};
-    const struct json *content = json_get(entry, "content"), *special = json_get(entry, "special");
+    const struct json *content = json_get(entry, "content");
     bool is_special = false;
-    uint8_t flags = 0;
+    uint8_t flags;
     if (!json_is(content, JSON_STRING) || content->text_length == 0)
         return codec_fail_format(r, field, "every added token needs a text as its content");
     if (codec_is_beyond(r, entry, id))
         return WISP_OK;
-    const wisp_text text = {content->text, content->text_length};
+    const wisp_text text = json_text(content);
     const int32_t own = codec_find_token(r, text);
     if (own < 0 && id == r->next_id) {
         TRY(codec_put_token(r, id, text));
@@ -90,29 +86,16 @@ wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, u
                     "next free one",
                     text.bytes, (unsigned long long)id);
     }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const struct json *given = json_get(entry, known[i].key);
-        bool set = false;
-        if (!json_is_absent(given) && !json_to_bool(given, &set))
-            return codec_fail_format(r, field, "flags are true or false");
-        flags |= set ? known[i].flag : 0;
-    }
-    if (!json_is_absent(special) && !json_to_bool(special, &is_special))
+    if (!hf_read_added_flags(entry, &flags, &is_special))
         return codec_fail_format(r, field, "flags are true or false");
     r->types[id] = is_special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
     r->flags[id] = flags;
     return WISP_OK;
 }
 
-static bool id_of_key(const struct json *entry, uint64_t *id) {
-    const struct json number = {
-        .type = JSON_NUMBER, .text = entry->key, .text_length = entry->key_length};
-    return entry->key_length > 0 && json_to_u64(&number, id);
-}
-
-/* Reads added_tokens_decoder of tokenizer_config.json. With a tokenizer.json it must repeat what
- * that says of each of its tokens: transformers would add others to it. Else it adds tokens to
- * those of the other files, and says which of these are special. */
+/* Reads added_tokens_decoder of tokenizer_config.json. Where it `repeats` a tokenizer.json, it must
+ * name only tokens of that file: transformers would add others. Elsewhere its tokens are added to
+ * those of the other files, and it says which of these are special. */
 static wisp_status read_decoder(struct codec_reading *r, const struct json *list, bool repeats) {
     static const char field[] = "added_tokens_decoder";
     if (json_is_absent(list))
@@ -122,7 +105,7 @@ static wisp_status read_decoder(struct codec_reading *r, const struct json *list
     for (const struct json *entry = list->first; entry; entry = entry->next) {
         const struct json *content = json_get(entry, "content");
         uint64_t id;
-        if (!id_of_key(entry, &id))
+        if (!hf_id_of_key(entry, &id))
             return codec_fail_format(r, field, "its keys must be ids");
         if (!repeats) {
             const bool is_piece = id < r->capacity && r->tokens[id].bytes;
@@ -140,7 +123,8 @@ static wisp_status read_decoder(struct codec_reading *r, const struct json *list
     return WISP_OK;
 }
 
-/* Reads added_tokens.json, an object of ids by their tokens, where there is no tokenizer.json. */
+/* Reads added_tokens.json, which maps tokens to ids and counts where there is no tokenizer.json.
+ * The tokens are added in the order of their ids, as codec_add_token needs them. */
 static wisp_status read_added(struct codec_reading *r) {
     const struct json *list;
     TRY(hf_read_json(r->dir, r->folder, ADDED_FILE, false, JSON_OBJECT, &list, r->error));
@@ -178,7 +162,9 @@ struct settings {
     const struct json *config;     /* config.json */
 };
 
-/* Finds the token that a setting names, bare or with its flags; -1 where none is named. */
+/* Finds the token that a setting names, as a string or as an object with its flags. *id is -1 where
+ * the setting is absent, and where the vocabulary has no such token, which is an error if it is
+ * `required`. */
 static wisp_status find_named(const struct codec_reading *r, const struct settings *s,
                               const char *field, bool required, int32_t *id) {
     const struct json *entry = json_get(s->tokenizer, field);
@@ -190,7 +176,7 @@ static wisp_status find_named(const struct codec_reading *r, const struct settin
         return WISP_OK;
     if (!json_is(text, JSON_STRING))
         return codec_fail_format(r, field, "a token belongs here");
-    *id = codec_find_token(r, (wisp_text){text->text, text->text_length});
+    *id = codec_find_token(r, json_text(text));
     return *id >= 0 || !required ? WISP_OK
                                  : fail(r->error, WISP_ERROR_FORMAT, r->file, field,
                                         "\"%.60s\" is not in the vocabulary", text->text);
@@ -211,8 +197,8 @@ static wisp_status read_ids(const struct codec_reading *r, const struct json *gi
     return WISP_OK;
 }
 
-/* Finds the tokens that begin and end a text. generation_config.json, where there is one, says what
- * ends a text, and config.json otherwise. */
+/* Finds the tokens that begin and end a text. The tokens that end one are in
+ * generation_config.json, and in config.json where the former does not list them. */
 static wisp_status read_ends(struct codec_reading *r, const struct settings *s) {
     static const char field[] = "eos_token_id";
     const bool has_own = !json_is_absent(json_get(s->generation, field));
@@ -239,7 +225,8 @@ static wisp_status read_ends(struct codec_reading *r, const struct settings *s) 
     return WISP_OK;
 }
 
-/* tokenizer_config.json counts more than tokenizer.json for the tokens around a text. */
+/* Reads whether tokens are put around a text. tokenizer_config.json counts more than tokenizer.json
+ * there. */
 static wisp_status read_added_ends(struct codec_reading *r, const struct settings *s) {
     const struct json *first = json_get(s->tokenizer, "add_bos_token");
     const struct json *last = json_get(s->tokenizer, "add_eos_token");
@@ -272,12 +259,13 @@ static wisp_status put_template(struct codec_reading *r, const struct json *conf
             }
     if (!json_is(given, JSON_STRING))
         return WISP_OK;
-    return directory_put_text(r->dir, key, (wisp_text){given->text, given->text_length}, r->error);
+    return directory_put_text(r->dir, key, json_text(given), r->error);
 }
 
 /* ---- metadata ------------------------------------------------------------------------------- */
 
-/* Gives ids without a token one that no text is encoded to, as llama.cpp's converter does. */
+/* Gives each id that has no token one which no text is encoded to, as llama.cpp's converter does: a
+ * model may have more rows than its tokenizer has tokens. */
 static wisp_status pad(struct codec_reading *r) {
     for (uint32_t i = 0; i < r->capacity; i++) {
         char name[24];
@@ -350,7 +338,7 @@ static wisp_status put_metadata(struct codec_reading *r) {
     TRY(put_id(r, "tokenizer.ggml.bos_token_id", r->bos));
     TRY(put_id(r, "tokenizer.ggml.eos_token_id", r->eos));
     TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_bos_token", r->add_bos, r->error));
-    /* For llama.cpp, which otherwise ends texts of a unigram model with one. */
+    /* llama.cpp ends texts of a unigram model with such a token unless a file says no. */
     TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_eos_token", false, r->error));
     return put_flags(r);
 }
@@ -366,12 +354,13 @@ static wisp_status reserve(struct codec_reading *r) {
     return WISP_OK;
 }
 
-/* Reads tokenizer.model and what adds to it. */
+/* Reads tokenizer.model, and the tokens that other files add to it. */
 static wisp_status read_model_file(struct codec_reading *r, const struct settings *s) {
     const struct json *decoder = json_get(s->tokenizer, "added_tokens_decoder");
     TRY(codec_name_file(r, MODEL_FILE));
     TRY(codec_read_sentencepiece(r));
-    /* transformers spells a space before the text alone where the tokenizer is no legacy one. */
+    /* Where the tokenizer is no legacy one, transformers puts a space before the text but not after
+     * each added token. */
     if (json_is(json_get(s->tokenizer, "legacy"), JSON_FALSE))
         r->prefix = "first";
     if (json_is_absent(decoder))
@@ -380,8 +369,8 @@ static wisp_status read_model_file(struct codec_reading *r, const struct setting
     return read_decoder(r, decoder, false);
 }
 
-/* Marks a token as special, unless it is one character: some models pad with such a token, which
- * texts are still made of. */
+/* Marks a token as special unless it is one character: some models pad with such a token, and it
+ * must still be found in texts. */
 static void mark_special(struct codec_reading *r, int32_t id) {
     uint32_t code_point;
     if (id >= 0 &&
@@ -389,8 +378,8 @@ static void mark_special(struct codec_reading *r, int32_t id) {
         r->types[id] = TOKEN_CONTROL;
 }
 
-/* Marks the tokens that settings name as special, as transformers does where no list of tokens says
- * so. A text ends at the usual token where no setting names another. */
+/* Marks the tokens that settings name as special, as transformers does: vocab.json does not say
+ * which are. A text ends at "<|endoftext|>" where no setting names another token. */
 static wisp_status mark_named(struct codec_reading *r, const struct settings *s) {
     static const char *const fields[] = {"unk_token", "bos_token", "eos_token", "pad_token"};
     static const char list[] = "additional_special_tokens";
@@ -410,12 +399,12 @@ static wisp_status mark_named(struct codec_reading *r, const struct settings *s)
         const struct json *content = json_get(more, "content"), *text = content ? content : more;
         if (!json_is(text, JSON_STRING))
             return codec_fail_format(r, list, "a token belongs here");
-        mark_special(r, codec_find_token(r, (wisp_text){text->text, text->text_length}));
+        mark_special(r, codec_find_token(r, json_text(text)));
     }
     return WISP_OK;
 }
 
-/* Reads vocab.json, merges.txt and what adds to them. */
+/* Reads vocab.json and merges.txt, and the tokens that other files add to them. */
 static wisp_status read_vocab_file(struct codec_reading *r, const struct settings *s) {
     const struct json *decoder = json_get(s->tokenizer, "added_tokens_decoder"), *vocab;
     TRY(codec_name_file(r, CONFIG_FILE));

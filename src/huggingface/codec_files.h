@@ -5,11 +5,11 @@
 
 #include "huggingface/config.h"
 
-/* Reads tokenizer.json, or where there is none tokenizer.model, or vocab.json and merges.txt;
- * tokenizer_config.json and
- * generation_config.json: adds tokenizer.ggml.* and wisp.tokenizer.*, with `vocabulary_size`
- * tokens. Texts get the ids that Hugging Face tokenizers gives them, which does not find special
- * tokens in a text when it is asked not to. */
+/* Adds tokenizer.ggml.* and wisp.tokenizer.* with `vocabulary_size` tokens. Reads tokenizer.json,
+ * else tokenizer.model, else vocab.json and merges.txt; and beside them tokenizer_config.json,
+ * special_tokens_map.json, added_tokens.json, generation_config.json and chat_template.jinja, where
+ * they exist. Texts get the ids that Hugging Face's tokenizers gives them when it is asked not to
+ * find special tokens in a text. */
 wisp_status hf_read_codec(struct directory *dir, const char *folder, const struct hf_config *config,
                           uint32_t vocabulary_size, wisp_error *error);
 

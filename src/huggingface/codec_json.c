@@ -8,10 +8,7 @@
 #include "huggingface/codec_reading.h"
 #include "huggingface/json_file.h"
 
-static const char SPACE[] = "\xE2\x96\x81"; /* U+2581 */
-enum { SPACE_BYTES = 3 };
-
-/* The steps of a tokenizer.json. */
+/* The steps of a tokenizer.json by which a text is prepared for the model. */
 struct pipeline {
     bool composes;           /* the normalizer NFC */
     bool prepends, replaces; /* normalizers put U+2581 before a text, and in place of spaces */
@@ -23,15 +20,10 @@ struct pipeline {
     bool splits_spaces;
 };
 
-static wisp_text text_of(const struct json *string) {
-    return (wisp_text){string->text, string->text_length};
-}
-
 /* Reads a member that is true or false. Where it is absent or null *value stays. */
 static wisp_status read_bool(const struct codec_reading *r, const struct json *object,
                              const char *key, bool *value) {
-    const struct json *member = json_get(object, key);
-    return json_is_absent(member) || json_to_bool(member, value)
+    return hf_read_bool(object, key, value)
                ? WISP_OK
                : codec_fail_format(r, key, "true or false belongs here");
 }
@@ -51,10 +43,12 @@ static wisp_status read_normalizer(const struct codec_reading *r, const struct j
     }
     if (json_equals(type, "NFC") && !p->prepends && !p->replaces && !p->composes) {
         p->composes = true;
-    } else if (json_equals(type, "Prepend") && json_equals(json_get(step, "prepend"), SPACE) &&
-               !p->prepends && !p->composes) {
+    } else if (json_equals(type, "Prepend") &&
+               json_equals(json_get(step, "prepend"), SPELLED_SPACE) && !p->prepends &&
+               !p->composes) {
         p->prepends = true;
-    } else if (json_equals(type, "Replace") && json_equals(json_get(step, "content"), SPACE) &&
+    } else if (json_equals(type, "Replace") &&
+               json_equals(json_get(step, "content"), SPELLED_SPACE) &&
                json_equals(json_get(json_get(step, "pattern"), "String"), " ") && !p->composes) {
         p->replaces = true;
     } else {
@@ -70,7 +64,7 @@ static wisp_status read_metaspace(const struct codec_reading *r, const struct js
                                   struct pipeline *p) {
     const struct json *scheme = json_get(step, "prepend_scheme");
     bool prefix = true, split = true;
-    if (!json_equals(json_get(step, "replacement"), SPACE))
+    if (!json_equals(json_get(step, "replacement"), SPELLED_SPACE))
         return codec_fail_unsupported(r, "replacement", json_get(step, "replacement"), "U+2581");
     TRY(read_bool(r, step, "add_prefix_space", &prefix));
     TRY(read_bool(r, step, "split", &split));
@@ -97,7 +91,7 @@ static wisp_status read_split(const struct codec_reading *r, const struct json *
         p->regex = regex;
         return WISP_OK;
     }
-    /* Gemma's, which finds nothing: the normalizer has replaced all spaces. */
+    /* Gemma's tokenizers split at spaces and find none: the normalizer has replaced them all. */
     if (json_equals(json_get(pattern, "String"), " ") && p->replaces)
         return WISP_OK;
     return codec_fail_unsupported(r, "pre_tokenizer.behavior", behavior, "Isolated by a Regex");
@@ -138,7 +132,9 @@ static wisp_status read_pre_tokenizer(const struct codec_reading *r, const struc
 #define WORDS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define OTHERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* The pre-tokenizers of src/text/pretokenize.c, and what tokenizers of each name have besides. */
+/* The pre-tokenizers of src/text/pretokenize.c. A model of each name normalises texts by NFC or
+ * not, and ignores merges where a whole word is a token or not: a folder that does otherwise needs
+ * a setting of its own or is refused. */
 static const struct {
     const char *name;  /* tokenizer.ggml.pre */
     const char *regex; /* NULL: ByteLevel's own */
@@ -220,12 +216,12 @@ static wisp_status read_vocabulary(struct codec_reading *r, const struct json *v
     return codec_sort_tokens(r);
 }
 
-/* Reads "left right" or ["left", "right"] into the former. */
+/* Reads a merge, which is "left right" or ["left", "right"], as the former. */
 static wisp_status read_merge(struct codec_reading *r, const struct json *entry, wisp_text *merge) {
     static const char field[] = "model.merges";
     const struct json *left = json_is(entry, JSON_ARRAY) && entry->count == 2 ? entry->first : NULL;
     if (json_is(entry, JSON_STRING)) {
-        *merge = text_of(entry);
+        *merge = json_text(entry);
         return WISP_OK;
     }
     if (!json_is(left, JSON_STRING) || !json_is(left->next, JSON_STRING))
@@ -253,8 +249,8 @@ static wisp_status read_merges(struct codec_reading *r, const struct json *list)
     return WISP_OK;
 }
 
-/* Makes scores of merges, for programs that merge by scores: a token is worth the more the earlier
- * the first merge that leads to it comes. */
+/* Makes scores of merges for codecs that merge by scores: the earlier the first merge that makes a
+ * token stands in the list, the higher is its score. */
 static wisp_status score_merges(struct codec_reading *r) {
     ARENA_TAKE(&r->dir->arena, r->scores, (size_t)r->capacity, r->error);
     for (uint32_t i = 0; i < r->capacity; i++)
@@ -308,7 +304,7 @@ static wisp_status read_bpe(struct codec_reading *r, const struct json *model,
         return codec_fail_unsupported(r, "ignore_merges", json_get(model, "ignore_merges"),
                                       "false without ByteLevel");
     if (json_is(unknown, JSON_STRING))
-        r->unknown = codec_find_token(r, text_of(unknown));
+        r->unknown = codec_find_token(r, json_text(unknown));
     r->model = "llama";
     TRY(read_spaces(r, p));
     const size_t bytes = byte_fallback ? mark_bytes(r) : 0;
@@ -333,7 +329,7 @@ static wisp_status read_unigram(struct codec_reading *r, const struct json *mode
         double score;
         if (!json_is(piece, JSON_STRING) || !json_to_double(piece->next, &score))
             return codec_fail_format(r, field, "a token and its score belong in each entry");
-        TRY(codec_put_token(r, id, text_of(piece)));
+        TRY(codec_put_token(r, id, json_text(piece)));
         r->scores[id] = (float)score;
     }
     r->next_id = r->model_count = vocab->count;
@@ -351,9 +347,9 @@ static wisp_status read_unigram(struct codec_reading *r, const struct json *mode
 
 /* ---- added_tokens --------------------------------------------------------------------------- */
 
-static bool has_space(wisp_text text) {
-    for (size_t i = 0; i + SPACE_BYTES <= text.length; i++)
-        if (memcmp(text.bytes + i, SPACE, SPACE_BYTES) == 0)
+static bool has_spelled_space(wisp_text text) {
+    for (size_t i = 0; i < text.length; i++)
+        if (spelled_space_at(text.bytes + i, text.bytes + text.length))
             return true;
     return false;
 }
@@ -370,10 +366,10 @@ static wisp_status read_added_tokens(struct codec_reading *r, const struct json 
             return codec_fail_format(r, field, "every added token needs an id");
         const bool is_piece = id < r->capacity && r->tokens[id].bytes;
         TRY(codec_add_token(r, entry, id));
-        /* Where spaces are spelled U+2581, a token that has that is found as other pieces are: runs
-         * of spaces in Gemma's vocabulary. */
+        /* Such a tokenizer spells spaces as U+2581. An added token with U+2581 in it, such as
+         * Gemma's runs of spaces, is then found as the pieces of the model are. */
         if (r->pre || codec_is_beyond(r, entry, id) || r->types[id] != TOKEN_USER_DEFINED ||
-            !has_space(r->tokens[id]))
+            !has_spelled_space(r->tokens[id]))
             continue;
         if (!is_piece)
             return codec_fail_unsupported(r, field, json_get(entry, "content"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A decoder's tokenizer between its files, which codec_json.c, codec_vocab.c and
- * sentencepiece_model.c read, and the metadata of a directory, which codec_files.c adds. */
+ * A decoder's tokenizer while it is read: codec_json.c, codec_vocab.c and sentencepiece_model.c
+ * read its files, and codec_files.c adds it to a directory as metadata. */
 #ifndef WISP_HUGGINGFACE_CODEC_READING_H
 #define WISP_HUGGINGFACE_CODEC_READING_H
 
@@ -16,8 +16,8 @@ struct codec_reading {
     uint32_t capacity; /* vocab_size of config.json */
     wisp_text *tokens; /* [capacity], by id; bytes is NULL where there is no token of an id */
     int32_t *types;    /* [capacity]: enum token_type */
-    uint8_t *flags;    /* [capacity]: how a user-defined token is found; docs/formats.md */
-    uint32_t next_id;  /* of a token that is added */
+    uint8_t *flags;    /* [capacity]: enum added_flag of the tokens that were added */
+    uint32_t next_id;  /* of the next token that is added to the vocabulary */
     const wisp_text **sorted; /* all tokens by their text */
     size_t n_sorted;
     const char *model; /* tokenizer.ggml.model */
@@ -34,7 +34,8 @@ struct codec_reading {
     bool add_bos;
 };
 
-/* Fails for tokenizer.json and tokenizer.model alike. */
+/* Report an error of r->file: WISP_ERROR_FORMAT with `what`, or WISP_ERROR_UNSUPPORTED with
+ * "`value` is not supported, only `wanted`". */
 wisp_status codec_fail_format(const struct codec_reading *r, const char *field, const char *what);
 wisp_status codec_fail_unsupported(const struct codec_reading *r, const char *field,
                                    const struct json *value, const char *wanted);
@@ -48,19 +49,20 @@ wisp_status codec_name_file(struct codec_reading *r, const char *name);
  * live in the arena. */
 wisp_status codec_put_token(struct codec_reading *r, uint64_t id, wisp_text text);
 
-/* Sorts the tokens. It is an error that two are equal. */
+/* Sorts the tokens by their texts, for codec_find_token. Two equal texts are a format error. */
 wisp_status codec_sort_tokens(struct codec_reading *r);
 
 /* Returns the id of a token among those that were sorted, or -1. */
 int32_t codec_find_token(const struct codec_reading *r, wisp_text text);
 
-/* Whether the entry of an added token is of a special one that the model has no embedding of, as
- * the token for pictures in Gemma 3's models of text alone. No text becomes it, so it is left out.
- */
+/* Returns whether the entry of an added token describes a special token that the model has no
+ * embedding of, such as the one for pictures in models of Gemma 3 that read text alone. No text is
+ * encoded to it, so it is left out.
+ * */
 bool codec_is_beyond(const struct codec_reading *r, const struct json *entry, uint64_t id);
 
 /* Reads the entry of a token that was added to the vocabulary. Its id must be that of its content
- * in the vocabulary or, where it is not there, the next free one. */
+ * in the sorted vocabulary or, where its content is not there, the next free one. */
 wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, uint64_t id);
 
 /* ---- the files ------------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * vocab.json and merges.txt, which folders of byte-level BPE have where there is no tokenizer.json.
- * They do not say how a text is cut and what it is normalised to: that is of the tokenizer's class.
- */
+ * They do not say how a text is normalised and cut: the tokenizer's class does.
+ * */
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,8 +68,8 @@ static wisp_status bad_line(const struct codec_reading *r, size_t number, wisp_t
                 (int)(line.length < 60 ? line.length : 60), line.bytes, what);
 }
 
-/* Checks "left right", whose two tokens and what they make are in the vocabulary. `joined` has room
- * for the line. */
+/* Checks a line "left right": both and their joined text must be tokens of the vocabulary. `joined`
+ * is scratch space for as many bytes as the line has. */
 static wisp_status check_merge(const struct codec_reading *r, size_t number, wisp_text line,
                                char *joined) {
     const char *space = line.length > 0 ? memchr(line.bytes, ' ', line.length) : NULL;
@@ -86,8 +86,9 @@ static wisp_status check_merge(const struct codec_reading *r, size_t number, wis
     return WISP_OK;
 }
 
-/* Version 4 of transformers skips the first line whatever it is, and version 5 only where it begins
- * with "#version": a file that begins with a merge has other merges in each. */
+/* Reads the merges. Version 4 of transformers skips the first line whatever it is, and version 5
+ * only where it begins with "#version". A file that begins with a merge, which the two read
+ * differently, is refused. */
 static wisp_status read_lines(struct codec_reading *r, const char *text, size_t length) {
     static const char header[] = "#version";
     size_t lines = 0, number = 1;

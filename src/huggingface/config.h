@@ -23,16 +23,16 @@ struct hf_field {
 wisp_status hf_check_spellings(const char *file, const char *name, const struct json *given,
                                const char *other_name, const struct json *other, wisp_error *error);
 
-/* Adds a whole number of at least 1, which must be there. */
+/* Adds a whole number from 1 to UINT32_MAX, which must be there. */
 wisp_status hf_put_size(struct directory *dir, const struct hf_config *config,
                         const struct hf_field *field, wisp_error *error);
 
-/* Reads a whole number of at least 1. Where config.json has none it is the fallback, or an error if
- * that is 0. */
+/* Reads a whole number from 1 to UINT32_MAX. Where config.json has none, *size is the fallback; a
+ * fallback of 0 makes that an error. */
 wisp_status hf_read_size_or(const struct hf_config *config, const struct hf_field *field,
                             uint32_t fallback, uint32_t *size, wisp_error *error);
 
-/* Adds a whole number of at least 1, or the fallback where config.json has none. */
+/* Adds a whole number as hf_read_size_or reads it. */
 wisp_status hf_put_size_or(struct directory *dir, const struct hf_config *config,
                            const struct hf_field *field, uint32_t fallback, wisp_error *error);
 
@@ -40,7 +40,7 @@ wisp_status hf_put_size_or(struct directory *dir, const struct hf_config *config
 wisp_status hf_put_number(struct directory *dir, const struct hf_config *config,
                           const struct hf_field *field, const double *fallback, wisp_error *error);
 
-/* A setting of which one value alone is supported; it is also what an absent setting stands for. */
+/* A setting of which wisp supports one value, which is also what its absence stands for. */
 struct hf_setting {
     const char *field;
     enum json_type wanted; /* JSON_NULL, JSON_FALSE or JSON_TRUE */
@@ -50,7 +50,7 @@ struct hf_setting {
 wisp_status hf_check_settings(const struct hf_config *config, const struct hf_setting *settings,
                               wisp_error *error);
 
-/* Reports a value that is not supported: "only `wanted`" is. */
+/* Reports WISP_ERROR_UNSUPPORTED: "`given` is not supported, only `wanted`". */
 wisp_status hf_unsupported_setting(const struct hf_config *config, const char *field,
                                    const struct json *given, const char *wanted, wisp_error *error);
 

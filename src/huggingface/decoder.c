@@ -15,8 +15,8 @@ const char *hf_key(const struct hf_decoder *decoder, const char *name, char key[
     return key;
 }
 
-/* Reads a size that follows from others where it is null, and where it is absent and `usual` says
- * so. */
+/* Reads a size. It is `derived` where config.json has null, and where config.json lacks it and
+ * `usual` is HF_DERIVED. */
 static wisp_status read_derived(const struct hf_config *config, const char *name, uint32_t derived,
                                 uint32_t usual, uint32_t *size, wisp_error *error) {
     const struct hf_field field = {name, NULL, NULL};
@@ -126,7 +126,8 @@ wisp_status hf_put_activation(struct directory *dir, const struct hf_config *con
     return hf_unsupported_setting(config, field, given, all, error);
 }
 
-/* A class for another task has other last layers, whatever its model_type is. */
+/* Refuses a class for another task, which ends in other layers than a decoder though its model_type
+ * is the decoder's. */
 static wisp_status check_class(const struct hf_decoder *decoder, const struct hf_config *config,
                                wisp_error *error) {
     static const char field[] = "architectures";
@@ -173,15 +174,13 @@ bool hf_is_part(const struct tensor *tensor, const char *const *parts) {
     return false;
 }
 
-/* Older checkpoints hold what is computed from config.json: angles, and masks of attention. */
+/* Returns whether a tensor is not needed: it belongs to another part of the model, or is a table of
+ * angles or an attention mask, which older checkpoints store and wisp computes. */
 static bool is_droppable(const struct hf_decoder *decoder, const char *name) {
     static const char *const endings[] = {"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"};
-    const size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t end = strlen(endings[i]);
-        if (length >= end && strcmp(name + length - end, endings[i]) == 0)
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (hf_ends_with(name, endings[i]))
             return true;
-    }
     for (const char *const *other = decoder->others; other && *other; other++)
         if (hf_after(name, *other))
             return true;
@@ -205,13 +204,14 @@ static struct tensor *find_tensor(const struct directory *dir, const char *name)
     return NULL;
 }
 
-/* Compares all bytes of two tensors. */
+/* Sets *equal to whether two tensors have one type and the same bytes. */
 static wisp_status compare_tensors(const struct directory *dir, const struct tensor *a,
                                    const struct tensor *b, bool *equal, wisp_error *error) {
     *equal = a->format == b->format && a->bytes == b->bytes && a->row_bytes == b->row_bytes;
     if (!*equal)
         return WISP_OK;
-    void *buffer = malloc(2 * (size_t)a->row_bytes + 1);
+    size_t size;
+    void *buffer = checked_size(2 * a->row_bytes, &size) ? malloc(size + 1) : NULL;
     wisp_status status = buffer ? WISP_OK : fail_memory(error, 2 * a->row_bytes);
     for (uint64_t row = 0; status == WISP_OK && *equal && row < a->rows; row++) {
         const void *x = NULL, *y = NULL;
@@ -224,8 +224,9 @@ static wisp_status compare_tensors(const struct directory *dir, const struct ten
     return status;
 }
 
-/* Drops the last layer where the token embedding is used in its place. transformers 5 uses both
- * where they differ, and transformers 4 the embedding alone. */
+/* Drops the output layer of a model that uses the token embedding in its place. Where the two
+ * differ, transformers 5 uses both and transformers 4 the embedding alone, so that folder is
+ * refused. */
 static wisp_status tie(struct directory *dir, const struct hf_decoder *decoder,
                        const struct hf_config *config, wisp_error *error) {
     const char *before = decoder->tie_before;

@@ -8,17 +8,18 @@
 #include "huggingface/rope_config.h"
 #include "huggingface/tensor_names.h"
 
-/* A size that follows from others where config.json lacks it. */
+/* Says that a size which config.json lacks follows from others. */
 #define HF_DERIVED UINT32_MAX
 
 enum { HF_PREFIXES = 4 };
 
-/* Sizes of the class of transformers where config.json lacks them. 0: it must have them. */
+/* The sizes that the class of transformers takes where config.json lacks them. 0: it must have
+ * them. */
 struct hf_usual_sizes {
     uint32_t heads, positions, vocabulary_size;
     uint32_t kv_heads;  /* HF_DERIVED: as many as heads */
     uint32_t head_size; /* HF_DERIVED: hidden_size / heads */
-    double epsilon;     /* 0: that of most classes */
+    double epsilon;     /* 0: 1e-6, as most classes have it */
 };
 
 struct hf_decoder {
@@ -29,7 +30,7 @@ struct hf_decoder {
     const char *prefixes[HF_PREFIXES]; /* of which one may stand before the names of tensors */
     const char *const *others; /* names of other parts' tensors begin so; ends with NULL, or NULL */
     struct hf_names tensors;
-    bool tied;              /* where config.json lacks tie_word_embeddings */
+    bool tied;              /* tie_word_embeddings of a config.json that lacks it */
     const char *tie_before; /* a setting that counts before tie_word_embeddings; NULL: none */
     struct hf_usual_sizes usual;
     struct hf_rope rope;
@@ -48,7 +49,8 @@ wisp_status hf_decoder_read_config(struct directory *dir, const struct hf_decode
                                    const struct hf_config *config, uint32_t *vocabulary_size,
                                    wisp_error *error);
 
-/* Gives every tensor its GGUF name and its GGUF values. A tensor that is not known is an error. */
+/* Gives every tensor its GGUF name and its GGUF values. A tensor that is not known is
+ * WISP_ERROR_UNSUPPORTED. Adds the tensors of rotary factors that config.json describes. */
 wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decoder *decoder,
                                     const struct hf_config *config, uint32_t vocabulary_size,
                                     wisp_error *error);
@@ -60,8 +62,9 @@ enum { HF_KEY_BYTES = 96 };
 /* Writes "architecture.name" to `key` and returns it. */
 const char *hf_key(const struct hf_decoder *decoder, const char *name, char key[HF_KEY_BYTES]);
 
-/* A size in config.json, under its only or one of two names, and its key without the architecture.
- */
+/* A size in config.json, which has the name `field` or `other` (NULL: one name only), and its key
+ * without the architecture.
+ * */
 struct hf_size {
     const char *field, *other, *key;
     uint32_t usual; /* where config.json has none; 0: it must have one */
@@ -72,24 +75,24 @@ wisp_status hf_put_sizes(struct directory *dir, const struct hf_decoder *decoder
                          const struct hf_config *config, const struct hf_size *sizes, size_t n,
                          wisp_error *error);
 
-/* Adds the numbers of heads, their size, and the rotary positions. `layers` and `attends` [layers]
- * say which layers have attention; NULL: all. */
+/* Adds the numbers of heads, their size, and the rotary positions. `attends` [layers] says which
+ * layers have attention; NULL: all have it, and `layers` is not used. */
 wisp_status hf_put_heads(struct directory *dir, const struct hf_decoder *decoder,
                          const struct hf_config *config, const bool *attends, uint32_t layers,
                          wisp_error *error);
 
-/* Does the same, and adds the other sizes of a decoder as Llama's class names them, and the epsilon
- * of its RMS norms. */
+/* Calls hf_put_heads, and adds the other sizes of a decoder as Llama's class names them, and the
+ * epsilon of its RMS norms. */
 wisp_status hf_put_decoder(struct directory *dir, const struct hf_decoder *decoder,
                            const struct hf_config *config, wisp_error *error);
 
-/* Reads layer_types, which has as many entries as there are layers: layer i is among `listed` where
- * its entry is `name`. The only other name that an entry may have is `other`. */
+/* Reads layer_types, which must have an entry for each layer. Sets listed[i] [layers] to whether
+ * entry i is `name`; the only other entry allowed is `other`. */
 wisp_status hf_read_layer_types(const struct hf_config *config, const char *name, const char *other,
                                 uint32_t layers, bool *listed, wisp_error *error);
 
-/* Adds the activation that the setting `field` names, unless that is absent or known[0], which is
- * what files have that do not say it. Refuses others than the n known ones. */
+/* Adds the activation that the setting `field` names. Refuses all but the n known ones. known[0] is
+ * the one of files that name none, so that nothing is added for it. */
 wisp_status hf_put_activation(struct directory *dir, const struct hf_config *config,
                               const char *field, const char *const *known, size_t n,
                               wisp_error *error);

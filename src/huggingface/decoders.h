@@ -11,8 +11,8 @@ extern const struct hf_decoder hf_llama, hf_mistral, hf_qwen2, hf_qwen3, hf_gpt2
 
 extern const struct hf_decoder *const hf_decoders[]; /* ends with NULL */
 
-/* Llama's, which others share: names of tensors, and `adapt` of queries and keys, whose rotary
- * pairs become neighbours. */
+/* Llama's names of tensors, which other families share, and its `adapt`, which makes neighbours of
+ * the rows of queries and keys that are rotated as a pair. */
 extern const struct hf_name hf_llama_names[], hf_llama_layer_names[];
 wisp_status hf_pair_rotary(struct directory *dir, struct tensor *tensor, wisp_error *error);
 

@@ -68,8 +68,8 @@ static const char *const other_weights[] = {"pytorch_model.bin",
                                             "tf_model.h5",
                                             "flax_model.msgpack"};
 
-/* Where a folder has both, transformers reads model.safetensors and not the index, which may be
- * left from an earlier version of the model. */
+/* Reads model.safetensors or the shards of an index. Where a folder has both, transformers reads
+ * model.safetensors; the index may be left from an earlier version of the model. */
 static wisp_status read_weights(struct directory *dir, const char *folder, wisp_error *error) {
     static const char whole[] = "model.safetensors", shards[] = "model.safetensors.index.json";
     const struct json *index;
@@ -90,7 +90,8 @@ static wisp_status read_weights(struct directory *dir, const char *folder, wisp_
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
-/* An adapter changes the weights of a base model, whether these are in the folder or not. */
+/* Refuses an adapter, which changes the weights of a base model, whether these are in the folder or
+ * not. */
 static wisp_status check_adapter(struct directory *dir, const char *folder, wisp_error *error) {
     static const char file[] = "adapter_config.json";
     const struct json *config;
@@ -105,22 +106,20 @@ static wisp_status check_adapter(struct directory *dir, const char *folder, wisp
         hf_shown(json_get(config, "peft_type")));
 }
 
-/* In a model without modules.json, sentence-transformers pools the last token where its class is
- * one for causal language modelling, whatever its attention is. */
+/* Refuses a causal language model without a modules.json: sentence-transformers pools its last
+ * token, whatever its attention is, and wisp does not. */
 static wisp_status check_class(const struct hf_config *config, wisp_error *error) {
-    static const char ending[] = "ForCausalLM";
     const struct json *classes = json_get(config->root, "architectures");
     const struct json *class = json_is(classes, JSON_ARRAY) ? classes->first : NULL;
-    const size_t length = sizeof ending - 1;
-    if (!json_is(class, JSON_STRING) || class->text_length < length ||
-        strcmp(class->text + class->text_length - length, ending) != 0)
+    if (!json_is(class, JSON_STRING) || !hf_ends_with(class->text, "ForCausalLM"))
         return WISP_OK;
     return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "architectures",
                 "%.64s is not supported without a modules.json", class->text);
 }
 
-/* Reads model_type, without which no other error of the folder would make sense, and finds the
- * encoder or the decoder, which both stay NULL for an unknown type where `any` is allowed. */
+/* Finds the encoder or the decoder of config.json's model_type. Both stay NULL for an unknown type
+ * where `any` type is allowed; elsewhere it is an error, the first that is reported, because no
+ * other error of the folder would make sense without it. */
 static wisp_status find_family(const struct hf_config *config, bool any,
                                const struct hf_encoder **encoder, const struct hf_decoder **decoder,
                                wisp_error *error) {
@@ -183,7 +182,8 @@ static wisp_status put_name(struct directory *dir, const char *folder, wisp_erro
                               error);
 }
 
-/* Reads the folder of an encoder. The model itself is in the folder `proper`. */
+/* Reads the folder of an encoder. `proper` is the folder of the Transformer module, which holds the
+ * model itself. */
 static wisp_status read_encoder(struct directory *dir, const char *folder, const char *proper,
                                 const struct hf_modules *modules, struct hf_config *config,
                                 const struct hf_encoder *encoder, wisp_error *error) {
@@ -218,7 +218,8 @@ static wisp_status read_decoder(struct directory *dir, const char *folder,
                     decoder->type);
     TRY(hf_decoder_read_config(dir, decoder, config, &vocabulary_size, error));
     TRY(read_weights(dir, folder, error));
-    /* The weights bound the size of the vocabulary. */
+    /* The tensors are read before the tokens because the embedding's rows bound the size of the
+     * vocabulary, for which memory is taken. */
     TRY(hf_decoder_read_tensors(dir, decoder, config, vocabulary_size, error));
     return hf_read_codec(dir, folder, config, vocabulary_size, error);
 }
@@ -243,7 +244,7 @@ static wisp_status read_folder(struct directory *dir, const char *folder, bool a
     struct hf_config config;
     const struct hf_encoder *encoder = NULL;
     const struct hf_decoder *decoder = NULL;
-    const char *proper = folder; /* where the model itself is */
+    const char *proper = folder; /* the folder of the model itself */
     dir->file = arena_copy_text(&dir->arena, folder, strlen(folder));
     if (!dir->file)
         return fail_memory(error, strlen(folder));

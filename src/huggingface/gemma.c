@@ -9,8 +9,9 @@
 #include "huggingface/decoders.h"
 #include "huggingface/window_config.h"
 
-/* Adds the number that bounds scores or logits, which null says are not bounded. A `usual` number
- * of 0 is that of models that have none, whose files have no key for it. */
+/* Adds the number that bounds scores or logits; null says that they are not bounded. `usual` is the
+ * number where config.json has none; where it is 0, the models are not bounded and their files have
+ * no such key. */
 static wisp_status put_cap(struct directory *dir, const struct hf_decoder *decoder,
                            const struct hf_config *config, const char *name, double usual,
                            wisp_error *error) {
@@ -24,7 +25,8 @@ static wisp_status put_cap(struct directory *dir, const struct hf_decoder *decod
     return hf_put_number(dir, config, &field, &usual, error);
 }
 
-/* Reads what both versions have. `period`: every so many layers one is global. */
+/* Reads the settings that both versions have. One of `period` layers is global, unless config.json
+ * `may_differ` and does. */
 static wisp_status read_gemma(struct directory *dir, const struct hf_decoder *decoder,
                               const struct hf_config *config, uint32_t period, bool may_differ,
                               wisp_error *error) {
@@ -63,12 +65,13 @@ static wisp_status read_gemma3(struct directory *dir, const struct hf_decoder *d
 
 /* ---- norms ---------------------------------------------------------------------------------- */
 
-/* Gives the weights of a norm that a folder has without the 1 that is added to them. */
+/* Makes the weights of a norm: the class adds 1 to those that a folder holds. */
 static wisp_status make_norm(const struct directory *dir, const struct tensor *tensor,
                              uint64_t first, uint64_t rows, struct tensor_cache *cache,
                              void *buffer, const void **bytes, wisp_error *error) {
     const struct tensor *stored = tensor->maker;
-    void *read = malloc((size_t)stored->bytes + 1);
+    size_t size;
+    void *read = checked_size(stored->bytes, &size) ? malloc(size + 1) : NULL;
     if (!read)
         return fail_memory(error, stored->bytes);
     const wisp_status status =
@@ -110,7 +113,7 @@ static const struct hf_name names[] = {
     {0},
 };
 
-/* The architecture's page refuses the norms of queries and keys in Gemma 2. */
+/* Gemma 2 has no norms of queries and keys; the table in src/models/gemma.c refuses them there. */
 static const struct hf_name layer_names[] = {
     {"input_layernorm.", "attn_norm.", true},
     {"self_attn.q_proj.", "attn_q.", true},
@@ -150,7 +153,7 @@ static const char *const of_images[] = {"vision_tower.", "model.vision_tower.",
                                         "multi_modal_projector.", "model.multi_modal_projector.",
                                         NULL};
 
-/* Its folders leave out what is as in the class of transformers. */
+/* These folders leave out settings that are the class's own. */
 const struct hf_decoder hf_gemma3 = {
     GEMMA3,
     .type = "gemma3",

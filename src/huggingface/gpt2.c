@@ -61,7 +61,7 @@ static wisp_status find_bytes(const struct directory *dir, const struct tensor *
     return WISP_OK;
 }
 
-/* Gives rows of a matrix that are columns of the stored one. */
+/* Makes rows of a matrix from columns of the stored one. */
 static wisp_status make_transposed(const struct directory *dir, const struct tensor *tensor,
                                    uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                    void *buffer, const void **bytes, wisp_error *error) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/tokens.h"
 #include "host/file.h"
 #include "host/input_file.h"
 
@@ -29,6 +30,35 @@ wisp_status hf_wrong_value(const char *folder, const char *file, const char *fie
 
 bool hf_is_plain_name(const char *name) {
     return *name && *name != '.' && !strpbrk(name, "/\\");
+}
+
+bool hf_id_of_key(const struct json *member, uint64_t *id) {
+    const struct json number = {
+        .type = JSON_NUMBER, .text = member->key, .text_length = member->key_length};
+    return member->key_length > 0 && json_to_u64(&number, id);
+}
+
+bool hf_read_bool(const struct json *entry, const char *key, bool *value) {
+    const struct json *member = json_get(entry, key);
+    return json_is_absent(member) || json_to_bool(member, value);
+}
+
+bool hf_read_added_flags(const struct json *entry, uint8_t *flags, bool *special) {
+    static const struct {
+        const char *key;
+        uint8_t flag;
+    } known[] = {{"single_word", ADDED_SINGLE_WORD},
+                 {"lstrip", ADDED_STRIP_LEFT},
+                 {"rstrip", ADDED_STRIP_RIGHT},
+                 {"normalized", ADDED_NORMALIZED}};
+    *flags = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        bool set = false;
+        if (!hf_read_bool(entry, known[i].key, &set))
+            return false;
+        *flags |= set ? known[i].flag : 0;
+    }
+    return hf_read_bool(entry, "special", special);
 }
 
 static wisp_status parse(struct directory *dir, const struct file_bytes *file, const char *path,

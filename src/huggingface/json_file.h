@@ -8,22 +8,37 @@
 
 enum { HF_PATH_BYTES = 4096 };
 
-/* Parses folder/name, which must be a value of `type`, into dir's arena. Where the file is absent:
- * *root is NULL, and that is an error only if it is `required`. */
+/* Parses folder/name, which must be a value of `type`, into dir's arena. Where the file is absent,
+ * *root is NULL; that is an error only if the file is `required`. */
 wisp_status hf_read_json(struct directory *dir, const char *folder, const char *name, bool required,
                          enum json_type type, const struct json **root, wisp_error *error);
 
-/* Returns folder/file as errors name it, in a buffer of HF_PATH_BYTES. */
+/* Writes folder/file to `path` [HF_PATH_BYTES] for an error, cut where it is too long, and returns
+ * it. */
 const char *hf_path_of(char *path, const char *folder, const char *file);
 
-/* Reports a value of a JSON file that has not the type it must have: "`wanted` belongs here". */
+/* Reports a value of the wrong type as WISP_ERROR_FORMAT: "`wanted` belongs here". */
 wisp_status hf_wrong_value(const char *folder, const char *file, const char *field,
                            const char *wanted, wisp_error *error);
 
 /* Returns how errors show a value; "(none)" for NULL. */
 const char *hf_shown(const struct json *value);
 
-/* Whether this is a name within a folder: no file may make us read files elsewhere. */
+/* Returns whether a name stands for a file of the folder itself: no file may make wisp read files
+ * elsewhere. */
 bool hf_is_plain_name(const char *name);
+
+/* Reads a member of `object`. Where that is absent or null, *value stays. Returns false where it is
+ * anything but true and false. */
+bool hf_read_bool(const struct json *object, const char *key, bool *value);
+
+/* Reads the key of a member of added_tokens_decoder, which is an id. Returns false where it is no
+ * whole number. */
+bool hf_id_of_key(const struct json *member, uint64_t *id);
+
+/* Reads how the entry of an added token says that it is found (enum added_flag), and whether it is
+ * a special one. Where the entry does not say that, *special stays. Returns false where one of
+ * these is neither true nor false. */
+bool hf_read_added_flags(const struct json *entry, uint8_t *flags, bool *special);
 
 #endif

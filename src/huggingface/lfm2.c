@@ -7,7 +7,8 @@
 
 enum { MOST_LAYERS = 1 << 16 };
 
-/* Reads which layers have attention: those that layer_types or full_attn_idxs lists, else all. */
+/* Reads which layers have attention: those that layer_types or full_attn_idxs lists, and all where
+ * there is neither. */
 static wisp_status read_attends(const struct hf_config *config, uint32_t layers, bool *attends,
                                 wisp_error *error) {
     static const char field[] = "full_attn_idxs";

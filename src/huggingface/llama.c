@@ -53,14 +53,14 @@ static wisp_status read_qwen3(struct directory *dir, const struct hf_decoder *de
 
 /* ---- rotary pairs --------------------------------------------------------------------------- */
 
-/* A matrix of queries or keys whose rotary pairs are to be neighbours, as GGUF has them, where the
- * folder has halves. */
+/* A matrix of queries or keys. In the folder the first halves of a head's rotary pairs stand before
+ * the second halves; in GGUF the two rows of a pair are neighbours. */
 struct paired {
     struct tensor stored;
     uint32_t head_size; /* rows of a head */
 };
 
-/* Row i of a head is the first or second part of pair i / 2. */
+/* Makes rows: row i of a head is row i % 2 of pair i / 2. */
 static wisp_status make_paired(const struct directory *dir, const struct tensor *tensor,
                                uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                void *buffer, const void **bytes, wisp_error *error) {
@@ -104,8 +104,8 @@ const struct hf_name hf_llama_names[] = {
     {0},
 };
 
-/* The architecture's page refuses what its models do not have: the biases of Qwen2, the norms of
- * Qwen3. */
+/* Not all of these families have the biases of Qwen2 and the norms of Qwen3; the tables of
+ * src/models refuse the tensors that a family does not have. */
 const struct hf_name hf_llama_layer_names[] = {
     {"input_layernorm.", "attn_norm.", true},      {"self_attn.q_proj.", "attn_q.", false},
     {"self_attn.k_proj.", "attn_k.", false},       {"self_attn.v_proj.", "attn_v.", false},

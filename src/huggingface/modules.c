@@ -30,7 +30,7 @@ static const char *after(const char *text, const char *prefix, size_t length) {
     return strncmp(text, prefix, length) == 0 ? text + length : text;
 }
 
-/* Whether `name`, which follows its package, is that of the kind. */
+/* Returns whether `name`, the part of a class after its package, names a module of the kind. */
 static bool is_of_kind(const char *name, enum kind kind) {
     const char *class = names[kind].class;
     const size_t length = strlen(class);
@@ -41,7 +41,7 @@ static bool is_of_kind(const char *name, enum kind kind) {
     return strcmp(name, class) == 0;
 }
 
-/* Returns KINDS where wisp has no such module. */
+/* Returns the kind of a module by its class, or KINDS where wisp has no such module. */
 static enum kind kind_of(const char *type) {
     for (size_t i = 0; i < sizeof packages / sizeof *packages; i++) {
         const size_t length = strlen(packages[i]);
@@ -127,7 +127,7 @@ static wisp_status pooling_fault(const struct pooling *p, wisp_status status, co
                 what);
 }
 
-/* A setting that wisp does not know may change what is pooled. */
+/* Refuses settings that wisp does not know: they may change what is pooled. */
 static wisp_status check_keys(const struct pooling *p) {
     for (const struct json *m = p->config->first; m; m = m->next) {
         bool known = strcmp(m->key, "word_embedding_dimension") == 0 ||
@@ -143,8 +143,8 @@ static wisp_status check_keys(const struct pooling *p) {
     return WISP_OK;
 }
 
-/* Points *mode to the name of the way to pool. pooling_mode counts where it is there, else the
- * flags do, and where none of them is on that is mean pooling. */
+/* Points *mode to the name of the way to pool. pooling_mode says it; without that the flags do, and
+ * a model with no flag set pools by mean. */
 static wisp_status read_mode(const struct pooling *p, const char **mode) {
     static const char only[] = "is not supported, only mean or cls, one at a time";
     const struct json *given = json_get(p->config, "pooling_mode");
@@ -197,7 +197,7 @@ static wisp_status read_pooling(struct directory *dir, const char *folder, const
 
 /* ---- Normalize ------------------------------------------------------------------------------ */
 
-/* Normalize has a config.json since version 6 of sentence-transformers. */
+/* Checks the config.json that a Normalize has since version 6 of sentence-transformers. */
 static wisp_status check_normalize(struct directory *dir, const char *folder, const char *path,
                                    wisp_error *error) {
     static const char *const keys[] = {"module_input_name", "module_output_name"};
@@ -218,8 +218,8 @@ static wisp_status check_normalize(struct directory *dir, const char *folder, co
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-/* sentence-transformers keeps modules by their names, so that of two of one name only the last
- * runs. */
+/* Returns whether a module before this one has its name. sentence-transformers keeps modules by
+ * their names, so that only the last of the two would run. */
 static bool has_name_before(const struct hf_modules *modules, const struct json *module) {
     const struct json *name = json_get(module, "name");
     for (const struct json *m = modules->list->first; m != module; m = m->next)

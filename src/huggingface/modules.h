@@ -12,8 +12,8 @@ struct hf_modules {
     const char *transformer; /* the folder of the Transformer in the model's folder, or "" */
 };
 
-/* Finds the Transformer, which must come first. Does not look at the modules after it: where they
- * are not supported, neither may the model be, and an error should say that first. */
+/* Finds the Transformer, which must come first. Does not look at the modules after it, because a
+ * model that is not supported should be reported before its modules are. */
 wisp_status hf_find_modules(struct directory *dir, const char *folder, struct hf_modules *modules,
                             wisp_error *error);
 

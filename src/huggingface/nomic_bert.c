@@ -33,7 +33,7 @@ static wisp_status check_activation(const struct hf_config *config, wisp_error *
     return WISP_OK;
 }
 
-/* A fraction of each head that is rotated, which has to be 1. */
+/* Checks the fraction of each head that is rotated, which has to be 1. */
 static wisp_status check_fraction(const struct hf_config *config, const char *field, bool required,
                                   wisp_error *error) {
     const struct json *given = json_get(config->root, field);
@@ -66,14 +66,14 @@ static wisp_status put_rotary(struct directory *dir, const struct hf_config *con
     return hf_put_number(dir, &rope, &theta, NULL, error);
 }
 
-/* A whole number under Nomic's name or that of transformers; 0 where there is none. */
+/* Returns a whole number under Nomic's name or that of transformers, or 0 where there is none. */
 static uint64_t size_of(const struct hf_config *config, const char *own, const char *other) {
     const struct json *given = json_get(config->root, own);
     uint64_t size = 0;
     return json_to_u64(given ? given : json_get(config->root, other), &size) ? size : 0;
 }
 
-/* transformers stores the size of a head beside the sizes that it follows from. */
+/* Checks the size of a head, which transformers stores beside the sizes that it follows from. */
 static wisp_status check_head_size(const struct hf_config *config, wisp_error *error) {
     static const char field[] = "head_dim";
     const struct json *given = json_get(config->root, field);
@@ -88,8 +88,8 @@ static wisp_status check_head_size(const struct hf_config *config, wisp_error *e
     return WISP_OK;
 }
 
-/* sentence-transformers lets such a limit stand, since each position can be rotated. wisp truncates
- * to the model's positions. */
+/* Refuses a limit of tokens above the model's positions: wisp truncates texts to these, and
+ * sentence-transformers does not, since every position can be rotated. */
 static wisp_status check_limit(const struct hf_config *config, wisp_error *error) {
     const uint64_t most = size_of(config, "n_positions", "max_position_embeddings");
     if (config->max_seq_length <= most)
@@ -131,7 +131,7 @@ static const struct hf_name names[] = {
     {0},
 };
 
-/* fc11(x) is multiplied by silu(fc12(x)). */
+/* The layer multiplies fc11(x) by silu(fc12(x)), so that fc12 is the gate. */
 static const struct hf_name layer_names[] = {
     {"attn.Wqkv.", "attn_qkv.", true},        {"attn.out_proj.", "attn_output.", true},
     {"norm1.", "attn_output_norm.", false},   {"mlp.fc11.", TENSOR_FFN_UP ".", true},

@@ -10,8 +10,8 @@
 
 static const char QKV[] = "self_attn.qkv_proj.weight", GATE_UP[] = "mlp.gate_up_proj.weight";
 
-/* transformers computes LongRoPE for phi3 where an old folder says yarn or su, and takes 4096 for
- * an original length that is absent. */
+/* Refuses scaling that wisp would compute otherwise: for phi3 transformers computes LongRoPE where
+ * an old folder says yarn, and takes 4096 for an original length that is absent. */
 static wisp_status check_rope(const struct hf_config *config, wisp_error *error) {
     static const char *const objects[] = {"rope_scaling", "rope_parameters"};
     static const char *const names[] = {"rope_type", "type"};
@@ -43,8 +43,8 @@ static wisp_status read_phi3(struct directory *dir, const struct hf_decoder *dec
     return hf_put_decoder(dir, decoder, config, error);
 }
 
-/* Replaces tensor `at`, whose name ends with `ending`, by tensors of its rows: of part i, `rows[i]`
- * ones, under the name with `names[i]`, which is no longer, in place of the ending. */
+/* Replaces tensor `at`, whose name ends with `ending`, by `parts` tensors of its rows. Part i has
+ * rows[i] rows, and its name ends with names[i], which is no longer than `ending`, in its place. */
 static wisp_status divide(struct directory *dir, size_t at, const char *ending,
                           const char *const *names, const uint64_t *rows, size_t parts,
                           wisp_error *error) {
@@ -74,11 +74,6 @@ static wisp_status divide(struct directory *dir, size_t at, const char *ending,
     return WISP_OK;
 }
 
-static bool ends_with(const char *text, const char *ending) {
-    const size_t length = strlen(text), end = strlen(ending);
-    return length >= end && strcmp(text + length - end, ending) == 0;
-}
-
 static wisp_status split(struct directory *dir, wisp_error *error) {
     static const char *const parts[] = {"self_attn.q_proj.weight", "self_attn.k_proj.weight",
                                         "self_attn.v_proj.weight", "mlp.gate_proj.weight",
@@ -94,13 +89,13 @@ static wisp_status split(struct directory *dir, wisp_error *error) {
     const uint64_t gate_up_rows[] = {neurons, neurons};
     for (size_t i = 0, n = dir->n_tensors; i < n; i++) {
         const char *name = dir->tensors[i].name;
-        if (ends_with(name, QKV))
+        if (hf_ends_with(name, QKV))
             TRY(divide(dir, i, QKV, qkv, qkv_rows, 3, error));
-        else if (ends_with(name, GATE_UP))
+        else if (hf_ends_with(name, GATE_UP))
             TRY(divide(dir, i, GATE_UP, gate_up, gate_up_rows, 2, error));
         else
             for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-                if (ends_with(name, parts[k]))
+                if (hf_ends_with(name, parts[k]))
                     return fail(error, WISP_ERROR_UNSUPPORTED,
                                 dir->sources[dir->tensors[i].source].name, name,
                                 "a tensor that a decoder of type phi3 does not have");

@@ -13,14 +13,14 @@ static const char THETA[] = "rope_theta", FACTOR[] = "factor", OLD[] = "rope_sca
                   PARAMETERS[] = "rope_parameters", GLOBAL[] = "full_attention",
                   LOCAL[] = "sliding_attention", ORIGINAL[] = "original_max_position_embeddings";
 
-/* The object that describes the scaling; `object` is NULL where there is none. */
+/* The object that describes the scaling. */
 struct scaling {
-    struct hf_config own; /* its root is the object */
+    struct hf_config own; /* its root is the object; NULL: there is none */
     const char *field;    /* the object's key in config.json */
     const struct json *type;
 };
 
-/* Takes an object of the key `field`, which may be absent. */
+/* Takes the object of the key `field`, which may be absent, as the scaling. */
 static wisp_status take_object(const struct hf_config *config, const struct json *object,
                                const char *field, struct scaling *s, wisp_error *error) {
     s->field = field;
@@ -33,8 +33,9 @@ static wisp_status take_object(const struct hf_config *config, const struct json
     return WISP_OK;
 }
 
-/* transformers 5 takes rope_scaling where both are given, and version 4 knows no rope_parameters.
- */
+/* Finds the object. transformers 5 takes rope_scaling where both are given, and version 4 knows no
+ * rope_parameters.
+ * */
 static wisp_status find_scaling(const struct hf_config *config, struct scaling *s,
                                 wisp_error *error) {
     const struct json *given = json_get(config->root, OLD);
@@ -65,7 +66,7 @@ static wisp_status put_theta(struct directory *dir, const struct hf_config *conf
     return hf_put_number(dir, inner ? &s->own : config, &theta, &usual, error);
 }
 
-/* A model that rotates a part of each head only. */
+/* Refuses a model that rotates only a part of each head. */
 static wisp_status check_fraction(const struct hf_config *config, wisp_error *error) {
     static const char field[] = "partial_rotary_factor";
     const struct json *given = json_get(config->root, field);
@@ -95,8 +96,8 @@ static double usual_attention_factor(double factor, double share) {
     return factor <= 1 ? 1 : 0.1 * share * log(factor) + 1;
 }
 
-/* Adds the attention factor where it is not the usual one, by which llama.cpp multiplies its own
- * key. */
+/* Adds the attention factor where config.json gives one. llama.cpp multiplies the usual factor by
+ * its own key, which therefore gets the quotient of the two. */
 static wisp_status put_attention_factor(struct directory *dir, const struct scaling *s,
                                         const char *architecture, double factor,
                                         wisp_error *error) {
@@ -130,7 +131,7 @@ static wisp_status put_yarn(struct directory *dir, const struct hf_config *confi
     uint32_t original;
     char key[KEY_BYTES];
     TRY(hf_check_settings(&s->own, truncated, error));
-    /* Versions of transformers take one or the other. */
+    /* Versions of transformers differ in which of the two they take. */
     if (outer && (!inner || hf_check_spellings(config->file, ORIGINAL, outer, s->field, inner,
                                                NULL) != WISP_OK))
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, ORIGINAL,
@@ -226,7 +227,7 @@ static wisp_status put_scaling(struct directory *dir, const struct hf_config *co
     return is_yarn ? put_yarn(dir, config, s, architecture, factor, error) : WISP_OK;
 }
 
-/* Finds the objects of both kinds of layers. */
+/* Finds the objects of global and of local layers. */
 static wisp_status find_scalings(const struct hf_config *config, struct scaling *global,
                                  struct scaling *local, wisp_error *error) {
     const struct json *old = json_get(config->root, OLD);
@@ -271,7 +272,7 @@ wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
 
 /* ---- factors -------------------------------------------------------------------------------- */
 
-/* Gives factors that stand in memory. */
+/* Points *bytes to the factors, which are in memory. */
 static wisp_status make_factors(const struct directory *dir, const struct tensor *tensor,
                                 uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                 void *buffer, const void **bytes, wisp_error *error) {
@@ -317,7 +318,8 @@ static wisp_status add_llama3(struct directory *dir, const struct scaling *s,
     for (uint32_t i = 0; i < head_size / 2; i++) {
         const float angle = 1 / powf(theta, (float)(2 * i) / (float)head_size);
         const double turns = original * (double)angle / (2 * pi);
-        const double share = fmin(fmax((turns - low) / (high - low), 0), 1); /* of the angle kept */
+        const double share =
+            fmin(fmax((turns - low) / (high - low), 0), 1); /* the part of the angle that is kept */
         factors[i] = (float)(1 / ((1 - share) / factor + share));
     }
     return WISP_OK;

@@ -9,8 +9,7 @@
 /* The rotary positions of a class of transformers. */
 struct hf_rope {
     double usual_theta; /* where config.json has none */
-    bool has_factors;   /* models may have rope_freqs.weight, so that llama3 and longrope can be
-                           computed */
+    bool has_factors; /* the architecture has tensors of factors, which llama3 and longrope need */
     /* Local layers have a base of their own, and config.json describes both kinds of layers as
      * Gemma 3's class does: rope_parameters has an object for each kind, and rope_scaling is of
      * global layers. */
@@ -18,9 +17,10 @@ struct hf_rope {
     double usual_local_theta;
 };
 
-/* Adds the base, or both, and the scaling of positions. Refuses types of scaling other than
- * default, linear, llama3, longrope, yarn and dynamic. The last divides no angles within the
- * max_position_embeddings of a model, beyond which no model runs here. */
+/* Adds the base of the angles, or the bases of both kinds of layers, and the scaling of positions.
+ * Refuses types of scaling other than default, linear, llama3, longrope, yarn and dynamic. The last
+ * divides no angles within the max_position_embeddings of a model, beyond which no model runs
+ * here. */
 wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
                         const char *architecture, const struct hf_rope *rope, wisp_error *error);
 

@@ -35,7 +35,8 @@ static const struct block_format *format_of_dtype(const struct json *dtype) {
     return NULL;
 }
 
-/* Shapes list the slowest dimension first; the directory the fastest. A scalar is a row of one. */
+/* Reads a shape, which lists the slowest dimension first, where the directory has the fastest
+ * first. A scalar becomes a row of one value. */
 static wisp_status read_shape(const struct reader *r, const struct json *shape,
                               struct tensor *tensor) {
     if (!json_is(shape, JSON_ARRAY))
@@ -90,7 +91,8 @@ static int compare_offsets(const void *a, const void *b) {
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Nothing may overlap or be left over, so that a file holds only what its header says. */
+/* Checks that no tensors overlap and that no bytes are left over, so that a file holds only what
+ * its header says. */
 static wisp_status check_coverage(const struct reader *r) {
     struct tensor *tensors = r->dir->tensors + r->first_tensor;
     const size_t n = r->dir->n_tensors - r->first_tensor;

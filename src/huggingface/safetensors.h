@@ -5,8 +5,8 @@
 
 #include "formats/directory.h"
 
-/* Adds the tensors of source `index` of `dir`, which is in memory, under the names they have in
- * the file. Every byte after the header must belong to exactly one tensor. */
+/* Adds the tensors of source `index` of `dir` under the names that they have in the file. Every
+ * byte after the header must belong to exactly one tensor. */
 wisp_status safetensors_read(struct directory *dir, uint32_t index, wisp_error *error);
 
 #endif

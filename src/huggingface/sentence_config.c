@@ -20,7 +20,7 @@ static wisp_status unsupported(const char *folder, const char *file, const struc
 
 static const char MODEL_FILE[] = "config_sentence_transformers.json";
 
-/* sentence-transformers 6 reads a prompt that is null as an empty one. */
+/* Adds the prompts. sentence-transformers 6 reads a prompt that is null as an empty one. */
 static wisp_status read_prompts(struct directory *dir, const char *folder,
                                 const struct json *prompts, wisp_error *error) {
     if (!json_is_absent(prompts) && !json_is(prompts, JSON_OBJECT))
@@ -39,8 +39,9 @@ static wisp_status read_prompts(struct directory *dir, const char *folder,
     return WISP_OK;
 }
 
-/* The prompts "query" and "document" are in every model of sentence-transformers 6, and empty where
- * the file has none of the name. */
+/* Adds the name of the default prompt. In sentence-transformers 6 every model has the prompts
+ * "query" and "document", which are empty where the file has none of the name; such a default is
+ * left out. */
 static wisp_status read_default_prompt(struct directory *dir, const char *folder,
                                        const struct json *config, wisp_error *error) {
     static const char field[] = "default_prompt_name";
@@ -52,8 +53,7 @@ static wisp_status read_default_prompt(struct directory *dir, const char *folder
     const bool is_empty = json_equals(name, "query") || json_equals(name, "document");
     if (is_empty && !json_get(prompts, name->text))
         return WISP_OK;
-    return directory_put_text(dir, KEY_DEFAULT_PROMPT_NAME,
-                              (wisp_text){name->text, name->text_length}, error);
+    return directory_put_text(dir, KEY_DEFAULT_PROMPT_NAME, json_text(name), error);
 }
 
 wisp_status hf_read_sentence_model(struct directory *dir, const char *folder, wisp_error *error) {
@@ -106,7 +106,7 @@ static bool is_hidden_states_of_text(const struct json *value) {
            json_equals(json_get(text, "method_output_name"), "last_hidden_state");
 }
 
-/* How a setting is read: which values of it wisp can follow. */
+/* The values of a setting that wisp can follow. */
 enum rule {
     ANY_VALUE,     /* it does not change an embedding, or is read elsewhere */
     NOTHING,       /* null, or an empty object */
@@ -182,8 +182,8 @@ static wisp_status check_setting(const char *folder, const char *file, const str
 
 /* ---- the limit of tokens -------------------------------------------------------------------- */
 
-/* tokenizer_config.json's model_max_length, formerly max_len, may be beyond all bounds: then the
- * model's positions are the limit. */
+/* Adds tokenizer_config.json's model_max_length, formerly max_len. A huge number stands for no
+ * limit: the model's positions are the limit then. */
 static wisp_status put_tokenizer_limit(struct directory *dir, const char *folder,
                                        wisp_error *error) {
     static const char file[] = "tokenizer_config.json";

@@ -12,6 +12,11 @@ const char *hf_after(const char *text, const char *prefix) {
     return strncmp(text, prefix, length) == 0 ? text + length : NULL;
 }
 
+bool hf_ends_with(const char *text, const char *ending) {
+    const size_t length = strlen(text), end = strlen(ending);
+    return length >= end && strcmp(text + length - end, ending) == 0;
+}
+
 bool hf_gguf_name(const struct hf_names *names, const char *hf, char gguf[HF_NAME_BYTES]) {
     const char *digits = hf_after(hf, names->layer);
     const size_t length = digits ? strspn(digits, "0123456789") : 0;

@@ -21,7 +21,10 @@ struct hf_names {
 /* Returns the part of `text` after `prefix`, or NULL where it does not start with it. */
 const char *hf_after(const char *text, const char *prefix);
 
-/* Writes the GGUF name of a tensor. Returns false where the model has no tensor of this name. */
+/* Returns whether `text` ends with `ending`. */
+bool hf_ends_with(const char *text, const char *ending);
+
+/* Writes the GGUF name of the tensor `hf`. Returns false where the model has no such tensor. */
 bool hf_gguf_name(const struct hf_names *names, const char *hf, char gguf[HF_NAME_BYTES]);
 
 /* Returns whether a tensor belongs to a layer beyond the block_count of the directory's metadata.

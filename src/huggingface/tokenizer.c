@@ -31,14 +31,7 @@ static wisp_status unsupported_value(const struct reading *r, const char *field,
 
 wisp_status hf_read_tokenizer_bool(const struct reading *r, const struct json *object,
                                    const char *key, const char *field, bool *value) {
-    const struct json *member = json_get(object, key);
-    if (!member || json_is(member, JSON_NULL) || json_to_bool(member, value))
-        return WISP_OK;
-    return bad(r, field, "true or false belongs here");
-}
-
-static wisp_text text_of(const struct json *string) {
-    return (wisp_text){string->text, string->text_length};
+    return hf_read_bool(object, key, value) ? WISP_OK : bad(r, field, "true or false belongs here");
 }
 
 static bool is_same(wisp_text a, wisp_text b) {
@@ -102,20 +95,9 @@ int32_t hf_find_token(const struct reading *r, wisp_text text) {
 
 wisp_status hf_read_token_flags(const struct reading *r, const struct json *entry, uint8_t *flags,
                                 bool *special) {
-    static const struct {
-        const char *key;
-        uint8_t flag;
-    } known[] = {{"single_word", ADDED_SINGLE_WORD},
-                 {"lstrip", ADDED_STRIP_LEFT},
-                 {"rstrip", ADDED_STRIP_RIGHT},
-                 {"normalized", ADDED_NORMALIZED}};
-    *flags = 0;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        bool set = false;
-        TRY(hf_read_tokenizer_bool(r, entry, known[i].key, "added_tokens", &set));
-        *flags |= set ? known[i].flag : 0;
-    }
-    return hf_read_tokenizer_bool(r, entry, "special", "added_tokens", special);
+    return hf_read_added_flags(entry, flags, special)
+               ? WISP_OK
+               : bad(r, "added_tokens", "true or false belongs here");
 }
 
 wisp_status hf_add_token(struct reading *r, const struct json *entry, uint64_t id) {
@@ -126,8 +108,8 @@ wisp_status hf_add_token(struct reading *r, const struct json *entry, uint64_t i
         return bad(r, "added_tokens", "every added token needs a text as its content");
     TRY(hf_read_token_flags(r, entry, &flags, &special));
     if (id == r->count && r->count < r->capacity) {
-        r->tokens[r->count++] = text_of(content);
-    } else if (id >= r->model_count || !is_same(r->tokens[id], text_of(content))) {
+        r->tokens[r->count++] = json_text(content);
+    } else if (id >= r->model_count || !is_same(r->tokens[id], json_text(content))) {
         return fail(r->error, WISP_ERROR_FORMAT, r->file, "added_tokens",
                     "\"%.60s\" has id %llu, which is neither its own in the vocabulary nor the "
                     "next free one",
@@ -157,7 +139,7 @@ static wisp_status read_added_tokens(struct reading *r, const struct json *list)
 
 /* ---- tokenizer.json ------------------------------------------------------------------------- */
 
-/* The only step of a Sequence of one, or the step itself. */
+/* Returns the only step of a Sequence of one, or else the step itself. */
 static const struct json *only_step(const struct json *step, const char *list) {
     const struct json *steps = json_get(step, list);
     if (json_equals(json_get(step, "type"), "Sequence") && json_is(steps, JSON_ARRAY) &&
@@ -166,8 +148,8 @@ static const struct json *only_step(const struct json *step, const char *list) {
     return step;
 }
 
-/* The second step of [Lowercase, BertNormalizer], which sentence-transformers writes for
- * do_lower_case, or the step itself. */
+/* Returns the second step of the Sequence [Lowercase, X], which sentence-transformers writes for
+ * do_lower_case, or else the step itself. */
 static const struct json *after_lowercase(struct reading *r, const struct json *step) {
     const struct json *steps = json_get(step, "normalizers");
     if (!json_equals(json_get(step, "type"), "Sequence") || !json_is(steps, JSON_ARRAY) ||
@@ -211,7 +193,7 @@ static wisp_status read_model(struct reading *r, const struct json *model, size_
     r->word_limit = (uint32_t)characters;
     TRY(read_vocabulary(r, json_get(model, "vocab"), added));
     TRY(hf_sort_tokens(r));
-    r->ids[ROLE_UNKNOWN] = hf_find_token(r, text_of(unknown));
+    r->ids[ROLE_UNKNOWN] = hf_find_token(r, json_text(unknown));
     if (r->ids[ROLE_UNKNOWN] < 0)
         return bad(r, "model.unk_token", "the token is not in the vocabulary");
     return WISP_OK;
@@ -286,7 +268,8 @@ wisp_status hf_read_tokenizer_json(struct reading *r, const struct json *root, s
 
 /* ---- vocab.txt ------------------------------------------------------------------------------ */
 
-/* transformers 5 drops white space at the end of a line, and transformers 4 does not. */
+/* Refuses white space at the end of a line, which transformers 5 drops and transformers 4 does not,
+ * and invalid UTF-8. */
 static wisp_status check_line(const struct reading *r, wisp_text line, size_t number) {
     const char last = line.length > 0 ? line.bytes[line.length - 1] : 'x';
     if (last == ' ' || last == '\t')

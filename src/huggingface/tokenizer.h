@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tokenizer between its files, which tokenizer.c and tokenizer_config.c read, and the metadata of
- * a directory, which tokenizer_metadata.c adds. */
+ * An encoder's tokenizer while it is read: tokenizer.c and tokenizer_config.c read its files, and
+ * tokenizer_metadata.c adds it to a directory as metadata. */
 #ifndef WISP_HUGGINGFACE_TOKENIZER_H
 #define WISP_HUGGINGFACE_TOKENIZER_H
 
@@ -47,7 +47,7 @@ wisp_status hf_add_token(struct reading *r, const struct json *entry, uint64_t i
 wisp_status hf_read_token_flags(const struct reading *r, const struct json *entry, uint8_t *flags,
                                 bool *special);
 
-/* Makes tokens findable by their text. It is an error that two are equal. */
+/* Sorts the tokens by their texts, for hf_find_token. Two equal texts are a format error. */
 wisp_status hf_sort_tokens(struct reading *r);
 
 /* Returns the id of a token, or -1. The tokens must be sorted. */

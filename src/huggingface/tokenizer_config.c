@@ -16,7 +16,7 @@
 #include "huggingface/json_file.h"
 #include "huggingface/tokenizer.h"
 
-enum { WORD_LIMIT = 100 }; /* characters of a word, where nothing else is said */
+enum { WORD_LIMIT = 100 }; /* characters of a word where no file has another limit */
 
 static const char JSON_FILE[] = "tokenizer.json", CONFIG_FILE[] = "tokenizer_config.json";
 
@@ -26,7 +26,7 @@ struct files {
     const struct json *config;    /* tokenizer_config.json */
     const struct json *decoder;   /* its added_tokens_decoder */
     const struct json *map;       /* special_tokens_map.json; NULL where there is a decoder */
-    const struct json *legacy;    /* added_tokens.json; likewise */
+    const struct json *legacy;    /* added_tokens.json; NULL where there is a decoder */
     bool is_bert;                 /* the class is one of BERT's */
     size_t first_named;           /* the number of added tokens that files list as such */
 };
@@ -146,7 +146,8 @@ static wisp_status check_settings(const struct reading *r, const struct files *f
 
 /* ---- what a class of BERT's builds anew ----------------------------------------------------- */
 
-/* A setting that is not null in any file that transformers 5 can load. */
+/* Reads a setting that may be absent but not null: transformers 5 cannot load a file where it
+ * is. */
 static wisp_status read_setting(const struct reading *r, const struct json *config, const char *key,
                                 bool *value) {
     if (json_is(json_get(config, key), JSON_NULL))
@@ -158,8 +159,8 @@ static bool strips_accents(const struct reading *r) {
     return r->strip_accents_given ? r->strip_accents : r->lowercase;
 }
 
-/* Checks what tokenizer.json says, which is `found`, of settings that transformers 5 does not take
- * from there and transformers 4 does. */
+/* Compares r with `found`, the settings of tokenizer.json, which transformers 4 takes from there
+ * and transformers 5 does not. */
 static wisp_status check_found(const struct reading *r, const struct reading *found) {
     static const char differ[] =
         "differs from what a BertTokenizer has, and so versions 4 and 5 of transformers differ: "
@@ -206,19 +207,20 @@ static const struct {
                        [ROLE_PADDING] = {"pad_token", "[PAD]"},
                        [ROLE_MASK] = {"mask_token", "[MASK]"}};
 
-/* A setting of special_tokens_map.json, which counts more, or tokenizer_config.json. */
+/* Returns a setting of special_tokens_map.json, or else of tokenizer_config.json, or NULL. */
 static const struct json *setting(const struct files *files, const char *key) {
     const struct json *value = json_get(files->map, key);
     return value ? value : json_get(files->config, key);
 }
 
-/* The text of an entry, which names a token bare or with its flags. NULL where it names none. */
+/* Returns the text of an entry, which names a token as a string or as an object with its flags;
+ * NULL where it names none. */
 static const struct json *named_by(const struct json *entry) {
     const struct json *text = json_is(entry, JSON_OBJECT) ? json_get(entry, "content") : entry;
     return json_is(text, JSON_STRING) && text->text_length > 0 ? text : NULL;
 }
 
-/* Whether a role has the token, by what a file says or as its usual one. */
+/* Returns whether a role has the token, because a file says so or because it is the usual one. */
 static bool has_role(const struct files *files, const char *token) {
     for (enum role role = ROLE_UNKNOWN; role < ROLES; role++) {
         const struct json *entry = setting(files, ROLE_NAMES[role].key);
@@ -231,14 +233,7 @@ static bool has_role(const struct files *files, const char *token) {
 
 /* ---- added_tokens_decoder ------------------------------------------------------------------- */
 
-/* Its keys are ids, as text. */
-static bool id_of_key(const struct json *entry, uint64_t *id) {
-    const struct json number = {
-        .type = JSON_NUMBER, .text = entry->key, .text_length = entry->key_length};
-    return entry->key_length > 0 && json_to_u64(&number, id);
-}
-
-/* Points *places to where each token stands in r->added; -1 for those that do not. */
+/* Points *places to the index of each token in r->added, or -1 where it is not there. */
 static wisp_status find_places(const struct reading *r, int32_t **places) {
     *places = arena_allocate(&r->dir->arena, r->count * sizeof **places);
     if (!*places)
@@ -250,7 +245,8 @@ static wisp_status find_places(const struct reading *r, int32_t **places) {
     return WISP_OK;
 }
 
-/* How the decoder describes a token counts more than how tokenizer.json does. */
+/* Reads added_tokens_decoder, whose descriptions of tokens count more than those of
+ * tokenizer.json. */
 static wisp_status read_decoder(struct reading *r, const struct files *files) {
     static const char field[] = "added_tokens_decoder";
     const size_t known = r->count, n_found = r->added_count;
@@ -262,7 +258,7 @@ static wisp_status read_decoder(struct reading *r, const struct files *files) {
     TRY(find_places(r, &places));
     for (const struct json *entry = files->decoder->first; entry; entry = entry->next) {
         uint64_t id;
-        if (!id_of_key(entry, &id))
+        if (!hf_id_of_key(entry, &id))
             return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "its keys must be ids");
         const int32_t place = id < known ? places[id] : -1;
         const struct json *content = json_get(entry, "content");
@@ -271,7 +267,7 @@ static wisp_status read_decoder(struct reading *r, const struct files *files) {
             continue;
         }
         bool special = false;
-        places[id] = -1; /* of no interest any more */
+        places[id] = -1; /* so that the loop below passes it over */
         TRY(hf_read_token_flags(r, entry, &r->flags[place], &special));
         r->types[id] = special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
     }
@@ -295,15 +291,16 @@ static wisp_status find_named(struct reading *r, const char *field, const struct
     const struct json *text = named_by(entry);
     if (!text)
         return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "a token belongs here");
-    *id = hf_find_token(r, (wisp_text){text->text, text->text_length});
+    *id = hf_find_token(r, json_text(text));
     r->separator_is_named = r->separator_is_named || (*id >= 0 && *id == r->ids[ROLE_SEPARATOR]);
     return *id >= 0 ? WISP_OK
                     : fail(r->error, WISP_ERROR_FORMAT, r->file, field,
                            "\"%.60s\" is not in the vocabulary", text->text);
 }
 
-/* Makes a token one that is found in a text as it stands, where it is not yet. Those of this kind
- * stand in r->added from files->first_named. transformers takes the last of two descriptions. */
+/* Makes a token an added one, which is found in a text as it stands, unless it is one already. The
+ * tokens that this function adds stand in r->added from files->first_named on. Two different
+ * descriptions of one token are refused; transformers would take the last. */
 static wisp_status add_special(struct reading *r, const struct files *files, const char *field,
                                const struct json *entry, int32_t id) {
     enum { ROLE_TOKENS = ROLES + 2 }; /* with bos_token and eos_token */
@@ -324,7 +321,8 @@ static wisp_status add_special(struct reading *r, const struct files *files, con
     return WISP_OK;
 }
 
-/* Finds the token of a role, which of a class of BERT's has a usual one, and makes it special. */
+/* Finds the token of a role, which for a class of BERT's is the usual one where no file names it,
+ * and makes it special. */
 static wisp_status read_role(struct reading *r, const struct files *files, enum role role) {
     const char *field = ROLE_NAMES[role].key, *usual = ROLE_NAMES[role].usual;
     const struct json *entry = setting(files, field);
@@ -369,7 +367,8 @@ static wisp_status read_extras(struct reading *r, const struct files *files, con
     return WISP_OK;
 }
 
-/* Whether 1_Pooling/config.json, which is read before, says so. */
+/* Returns whether pooling leaves prompts out, as the settings of Pooling say, which are read
+ * before. */
 static bool leaves_prompt_out(const struct directory *dir) {
     for (size_t i = 0; i < dir->n_metadata; i++)
         if (strcmp(dir->metadata[i].key, KEY_POOL_PROMPT) == 0)

@@ -21,9 +21,9 @@ static bool is_bracketed(const char *text, size_t length) {
     return length >= 2 && text[0] == '[' && text[length - 1] == ']';
 }
 
-/* A token in llama.cpp's spelling: control tokens as they are, others without "##" where they go on
- * in a word and with U+2581 where they start one. `*unclear` where the first could be taken for the
- * second. */
+/* Spells a token as llama.cpp does: control tokens as they are, others without "##" where they
+ * continue a word and with U+2581 where they start one. Sets *unclear where a token that continues
+ * a word could be taken for one that starts one. */
 static wisp_status spell(struct reading *r, size_t id, wisp_text *stored, bool *unclear) {
     const wisp_text token = r->tokens[id];
     *unclear = false;
@@ -78,8 +78,9 @@ static wisp_status put_ids(struct reading *r) {
     return WISP_OK;
 }
 
-/* Lower-casing first and lower-casing where BertNormalizer does it come to the same for every code
- * point (tests/oracle/tokenizer.py compares them); but accents go only where it does it itself. */
+/* Adds the settings of the normalizer. A Lowercase before BertNormalizer gives what its own
+ * lower-casing gives for every code point (tests/oracle/tokenizer.py compares them), but only the
+ * latter also strips accents. */
 static wisp_status put_settings(struct reading *r) {
     const bool strip = r->strip_accents_given ? r->strip_accents : r->lowercase;
     const bool lowercase = r->lowercase || r->lowercase_first;

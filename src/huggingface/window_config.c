@@ -33,7 +33,7 @@ static wisp_status put_window(struct directory *dir, const char *architecture, u
     return directory_put_u32(dir, key, window, error);
 }
 
-/* Adds which layers are local. */
+/* Adds the pattern, which says of each layer whether it is local. */
 static wisp_status put_pattern(struct directory *dir, const char *architecture, const bool *local,
                                uint32_t layers, wisp_error *error) {
     char key[KEY_BYTES];

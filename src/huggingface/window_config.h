@@ -14,9 +14,10 @@ wisp_status hf_put_window(struct directory *dir, const struct hf_config *config,
 wisp_status hf_put_layer_windows(struct directory *dir, const struct hf_config *config,
                                  const char *architecture, wisp_error *error);
 
-/* Does the same as the classes of Gemma have them: those that layer_types lists, else all but every
- * n-th, where n is sliding_window_pattern if it `may_differ`, and else the `usual` number, for
- * which files need not say which layers are local. */
+/* Adds the window and which layers have it, as the classes of Gemma have them: those that
+ * layer_types lists, else all but every n-th, where n is sliding_window_pattern if that
+ * `may_differ`, and else the `usual` number. Files of the usual pattern need not list the local
+ * layers. */
 wisp_status hf_put_periodic_windows(struct directory *dir, const struct hf_config *config,
                                     const char *architecture, uint32_t usual, bool may_differ,
                                     wisp_error *error);

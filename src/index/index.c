@@ -179,7 +179,7 @@ bool index_is_utf8(wisp_text text) {
     return true;
 }
 
-/* Moves an array to room for `capacity` items. */
+/* Makes room for `capacity` items in an array. Returns false where there is no memory. */
 static bool grow(void **array, size_t capacity, size_t item) {
     uint64_t bytes;
     size_t size;
@@ -198,8 +198,8 @@ wisp_status index_reserve(wisp_index *index, size_t more, wisp_error *error) {
         return fail_memory(error, UINT64_MAX);
     if (capacity <= index->capacity)
         return WISP_OK;
-    /* An index that grows little by little is copied seldom; one that is opened has no more than it
-     * needs. */
+    /* An index that grows little by little takes room for half as many rows again, so that it is
+     * seldom copied. One that is being opened takes no more than it needs. */
     if (index->rows > 0)
         capacity = larger(capacity, index->capacity + index->capacity / 2);
     if (!checked_multiply(capacity, index->row_bytes, &bytes) || !checked_size(bytes, &size))
@@ -276,11 +276,10 @@ static void put_vector(wisp_index *index, size_t row, const float *values) {
     index->scales[row] = inverse > 0 ? most / 127 : 0;
 }
 
-/* Sorts the places of new rows, which are distinct afterwards: the last of equal ids counts. Rows
- * of earlier ones, and old rows whose ids come again, are deleted. Returns how many ids are new to
- * the index; their places are the first. */
-static size_t settle(wisp_index *index, struct index_place *added, size_t n) {
-    size_t fresh = 0, replaced = 0;
+/* Puts the places of n new rows, which it sorts, among those of the index. Where an id comes more
+ * than once, the last row with it counts: the others, and an old row with that id, are deleted. */
+static void settle(wisp_index *index, struct index_place *added, size_t n) {
+    size_t fresh = 0 /* ids that the index did not have */, replaced = 0;
     qsort(added, n, sizeof *added, compare_places);
     for (size_t i = 0; i < n; i++) {
         if (i + 1 < n && index_compare(added[i].id, added[i + 1].id) == 0) {
@@ -297,7 +296,8 @@ static size_t settle(wisp_index *index, struct index_place *added, size_t n) {
             added[fresh++] = added[i];
         }
     }
-    /* `find` knows the places by the numbers of rows, which change only now. */
+    /* The numbers of rows change only now, because `find` tells by them how many places there
+     * are. */
     const size_t before = index->rows - index->deleted;
     index->rows += n;
     index->deleted += replaced;
@@ -310,7 +310,6 @@ static size_t settle(wisp_index *index, struct index_place *added, size_t n) {
         else
             index->places[to] = added[--left];
     }
-    return fresh;
 }
 
 wisp_status wisp_index_add(wisp_index *index, const wisp_text *ids, const wisp_text *metadata,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Vectors with ids, in memory. Native only: js/ has the same in JavaScript. */
+ * Vectors with ids, in memory. js/vector-index.js does in JavaScript what this folder does in C. */
 #ifndef WISP_INDEX_INDEX_H
 #define WISP_INDEX_INDEX_H
 
@@ -46,7 +46,8 @@ struct wisp_index {
 /* Returns the bytes that a row of a kind takes. */
 size_t index_row_bytes(wisp_index_kind kind, size_t dimensions);
 
-/* Makes an index without vectors and model. */
+/* Makes an index without vectors and model, for vectors of `dimensions` values. Fails where there
+ * is no memory. */
 wisp_status index_new(size_t dimensions, wisp_index_kind kind, wisp_index **index,
                       wisp_error *error);
 
@@ -56,11 +57,11 @@ wisp_status index_reserve(wisp_index *index, size_t more, wisp_error *error);
 /* Compares ids, byte by byte. */
 int index_compare(wisp_text a, wisp_text b);
 
-/* Fills index->places from the entries of all rows. Fails with WISP_ERROR_FORMAT where two have one
- * id; `file` names it. */
+/* Fills index->places from the entries of all rows. Fails with WISP_ERROR_FORMAT, naming `file`,
+ * where two rows have one id. */
 wisp_status index_sort(wisp_index *index, const char *file, wisp_error *error);
 
-/* Whether a text is well-formed UTF-8. */
+/* Returns whether a text is well-formed UTF-8. */
 bool index_is_utf8(wisp_text text);
 
 #endif

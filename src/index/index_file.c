@@ -78,18 +78,10 @@ static bool lay_out(struct layout *l) {
     return true;
 }
 
-static void store_u32(unsigned char *bytes, uint32_t value) {
-    for (int i = 0; i < 4; i++)
-        bytes[i] = (unsigned char)(value >> 8 * i);
-}
-
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Turns all numbers of the index that the file has as they are in memory from the machine's order
- * to the file's, or back. */
-static void swap_numbers(wisp_index *index) {
-    if (index->fingerprint)
-        swap_file_numbers(index->fingerprint, index->dimensions, sizeof(float));
+/* Changes scales and vectors from the machine's order of bytes to the file's, or back. */
+static void swap_vectors(wisp_index *index) {
     if (index->scales)
         swap_file_numbers(index->scales, index->rows, sizeof(float));
     for (size_t row = 0; index->kind == WISP_INDEX_F32 && row < index->rows; row++)
@@ -97,8 +89,16 @@ static void swap_numbers(wisp_index *index) {
                           sizeof(float));
 }
 
-/* Fills the sections that are in memory in another form: which rows are deleted, the lengths of
- * texts, and the texts. A deleted row has none. */
+/* Changes the numbers that the file holds as they are in memory from the machine's order to the
+ * file's, or back. */
+static void swap_numbers(wisp_index *index) {
+    if (index->fingerprint)
+        swap_file_numbers(index->fingerprint, index->dimensions, sizeof(float));
+    swap_vectors(index);
+}
+
+/* Fills the sections that memory holds in another form: which rows are deleted, the lengths of the
+ * texts, and the texts. A deleted row has no texts. */
 static void gather(const wisp_index *index, unsigned char *deleted, unsigned char *lengths,
                    unsigned char *texts) {
     for (size_t row = 0; row < index->rows; row++, lengths += LENGTHS) {
@@ -136,7 +136,7 @@ static void make_header(const wisp_index *index, const struct layout *l,
     store_u64(header + AT_CHECKSUM, checksum(header, AT_CHECKSUM));
 }
 
-wisp_status index_write(wisp_index *index, const struct index_sink *sink, size_t *size,
+wisp_status index_write(wisp_index *index, const struct byte_sink *sink, size_t *size,
                         wisp_error *error) {
     struct layout l = {.kind = index->kind,
                        .dimensions = index->dimensions,
@@ -365,11 +365,7 @@ static wisp_status read_all(const struct reading *r, wisp_index *index, wisp_err
     TRY(read_section(r, VECTORS, index->vectors, error));
     index->rows = (size_t)r->layout.rows;
     index->deleted = (size_t)r->layout.deleted;
-    if (index->scales)
-        swap_file_numbers(index->scales, index->rows, sizeof(float));
-    for (size_t row = 0; index->kind == WISP_INDEX_F32 && row < index->rows; row++)
-        swap_file_numbers(index->vectors + row * index->row_bytes, index->dimensions,
-                          sizeof(float));
+    swap_vectors(index);
     TRY(check_vectors(r, index, error));
     return index_sort(index, r->source->name, error);
 }
@@ -401,17 +397,6 @@ wisp_status wisp_index_open_bytes(const void *bytes, size_t size, wisp_index **i
 
 /* ---- bytes in memory ------------------------------------------------------------------------ */
 
-/* `context` is the place of the next byte. */
-static wisp_status write_to_memory(void *context, const void *bytes, size_t length,
-                                   wisp_error *error) {
-    unsigned char **to = context;
-    (void)error;
-    if (length > 0)
-        memcpy(*to, bytes, length);
-    *to += length;
-    return WISP_OK;
-}
-
 wisp_status wisp_index_save_bytes(wisp_index *index, void *bytes, size_t capacity, size_t *size,
                                   wisp_error *error) {
     TRY(require(index, "index", error));
@@ -419,7 +404,7 @@ wisp_status wisp_index_save_bytes(wisp_index *index, void *bytes, size_t capacit
     if (capacity > 0)
         TRY(require(bytes, "bytes", error));
     unsigned char *to = bytes;
-    const struct index_sink sink = {write_to_memory, &to};
+    const struct byte_sink sink = {write_to_memory, &to};
     TRY(index_write(index, NULL, size, error));
     return *size <= capacity ? index_write(index, &sink, size, error) : WISP_OK;
 }

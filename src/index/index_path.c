@@ -4,14 +4,9 @@
 #include "host/input_file.h"
 #include "index/index_file.h"
 
-static wisp_status write_to_file(void *context, const void *bytes, size_t length,
-                                 wisp_error *error) {
-    return file_write(context, bytes, length, error);
-}
-
 wisp_status wisp_index_save(wisp_index *index, const char *path, wisp_error *error) {
     struct file_writer writer;
-    const struct index_sink sink = {write_to_file, &writer};
+    const struct byte_sink sink = {file_sink_write, &writer};
     size_t size;
     TRY(require(index, "index", error));
     TRY(require(path, "path", error));

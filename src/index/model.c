@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which model an index has vectors of. Its fingerprint is the embedding of a sentence, because
- * files, quantisations and programs that hold one model make embeddings that fit together, although
- * no hash of theirs is equal. */
+ * Tells whether an index and a session have the same model. The fingerprint of a model is its
+ * embedding of a sentence: files that hold one model in different formats and quantisations have
+ * different hashes, but their embeddings fit together. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Exact search: all products, a group of rows at a time, which stays in the cache for all queries.
- * Each member of the team keeps the best rows that it met in a heap for each query. As no two rows
- * are equally good, the best of all members are the same for any number of members. */
+ * Exact search: computes the products of all rows and queries, a group of rows at a time, which
+ * stays in the cache for all queries. Each member of the team keeps the best rows that it met in a
+ * heap for each query. As no two rows are equally good, the best of all members are the same for
+ * any number of members. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,8 +14,7 @@
 enum {
     GROUP_ROWS = 256,
     MOST_QUERIES = 64,     /* that are searched for at once */
-    HEAP_MATCHES = 1 << 18 /* of all members and queries at once, for one of which more may be
-                              needed */
+    HEAP_MATCHES = 1 << 18 /* the most in all heaps together; one query may need more */
 };
 
 struct search {
@@ -23,7 +23,7 @@ struct search {
     size_t n, k;          /* queries, and matches of each */
     const float *queries; /* [n, dimensions] */
     int16_t *quantised;   /* [n, dimensions], of an int8 index */
-    float *scales;        /* [n], likewise */
+    float *scales;        /* [n]: of `quantised` */
     wisp_match *heaps;    /* [members, n, k]: the first match of a heap is the worst */
     size_t *counts;       /* [members, n] */
     int32_t *sums;        /* [members, GROUP_ROWS] */
@@ -38,7 +38,7 @@ static bool is_kept(const wisp_match *heap, size_t count, size_t k, wisp_match m
     return count < k || is_better(match, heap[0]);
 }
 
-/* Adds such a match to the heap. */
+/* Adds a match to the heap that is_kept says is among the k best. */
 static void keep(wisp_match *heap, size_t *count, size_t k, wisp_match added) {
     size_t at;
     if (*count < k) {

@@ -23,7 +23,7 @@ static inline bool activation_is_gated(enum activation activation) {
     return activation >= ACTIVATION_GATED_SILU;
 }
 
-/* Whether many neurons have an activation of exactly 0. */
+/* Returns whether many neurons have an activation of exactly 0. */
 static inline bool activation_has_zeros(enum activation activation) {
     return activation == ACTIVATION_RELU || activation == ACTIVATION_RELU_SQUARED ||
            activation == ACTIVATION_GATED_RELU || activation == ACTIVATION_GATED_RELU_SQUARED;

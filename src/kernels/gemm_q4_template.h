@@ -16,7 +16,8 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 #define Q4_UNROLL UNROLL_NOT
 #endif
 
-/* How weights are packed: by pack_q4, pack_q4_1, pack_q4_k, pack_q6_k, or as ternary ones. */
+/* The packings of weights: those of pack_q4, pack_q4_1, pack_q4_k and pack_q6_k, and that of
+ * ternary weights. */
 enum block_form { FORM_Q4_0, FORM_Q4_1, FORM_Q4_K, FORM_Q6_K, FORM_TERNARY };
 
 /* Adds value * scale to output vector v of a row, as far as its columns exist: to the bias in the

@@ -14,8 +14,7 @@ enum {
     FEW_ROWS = 2, /* so few rows are multiplied as fast as their weights come from memory */
 };
 
-/* ---- f32, 16-bit floats, and pairs of 16-bit numbers
- * ------------------------------------------------------- */
+/* ---- floats and pairs of 16-bit numbers ------------------------------------------------------ */
 
 /* The types of weights: floats, pairs of 16-bit integers, 16-bit floats and bfloats. */
 enum word { WORD_F32, WORD_PAIR, WORD_F16, WORD_BF16 };

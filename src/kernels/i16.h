@@ -21,9 +21,9 @@ struct i16_kernels {
     /* Returns the largest |x| of the first k columns of x [m, ldx]. */
     float (*largest)(const float *x, size_t ldx, size_t m, size_t k);
 
-    /* Computes round(factor x), ties to even. The caller chooses a factor that keeps magnitudes
-     * within I16_MOST. x [m, ldx], of which k columns are read; pairs [m, ldp], of which
-     * round_up(i16_pairs(k), 8) columns are written. */
+    /* Quantises x: a number becomes round(factor x), ties to even. The caller chooses a factor that
+     * keeps magnitudes within I16_MOST. x [m, ldx], of which k columns are read; pairs [m, ldp], of
+     * which round_up(i16_pairs(k), 8) columns are written. */
     void (*quantise)(const float *x, size_t ldx, size_t m, size_t k, float factor, int32_t *pairs,
                      size_t ldp);
 

@@ -317,12 +317,16 @@ size_t packed_q4_bytes(size_t n, size_t k, size_t panel);
  * d (q - 8) + (8 d + m). The sum is that of d (q - 8), and each part has panel 16-bit floats d and
  * panel 16-bit floats m before its bytes. */
 void pack_q4_1(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+
+/* Returns the bytes that n rows of k weights take when pack_q4_1 packs them. */
 size_t packed_q4_1_bytes(size_t n, size_t k, size_t panel);
 
-/* Packs n rows of k weights in Q4_K blocks likewise. A weight d scale q - dmin min is held as
- * d scale (q - 8) + (8 d scale - dmin min). After the panel sums stand panel 16-bit floats d and
+/* Packs n rows of k weights in Q4_K blocks as pack_q4 does. A weight d scale q - dmin min is held
+ * as d scale (q - 8) + (8 d scale - dmin min). After the panel sums stand panel 16-bit floats d and
  * panel 16-bit floats dmin; each part has panel bytes `scale` and panel bytes `min`. */
 void pack_q4_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+
+/* Returns the bytes that n rows of k weights take when pack_q4_k packs them. */
 size_t packed_q4_k_bytes(size_t n, size_t k, size_t panel);
 
 /* Packs n rows of k weights in Q6_K blocks, stored one after the other, into panels of `panel`
@@ -332,6 +336,8 @@ size_t packed_q4_k_bytes(size_t n, size_t k, size_t panel);
  * and [2][panel][4] bytes: bits 2 g and 2 g + 1 of byte [h, j, i] are the high two of the code of
  * weight 16 h + 4 g + i of row j. */
 void pack_q6_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+
+/* Returns the bytes that n rows of k weights take when pack_q6_k packs them. */
 size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel);
 
 /* Pack n rows of k weights in blocks of K_BLOCK ternary weights, stored one after the other, into
@@ -342,6 +348,8 @@ size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel);
 void pack_tq1_0(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 void pack_tq2_0(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 void pack_bitnet_t158(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+
+/* Returns the bytes that n rows of k weights take when one of these packs them. */
 size_t packed_ternary_bytes(size_t n, size_t k, size_t panel);
 
 /* Computes x.part_sums for m rows of k values, a multiple of Q4_BLOCK. `is_signed` tells whether q

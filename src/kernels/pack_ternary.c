@@ -9,7 +9,7 @@ size_t packed_ternary_bytes(size_t n, size_t k, size_t panel) {
     return (n + panel - 1) / panel * panel * (k / K_BLOCK) * TERNARY_BYTES;
 }
 
-/* How a type stores 256 weights: in `bytes` bytes, with the scale at byte `scale`. */
+/* A type's layout of 256 weights: `bytes` bytes, with the scale at byte `scale`. */
 struct layout {
     size_t bytes, scale;
     void (*codes)(const unsigned char *block, unsigned char codes[K_BLOCK]);

@@ -43,7 +43,8 @@ size_t conv_state_known(const struct conv_state *state, size_t n);
 /* Cuts the text to n tokens, after which a state is known. */
 void conv_state_rewind(struct conv_state *state, size_t n);
 
-/* Keeps the state after n tokens, of which the text has at most as many. */
+/* Moves the mark to n tokens: the state after them is kept when a pass reaches it. The text has at
+ * most n tokens now. */
 void conv_state_mark(struct conv_state *state, size_t n);
 
 /* Makes the first n tokens of a text those of another one, in which the state after n is known.
@@ -53,8 +54,9 @@ void conv_state_copy(struct conv_state *to, const struct conv_state *from, size_
 /* Returns the values that a layer keeps of the tokens before the pass. */
 const float *conv_state_values(const struct conv_state *state, size_t layer);
 
-/* Returns the places for the values that a layer keeps after n tokens, more than the text had
- * before the pass that adds `added`; NULL past the last. A pass fills all of them. */
+/* Returns place `index` for the values that a layer keeps after n tokens, or NULL past the last
+ * place. The state after n tokens can have several places, such as the end of the text and the
+ * mark. A pass that adds `added` tokens fills all places for each n that it reaches. */
 float *conv_state_place(const struct conv_state *state, size_t layer, size_t n, size_t added,
                         size_t index);
 

@@ -9,7 +9,7 @@
 
 enum { LINEAR_MAX_PARTS = 3 };
 
-/* Sees what a layer computes: y [m, n] of x [m, k]. */
+/* Is called with the inputs x [m, k] and outputs y [m, n] of a layer. */
 struct linear_tap {
     void (*see)(void *context, const float *x, const float *y, size_t m);
     void *context;
@@ -29,7 +29,7 @@ struct linear {
 struct linear_source {
     const struct directory *dir;
     const char *const *names; /* [parts]: NAME.weight and NAME.bias are tensors of the file */
-    bool unbiased;            /* NAME.bias must not be there, and is 0; else it must be there */
+    bool unbiased;            /* biases are 0, and NAME.bias must not be there; else it must be */
     size_t parts, n, k;
     struct tensor_cache *cache; /* keeps bytes from one layer to the next; may be NULL */
 };

@@ -31,8 +31,10 @@ struct cold_tokens {
     uint32_t slots;          /* fewer than rows: a row takes the slot of one that is used seldom */
     uint32_t hand;           /* the slot that is looked at next, when one is needed */
     uint32_t *row;           /* [slots]: the row in a slot; NULL where there are slots for all */
-    unsigned char *uses;     /* [slots]: holds of the row, halved when the hand passes, and HELD */
-    atomic_uint_least32_t slot[]; /* of each cold row: 1 + its number; 0: absent; or WANTED */
+    unsigned char
+        *uses; /* [slots]: how often the row was held, halved when the hand passes; and HELD */
+    atomic_uint_least32_t
+        slot[]; /* [cold rows]: 1 + the slot of the row, 0 where it is absent, or WANTED */
 };
 
 static bool is_limited(const struct cold_tokens *cold) {
@@ -232,7 +234,8 @@ static uint32_t take_slot(struct cold_tokens *cold, uint64_t row) {
     }
     if (cold->slot[row] != WANTED)
         return n;
-    /* Not all slots are held: of the tokens that may be, one waits for this row. */
+    /* Not all slots are held: there are as many as tokens that may be held, and one of these waits
+     * for this row. */
     for (;; cold->hand = (cold->hand + 1) % cold->slots) {
         unsigned char *uses = &cold->uses[cold->hand];
         if (*uses == 0)

@@ -15,8 +15,8 @@ struct token_part {
 
 struct cold_tokens;
 
-/* The least rows that token_embedding_reserve takes, or all that there are. Tokens of a batch whose
- * rows have no room at a time are looked up part by part. */
+/* token_embedding_reserve takes at least this many rows, or all that there are. Where the rows of a
+ * batch do not fit at a time, its tokens are looked up part by part. */
 enum { LEAST_COLD_TOKENS = 32 };
 
 /* Memory for each row that token_embedding_reserve takes, besides the row. */
@@ -29,15 +29,16 @@ struct token_embedding {
     struct token_part part[2];       /* the second one is empty where there is no split */
     struct cold_tokens *cold;        /* which rows of the second part are there; NULL: all are */
     uint64_t *checksums;             /* [vocabulary_size]: of rows that are read and may change */
-    size_t bytes; /* of copies, but for rows that may be absent, and of checksums */
+    size_t bytes; /* of checksums and of copied rows, except those that may be absent */
 };
 
 /* Finds the tensor token_embd.weight [vocabulary_size, hidden_size]. Copies its rows where
  * `in_memory` is set. Else it uses them in place where the source is in memory, reads each when
- * needed where the source is lasting, and copies them otherwise. Where the directory is hot_only
- * and the source has cold rows not or not for long, these are absent, and token_embedding_reserve
- * must be called. Fails where the tensor is missing, has another shape, or cannot be read. `dir`
- * must outlive it. The caller releases it with token_embedding_release, also after an error. */
+ * needed where the source is lasting, and copies them otherwise. In a hot_only directory cold rows
+ * are absent where the source does not have them yet (`available`), or will not keep them (not
+ * `lasting`, or `in_memory`). token_embedding_reserve must then be called. Fails where the tensor
+ * is missing, has another shape, or cannot be read. `dir` must outlive it. The caller releases it
+ * with token_embedding_release, also after an error. */
 wisp_status token_embedding_load(struct token_embedding *embedding, const struct directory *dir,
                                  size_t vocabulary_size, size_t hidden_size, bool in_memory,
                                  wisp_error *error);

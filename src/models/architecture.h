@@ -16,7 +16,7 @@ struct codec;   /* text/codec.h */
 struct network; /* network.h */
 struct pass;    /* pass.h */
 
-/* The most that one pass computes. */
+/* The size of a pass, or the most that several passes have. */
 struct pass_size {
     size_t texts, tokens;
     size_t longest;   /* tokens of the longest text, with those in its cache */
@@ -40,8 +40,9 @@ struct architecture {
     bool generates;   /* continues texts */
     bool by_outputs;  /* members of a pass can split outputs rather than tokens */
 
-    /* The names of its tensors outside of layers, and within a layer after "blk.<layer>.". Each
-     * list ends with NULL. A name stands for itself with ".weight" and ".bias" too. */
+    /* The names of its tensors: those outside of layers, and those within a layer, without
+     * "blk.<layer>.". Each list ends with NULL. A name also allows tensors of that name with
+     * ".weight" or ".bias" behind it. */
     const char *const *tensors, *const *layer_tensors;
 
     /* Reads the hyper-parameters and checks them. Writes all of *config, defaults included. Fails
@@ -70,8 +71,8 @@ struct architecture {
      * NULL where the architecture does not generate. */
     wisp_status (*open_codec)(const struct directory *dir, struct codec **codec, wisp_error *error);
 
-    /* Sets the rotations of the positions in key-value caches, which live as long as the network.
-     * NULL where the architecture does not generate. */
+    /* Sets *rope to the rotations of positions in key-value caches. Its arrays live as long as the
+     * network. NULL where the architecture does not generate. */
     void (*rope)(const struct network *network, struct rope *rope);
 
     /* Runs one block of the pass for the tokens of `member`. All members run the same blocks in the

@@ -5,8 +5,8 @@
 
 #include "formats/schema.h"
 
-/* `key` is assumed to be `value` in files of `architecture` (NULL: of every one) that have neither
- * `key` nor `other`. */
+/* A file that has neither `key` nor `other` is read as if `key` were `value`, if it is of
+ * `architecture` (NULL: of any). */
 struct assumed {
     const char *architecture, *key, *other, *value;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Settings that change embeddings and that GGUF files of other programs leave out. */
+ * Settings that GGUF files of other programs leave out, although embeddings depend on them. */
 #ifndef WISP_MODELS_ASSUMPTIONS_H
 #define WISP_MODELS_ASSUMPTIONS_H
 

@@ -156,7 +156,7 @@ static void add_and_norm(struct pass *pass, uint32_t member, struct cursor at,
 }
 
 /* Writes one row for each text: the first of its hidden states (CLS pooling) or their mean. The
- * leading ones that the batch skips do not count in either. */
+ * leading hidden states that batch->skipped leaves out count in neither. */
 static void pool(const struct pass *pass) {
     const struct network *network = pass->network;
     const struct batch *batch = &pass->batch;
@@ -181,7 +181,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
     const struct bert_state *s = pass->state;
     const struct pass_tokens own = pass_tokens(pass, member);
     const size_t size = network->config.hidden_size;
-    /* The rows of the member's own tokens: */
+    /* x, context and y begin at the member's own tokens. */
     const float *x = s->x + own.first * size, *context = s->context + own.first * size;
     float *y = s->y + own.first * size;
     wisp_status status, awake;

@@ -8,7 +8,8 @@
 #include "models/bert.h"
 #include "models/layer_load.h"
 
-/* Texts are truncated to fewer tokens than there are positions: keeps the embeddings of theirs. */
+/* Drops the embeddings of positions that no text reaches, where texts are truncated to fewer tokens
+ * than there are positions. */
 static wisp_status drop_positions(struct network *network, struct bert_weights *w, size_t *rows,
                                   wisp_error *error) {
     uint32_t longest = (uint32_t)*rows;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The weights of a BERT encoder (bert.h) in memory. */
+ * The weights of a BERT encoder that are its own. */
 #ifndef WISP_MODELS_BERT_WEIGHTS_H
 #define WISP_MODELS_BERT_WEIGHTS_H
 
@@ -17,9 +17,9 @@ struct bert_layer {
 /* The weights that network->weights points to: all but the token embedding and the feed-forward
  * layers, which struct network holds. */
 struct bert_weights {
-    /* [positions, hidden_size]: position embeddings, each with the embedding of token type 0 added:
-     * one for each token of the longest text, at most max_positions. With rotary positions it holds
-     * token type embeddings [token_types, hidden_size]. */
+    /* [positions, hidden_size]: an embedding for each position of the longest text, with that of
+     * token type 0 added. With rotary positions these are the embeddings of token types
+     * [token_types, hidden_size]. */
     float *position_embedding;
     size_t positions; /* 0 with rotary positions */
     struct norm embedding_norm;

@@ -40,7 +40,7 @@ wisp_status config_read_sizes(const struct config_reader *r) {
                     "%u heads do not divide the hidden size %u", c->heads, c->hidden_size);
     c->kv_heads = c->heads;
     c->head_size = c->hidden_size / c->heads;
-    const struct tensor *tokens = directory_find_tensor(r->dir, "token_embd.weight");
+    const struct tensor *tokens = directory_find_tensor(r->dir, TENSOR_TOKENS);
     const struct tensor *types = directory_find_tensor(r->dir, "token_types.weight");
     c->token_types = 1;
     if (tokens && tokens->rows <= UINT32_MAX)

@@ -29,8 +29,9 @@ const char *config_key(const struct config_reader *reader, const char *name,
  * vocabulary_size and token_types from the shapes of tensors. */
 wisp_status config_read_sizes(const struct config_reader *reader);
 
-/* Reads kv_heads and head_size, which config_read_sizes has set to those of a model in which every
- * head has keys and values of its own. */
+/* Reads kv_heads, head_size and, where conv_taps is set, conv_layers. Call it after
+ * config_read_sizes, which sets kv_heads to heads and head_size to hidden_size / heads for files
+ * without these keys. */
 wisp_status config_read_kv_heads(const struct config_reader *reader);
 
 /* Reads norm_epsilon under the key `name`. */
@@ -48,7 +49,7 @@ wisp_status config_read_pooling(const struct config_reader *reader);
  * required if that is 0. Refuses models that rotate only a part of each head. */
 wisp_status config_read_rotation(const struct config_reader *reader);
 
-/* Does the same, and refuses models that scale positions. */
+/* Does what config_read_rotation does, and refuses models that scale positions. */
 wisp_status config_read_rope(const struct config_reader *reader);
 
 /* Refuses a file that has the key with a value other than `wanted`, which is written as
@@ -59,8 +60,9 @@ wisp_status config_refuse_others(const struct config_reader *reader, const char 
 /* Refuses a model whose feed-forward layers are made of experts. */
 wisp_status config_refuse_experts(const struct config_reader *reader);
 
-/* Refuses a model whose attention or layers differ from BERT's by a key that llama.cpp knows:
- * tokens that see only some others, heads of other sizes, scaled or bounded scores, experts. */
+/* Refuses a model whose attention or layers, by a key that llama.cpp knows, are not those of BERT:
+ * tokens see only some others, heads have other sizes, scores are scaled or bounded, or there are
+ * experts. */
 wisp_status config_refuse_variants(const struct config_reader *reader);
 
 #endif

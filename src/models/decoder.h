@@ -18,14 +18,14 @@ struct decoder_state {
     float *h; /* [tokens, hidden_size]: the hidden states */
     float *x; /* [tokens, hidden_size]: their norm, which the next block reads; it is pass->x */
     float *y; /* [tokens, hidden_size]: the values that a block adds to the hidden states */
-    /* The queries [heads, head_size] of a token, and its keys and then its values, each [kv_heads,
-     * head_size]. From one token to the next it is q_stride and kv_stride floats. */
+    /* `q` has the queries [heads, head_size] of each token, q_stride floats apart. `kv` has its
+     * keys and then its values, each [kv_heads, head_size]; tokens are kv_stride floats apart. */
     float *q, *kv;
     size_t q_stride, kv_stride;
     float *context; /* [tokens, heads * head_size]: the result of attention */
-    /* [tokens, inner_size]: a dense feed-forward layer keeps the values between its halves here.
-     * Keys and values lie here too, and queries where the file has them in one tensor with those;
-     * and the values of a short convolution [tokens, 3 hidden_size] */
+    /* [tokens, inner_size]: each block keeps other values here. A dense feed-forward layer keeps
+     * those between its halves; attention the keys and values, and with config.fused_qkv the
+     * queries; a short convolution its inputs [tokens, 3 hidden_size]. */
     float *inner;
     size_t inner_size;
     struct feed_forward_work feed_forward;
@@ -38,8 +38,8 @@ struct decoder_state {
 void decoder_take(const struct network *network, const struct pass_size *size,
                   struct workspace *space, struct pass *pass);
 
-/* Returns the tokens whose rows the member computes between layers: its own, or, where members
- * split outputs, all or none. */
+/* Returns the tokens whose rows the member computes between layers: its own tokens or, where
+ * members split outputs, all tokens for member 0 and none for others. */
 struct pass_tokens decoder_tokens(const struct pass *pass, uint32_t member);
 
 /* Ends the part of a block that is timed as `stage`. Where members split outputs it waits for all,

@@ -24,8 +24,9 @@ wisp_status decoder_attention_load(struct network *network, uint32_t layer,
 void decoder_attention_release(struct decoder_attention *weights);
 
 /* Computes state->y from state->x. `rope` rotates queries and keys, unless its theta is 0. A token
- * sees all tokens up to its own, or in local layers the last of them. Where it returns WISP_OK, it
- * does so for all members, and each may change the hidden states of its tokens. */
+ * sees itself and all tokens before it, or in local layers only the last config.window of these.
+ * Where it returns WISP_OK, it does so for all members, and each may change the hidden states of
+ * its tokens. */
 wisp_status decoder_attention_run(struct pass *pass, uint32_t member, struct cursor at,
                                   const struct decoder_attention *weights, const struct rope *rope,
                                   wisp_error *error);

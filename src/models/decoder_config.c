@@ -20,7 +20,8 @@ static wisp_status read_float(const struct config_reader *r, const char *name, i
     return WISP_OK;
 }
 
-/* Refuses values that would be multiplied, bounded or chosen by experts. */
+/* Refuses models whose values are multiplied, bounded or computed by experts where wisp does none
+ * of these. */
 static wisp_status refuse_variants(const struct config_reader *r) {
     static const char *const ones[] = {"logit_scale", "residual_scale", "embedding_scale"};
     static const char *const zeros[] = {"attention.clamp_kqv", "attention.max_alibi_bias"};
@@ -94,8 +95,9 @@ static wisp_status refuse_zero_factor(const struct config_reader *r, const char 
                 "0, by which all scores would be 0");
 }
 
-/* Reads YaRN's settings. llama.cpp multiplies the usual attention factor by its key attn_factor,
- * and its converter writes the whole one of a model that has its own as yarn_attn_factor. */
+/* Reads YaRN's settings. The usual attention factor is 0.1 log(divisor) + 1. llama.cpp multiplies
+ * it by its key attn_factor. Where a model has a factor of its own, llama.cpp's converter writes it
+ * as yarn_attn_factor. */
 static wisp_status read_yarn(const struct config_reader *r) {
     struct model_config *c = r->config;
     struct rope_yarn *yarn = &c->yarn;
@@ -125,9 +127,8 @@ static wisp_status read_yarn(const struct config_reader *r) {
     return WISP_OK;
 }
 
-/* Reads LongRoPE's settings; its factors are tensors. A divisor would divide the angles beside
- * them.
- */
+/* Reads LongRoPE's settings. Its factors are tensors, so a divisor besides them is refused.
+ * */
 static wisp_status read_longrope(const struct config_reader *r) {
     struct model_config *c = r->config;
     TRY(config_refuse_others(r, "rope.scaling.factor", "1"));
@@ -137,7 +138,8 @@ static wisp_status read_longrope(const struct config_reader *r) {
     return c->rope_length == 0 ? refuse_zero_factor(r, ATTENTION_FACTOR) : WISP_OK;
 }
 
-/* As in llama.cpp, a file without a type scales linearly, and the newer key counts. */
+/* Follows llama.cpp: without a type positions are scaled linearly, and where the file has both
+ * factors the newer one, which is the second here, counts. */
 wisp_status decoder_read_rope(const struct config_reader *r) {
     static const char *const factors[] = {"rope.scale_linear", "rope.scaling.factor"};
     struct model_config *c = r->config;

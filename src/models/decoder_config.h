@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the hyper-parameters that only decoders have, as config_reader.h does the others. */
+ * Reads the hyper-parameters that only decoders have. config_reader.h reads the others, and says
+ * what all these functions have in common. */
 #ifndef WISP_MODELS_DECODER_CONFIG_H
 #define WISP_MODELS_DECODER_CONFIG_H
 
 #include "models/config_reader.h"
 
 /* Reads sizes, key-value heads and attention_scale, which is 1 / sqrt(head_size) where the key is
- * absent, and refuses what no decoder of this engine computes: experts, and keys by which llama.cpp
- * scales or bounds values elsewhere. */
+ * absent, and refuses models that wisp cannot compute: those with experts, or with values scaled or
+ * bounded by keys of llama.cpp that wisp does not read. */
 wisp_status decoder_read_sizes(const struct config_reader *reader);
 
 /* Reads `window` and local_layers. Where the key of the window is absent, config->window stays as
@@ -30,7 +31,7 @@ wisp_status decoder_refuse_caps(const struct config_reader *reader);
  * layers. */
 wisp_status decoder_read_local_theta(const struct config_reader *reader);
 
-/* Whether any of the file's feed-forward layers has a gate. */
+/* Returns whether any of the file's feed-forward layers has a gate. */
 bool decoder_has_gates(const struct config_reader *reader);
 
 /* An activation by its name in KEY_HIDDEN_ACT. */

@@ -22,7 +22,7 @@ wisp_status decoder_load_logits(struct network *network, struct linear *logits, 
     return WISP_OK;
 }
 
-/* Reads the factors of a tensor, by which the angles of pairs are divided. */
+/* Reads a tensor of factors [head_size / 2], by which the angles of pairs are divided. */
 static wisp_status read_factors(const struct network *network, const char *name, float **factors,
                                 wisp_error *error) {
     const size_t pairs = network->config.head_size / 2;
@@ -35,8 +35,8 @@ static wisp_status read_factors(const struct network *network, const char *name,
     return WISP_OK;
 }
 
-/* Returns the number of the pair, counted from 0 and in fractions, that turns so many times in the
- * context. */
+/* Returns the index of the pair that turns `turns` times in the context. It is a fraction where the
+ * number of turns lies between those of two pairs. */
 static double pair_of_turns(const struct model_config *c, double turns) {
     static const double pi = 3.14159265358979323846;
     return (double)c->head_size * log((double)c->yarn.context / (turns * 2 * pi)) /
@@ -47,7 +47,8 @@ static double pair_of_turns(const struct model_config *c, double turns) {
  * pair. */
 static void scale_pairs(const struct model_config *c, float *factors) {
     const double divisor = (double)c->rope_divisor;
-    double first = -2, last = -1; /* pairs up to the first are left, those from the last divided */
+    double first = -2, last = -1; /* pairs up to `first` keep their angles, and those from `last` on
+                                     have them divided */
     if (c->yarn.context > 0) {
         first = fmax(floor(pair_of_turns(c, (double)c->yarn.beta_fast)), 0);
         last = fmin(ceil(pair_of_turns(c, (double)c->yarn.beta_slow)), (double)c->head_size - 1);

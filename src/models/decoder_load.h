@@ -13,16 +13,15 @@ wisp_status decoder_load_logits(struct network *network, struct linear *logits, 
  */
 struct decoder_weights {
     struct rope rope;
-    float *rope_factors;  /* [head_size / 2]: of the tensor rope_freqs.weight, times
-                             config.rope_divisor, or that share of it which YaRN gives a
-                             pair; NULL where there is neither. With config.long_after
-                             those of rope_factors_short.weight */
-    float *long_factors;  /* [head_size / 2]: of rope_factors_long.weight; NULL without */
-    float *output_norm;   /* [hidden_size]: weight of the last norm */
+    float *rope_factors; /* [head_size / 2]: the tensor rope_freqs.weight times config.rope_divisor,
+                            or with YaRN times the part of it that a pair gets. NULL where there is
+                            neither. With config.long_after: rope_factors_short.weight */
+    float *long_factors; /* [head_size / 2]: rope_factors_long.weight; NULL where there is none */
+    float *output_norm;  /* [hidden_size]: weight of the last norm */
     struct linear logits; /* [vocabulary_size, hidden_size] */
 };
 
-/* Loads them, with the output norm from the tensor of that name, and adds their bytes to
+/* Loads these weights, the output norm from the tensor `output_norm`, and adds their bytes to
  * network->resident_bytes. */
 wisp_status decoder_weights_load(struct network *network, const char *output_norm,
                                  struct decoder_weights *weights, wisp_error *error);

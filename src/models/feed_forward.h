@@ -8,10 +8,10 @@
 #include "sparse/ffn.h"
 
 struct feed_forward {
-    /* These are empty where the layer is sparse: */
+    /* These three are empty where the layer is sparse. */
     struct linear gate;     /* W_gate [intermediate_size, hidden_size]; empty in ungated layers */
-    struct linear up, down; /* W_up like W_gate, W_down [hidden_size, intermediate_size] */
-    /* This is empty where the layer is dense: */
+    struct linear up, down; /* W_up has W_gate's shape; W_down [hidden_size, intermediate_size] */
+    /* This one is empty where the layer is dense. */
     struct sparse_ffn sparse;
 };
 

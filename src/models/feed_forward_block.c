@@ -53,8 +53,8 @@ size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens
                                                     network->predictor_rank, c->activation));
 }
 
-/* Applies the activation to n products of W_up, with those of W_gate where the layer is gated. The
- * result replaces the products of W_gate, or else of W_up. */
+/* Applies the activation to n products of W_up and, where the layer is gated, of W_gate. The result
+ * replaces the products of W_gate in a gated layer, and else those of W_up. */
 static void activate(const struct network *network, float *up, float *gate, size_t n) {
     const struct kernels *kernels = network->kernels;
     switch (network->config.activation) {
@@ -179,7 +179,7 @@ static wisp_status hold_neurons(struct pass *pass, uint32_t member, struct curso
     if (member == 0 && goes_on) {
         neuron_hold_count(&network->neurons, hold);
     } else if (member == 0) {
-        neuron_hold_end(&network->neurons, hold); /* of the layer before, which all have computed */
+        neuron_hold_end(&network->neurons, hold); /* all members have computed the layer before */
         memset(hold->places, 0, words * sizeof *hold->places);
         const size_t masks = network->sparse_by_text ? pass->batch.texts : pass->tokens;
         for (size_t i = 0; i < masks * words; i++)

@@ -5,9 +5,9 @@
 
 #include "models/pass.h"
 
-/* Working memory that all members of a pass use, where a predictor chooses neurons once for each
- * text, or neurons may be absent, so that all choices are made before any neuron is computed;
- * otherwise NULL. */
+/* Working memory that all members of a pass use, where all neurons of a layer are chosen before any
+ * is computed: by a predictor that chooses once for each text, or because neurons may be absent.
+ * Otherwise the pointers are NULL. */
 struct feed_forward_work {
     uint64_t *masks; /* [texts or tokens, sparse_mask_words]: the neurons chosen for each text, or
                         for each token */
@@ -25,23 +25,24 @@ struct feed_forward_work feed_forward_take(const struct network *network,
  * intermediate_size, or twice that where the layer is gated. */
 size_t feed_forward_inner_size(const struct model_config *config);
 
-/* Returns the bytes of workspace that one member needs for this many tokens. They are enough for
- * the member's dense layers of hidden_size inputs too. */
+/* Returns the bytes of workspace that one member needs for this many tokens. They also suffice for
+ * other dense layers of hidden_size inputs, so attention can use the same scratch. */
 size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens);
 
 /* Computes y [n, hidden_size] = feed_forward(pass->x) for the n tokens of the member, with layer
  * `at.layer`. A norm that stands before the layer has already been applied to pass->x. y and
  * pass->x are different arrays, and the caller adds y to the hidden states. y and inner [n,
  * feed_forward_inner_size], which is overwritten, begin at the member's first token. `space` has
- * feed_forward_workspace_bytes left. Fails where the hook does, and then y is incomplete, and with
- * WISP_NEED_RANGES, before y changes, where neurons are absent that any member needs: all members
- * fail then. */
+ * feed_forward_workspace_bytes left. Fails where the hook does; then y is incomplete. Fails with
+ * WISP_NEED_RANGES in all members, before y changes, where neurons are absent that any member
+ * needs. */
 wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
                              const struct feed_forward_work *work, float *inner, float *y,
                              struct workspace space, wisp_error *error);
 
-/* Does the same for all tokens of a pass whose members split outputs, with a dense layer. y
- * and inner begin at the first token. Ends without a barrier: y is complete after the next one. */
+/* Does what feed_forward_run does, with a dense layer, for all tokens of a pass whose members split
+ * outputs. y and inner begin at the first token. Ends without a barrier: y is complete after the
+ * next one. */
 void feed_forward_run_outputs(struct pass *pass, uint32_t member, struct cursor at, float *inner,
                               float *y, struct workspace space);
 

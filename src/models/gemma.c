@@ -11,7 +11,7 @@
 #include "text/codec.h"
 
 /* Computes h = h + rms_norm(y) and x = rms_norm(h) for the member's tokens. `post` is the weight of
- * the norm that ends a block, `next` of that before the next one. */
+ * the norm that ends a block, `next` the weight of the norm before the next block. */
 static void add_and_norm(const struct pass *pass, uint32_t member, struct cursor at,
                          const float *post, const float *next) {
     const struct model_config *c = &pass->network->config;
@@ -66,9 +66,9 @@ static wisp_status gemma_step(struct pass *pass, uint32_t member, struct cursor 
     return WISP_OK;
 }
 
-/* Reads the hyper-parameters that both have. Every `pattern`-th layer sees all tokens. The largest
- * model of each version, which has `largest` layers, scales scores by 1 / sqrt(hidden_size / heads)
- * rather than 1 / sqrt(head_size); llama.cpp's files have no key for that. */
+/* Reads the hyper-parameters of either version. Every `pattern`-th layer sees all tokens. The
+ * largest model of each version, which has `largest` layers, scales scores by 1 / sqrt(hidden_size
+ * / heads) rather than 1 / sqrt(head_size); llama.cpp's files have no key for that. */
 static wisp_status read_gemma(const struct config_reader *r, uint32_t pattern, uint32_t largest) {
     static const struct named_activation activations[] = {
         {"gelu_pytorch_tanh", ACTIVATION_GATED_GELU_TANH}, {"relu", ACTIVATION_GATED_RELU}};
@@ -85,8 +85,8 @@ static wisp_status read_gemma(const struct config_reader *r, uint32_t pattern, u
     return decoder_read_rope(r);
 }
 
-/* Scores, logits and windows are bounded by the values of all Gemma 2 models where the file has
- * none, as llama.cpp does. */
+/* Where the file has no bounds of scores and logits or no window, those of all Gemma 2 models are
+ * used, as llama.cpp does. */
 static wisp_status gemma2_read_config(const struct directory *dir, struct model_config *config,
                                       wisp_error *error) {
     const struct config_reader r = {dir, architecture_gemma2.name, config, error};

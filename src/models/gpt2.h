@@ -19,8 +19,8 @@ struct gpt2_layer {
 struct gpt2_weights {
     float *position_embedding; /* [max_positions, hidden_size] */
     struct norm output_norm;
-    struct linear logits; /* [vocabulary_size, hidden_size]: the token embedding's where the file
-                             has no other */
+    struct linear logits; /* [vocabulary_size, hidden_size]: output.weight, or the token embedding
+                             where there is none */
     struct gpt2_layer *layer; /* [layers] */
 };
 

@@ -14,11 +14,12 @@
 
 /* ---- the pass ------------------------------------------------------------------------------- */
 
-/* The inputs of a convolution: those of a text's tokens in this pass, which lie `stride` floats
- * apart, and the ones that its state keeps of the tokens before. */
+/* The inputs of a convolution, `size` floats for each token: `rows` are those of a text's tokens in
+ * this pass, `stride` floats apart, and `before` are those of the `kept` tokens before, which the
+ * state keeps one behind the other. */
 struct inputs {
     const float *rows, *before;
-    size_t stride, size, kept; /* `size` floats each; `kept` of them before the pass */
+    size_t stride, size, kept;
 };
 
 /* Returns the input `back` tokens before token t of the pass. */
@@ -27,7 +28,8 @@ static const float *input_at(const struct inputs *in, size_t t, size_t back) {
                      : in->before + (in->kept + t - back) * in->size;
 }
 
-/* Keeps what the states after token t need: the inputs of the last tokens, the oldest first. */
+/* Writes the state after token t, which is the inputs of the last tokens, the oldest first, to all
+ * places where it is kept. */
 static void keep_states(const struct conv_state *state, size_t layer, const struct inputs *in,
                         size_t t, size_t added) {
     float *to;
@@ -199,10 +201,11 @@ static wisp_status lfm2_read_config(const struct directory *dir, struct model_co
     const struct config_reader r = {dir, architecture_lfm2.name, config, error};
     static const struct named_activation gated[] = {{"silu", ACTIVATION_GATED_SILU}};
     char key[CONFIG_KEY_BYTES];
-    *config = (struct model_config){.activation = ACTIVATION_GATED_SILU,
-                                    .rope_theta = 1e6f, /* llama.cpp's where a file has none */
-                                    .rope_pairs = ROPE_HALVES,
-                                    .has_qk_norm = true};
+    *config =
+        (struct model_config){.activation = ACTIVATION_GATED_SILU,
+                              .rope_theta = 1e6f, /* llama.cpp's value for files that have none */
+                              .rope_pairs = ROPE_HALVES,
+                              .has_qk_norm = true};
     TRY(metadata_u32(dir, config_key(&r, "shortconv.l_cache", key), &config->conv_taps, error));
     if (config->conv_taps < 2 || config->conv_taps > MOST_TAPS)
         return fail(error, WISP_ERROR_FORMAT, dir->file, key, "%u is not between 2 and %d",

@@ -47,8 +47,8 @@ static wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor 
     return WISP_OK;
 }
 
-/* Reads the hyper-parameters that all three have. Layers have gates unless the file has none and
- * names an activation that can do without. */
+/* Reads the hyper-parameters of any of the three. A file without gates must name an activation of
+ * ungated layers. */
 static wisp_status read_decoder(const struct config_reader *r) {
     static const struct named_activation gated[] = {{"silu", ACTIVATION_GATED_SILU},
                                                     {"relu", ACTIVATION_GATED_RELU},
@@ -66,7 +66,7 @@ static wisp_status read_decoder(const struct config_reader *r) {
     return decoder_read_rope(r);
 }
 
-/* llama.cpp's value where a file has none. */
+/* llama.cpp's value for files that have none. */
 static const float USUAL_ROPE_THETA = 10000;
 
 static wisp_status llama_read_config(const struct directory *dir, struct model_config *config,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The Llama decoder, versions 1 to 3: RMS norms before blocks, rotary positions, grouped-query
- * attention, gated SiLU layers, no biases. Qwen2 adds biases to queries, keys and values, Qwen3
- * instead normalises the queries and keys of each head.
- * Sources: Touvron et al., LLaMA (2023) and Llama 2 (2023); Qwen Team, Qwen2 (2024) and Qwen3
- * (2025); names of keys and tensors as in llama.cpp's files, whose rotary pairs are neighbours for
- * Llama and halves for Qwen. */
+ * attention, gated SiLU layers, no biases. Qwen2 adds biases to queries, keys and values. Qwen3 has
+ * none, and normalises the queries and keys of each head. Sources: Touvron et al., LLaMA (2023) and
+ * Llama 2 (2023); Qwen Team, Qwen2 (2024) and Qwen3 (2025); names of keys and tensors as in
+ * llama.cpp's files, whose rotary pairs are neighbours for Llama and halves for Qwen. */
 #ifndef WISP_MODELS_LLAMA_H
 #define WISP_MODELS_LLAMA_H
 

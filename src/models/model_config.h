@@ -14,9 +14,10 @@ enum pooling { POOLING_MEAN = 1, POOLING_CLS = 2 };
 
 enum { CONFIG_MAX_LAYERS = 1024 };
 
-/* YaRN divides the angles of pairs that turn less than beta_slow times in the context that the
- * model was trained with first, leaves those that turn more than beta_fast times, and shares out
- * those between. Source: Peng et al., YaRN (2023), as transformers computes it. */
+/* YaRN divides the angles of pairs that turn less than beta_slow times in `context`, the number of
+ * tokens that the model was first trained with. It keeps the angles of pairs that turn more than
+ * beta_fast times, and interpolates for the pairs between. Source: Peng et al., YaRN (2023), as
+ * transformers computes it. */
 struct rope_yarn {
     uint32_t context; /* 0: no YaRN */
     float beta_fast, beta_slow;
@@ -27,41 +28,42 @@ struct model_config {
     uint32_t kv_heads;  /* fewer than heads: grouped-query attention */
     uint32_t head_size; /* hidden_size / heads in most models */
     uint32_t max_positions, token_types;
-    float norm_epsilon; /* of layer norms, or RMS norms */
+    float norm_epsilon; /* of layer norms or RMS norms */
     enum activation activation;
     float rope_theta; /* base of rotary positions; 0 where each position has an embedding */
     enum rope_pairs rope_pairs;
-    bool fused_qkv;    /* the file stacks W_q, W_k and W_v in one tensor */
-    bool has_bias;     /* dense layers add a bias */
-    bool has_qkv_bias; /* the layers of queries, keys and values add one, whatever has_bias says */
-    bool has_qk_norm;  /* the queries and keys of each head go through an RMS norm */
+    bool fused_qkv; /* the file stacks W_q, W_k and W_v in one tensor */
+    bool has_bias;  /* dense layers add a bias */
+    bool
+        has_qkv_bias; /* the layers of queries, keys and values add a bias, even without has_bias */
+    bool has_qk_norm; /* the queries and keys of each head go through an RMS norm */
     enum pooling pooling;
     bool normalize; /* embeddings are scaled to length 1 */
 
     /* Only of decoders: */
     float attention_scale; /* of scores */
     float attention_cap;   /* scores are bounded by it softly (attention.h); 0: they are not */
-    float logit_cap;       /* likewise logits */
+    float logit_cap;       /* logits are bounded by it in the same way */
     uint32_t window;       /* keys that a token sees in local layers; 0: no layer is local */
     uint64_t local_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where it is local */
     float local_rope_theta; /* of local layers; 0: rope_theta is that of all layers */
-    float rope_divisor;     /* of the angles of rope_theta: positions are scaled; 1 in most */
-    struct rope_yarn yarn;  /* which of these angles are divided; all where its context is 0 */
-    /* LongRoPE: the angles of sequences of more tokens have other factors than those of shorter
-     * ones. 0: all have the same. */
+    float rope_divisor;    /* divides the angles of rope_theta, which scales positions; usually 1 */
+    struct rope_yarn yarn; /* says which of these angles are divided: all where its context is 0 */
+    /* LongRoPE: sequences of more tokens than this have other factors of their angles than shorter
+     * ones. 0: all sequences have the same factors. */
     uint32_t long_after;
-    float rope_length;  /* cosines and sines are multiplied by it; 1 in most */
+    float rope_length;  /* multiplies cosines and sines; usually 1 */
     uint32_t conv_taps; /* tokens that a short convolution sees; 0: no layer has one */
-    uint64_t conv_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where one stands in
-                                                     the place of attention */
+    uint64_t conv_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where a convolution
+                                                     takes the place of attention */
 };
 
-/* Whether the tokens of a layer see only the last `window` keys. */
+/* Returns whether the tokens of a layer see only the last `window` keys. */
 static inline bool config_is_local(const struct model_config *config, uint32_t layer) {
     return layer < config->layers && config->local_layers[layer / 64] >> layer % 64 & 1;
 }
 
-/* Whether a layer has a short convolution in the place of attention. */
+/* Returns whether a layer has a short convolution in the place of attention. */
 static inline bool config_is_conv(const struct model_config *config, uint32_t layer) {
     return layer < config->layers && config->conv_layers[layer / 64] >> layer % 64 & 1;
 }

@@ -29,7 +29,8 @@ struct network {
     size_t predictor_rank;             /* the largest rank of any layer; 0 without predictors */
     size_t resident_bytes;             /* memory that all weights hold */
     struct model_config config;
-    struct weight_tally tally[MAX_WEIGHT_KINDS]; /* of the layers that were loaded so far */
+    struct weight_tally
+        tally[MAX_WEIGHT_KINDS]; /* counts the layers that have been loaded so far */
 };
 
 #endif

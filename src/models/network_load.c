@@ -10,7 +10,7 @@
 #include "models/tensor_names.h"
 #include "sparse/neuron_cold.h"
 
-/* Refuses files that hold no whole model: a part of one, an adapter, a projector of pictures. */
+/* Refuses files that hold only a part of a model, an adapter, or a projector of pictures. */
 static wisp_status refuse_fragments(const struct directory *dir, wisp_error *error) {
     const char *type = "model";
     uint32_t parts = 1;

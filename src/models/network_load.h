@@ -13,7 +13,7 @@ wisp_status network_open(struct network *network, const struct directory *dir, w
 /* Reads all weights of an opened network and packs them for `kernels`. Dense layers multiply in
  * int8 where `int8` is set; feed-forward layers become sparse where `plan` is not NULL. With
  * `in_memory` the token embeddings are copied too, and nothing is read later. Where the directory
- * is hot_only, cold neurons are not loaded; the plan is then one by which a predictor chooses.
+ * is hot_only, cold neurons are not loaded; then `plan` must have a predictor that chooses neurons.
  * Fails where a tensor is missing, has another shape or an unsupported type, or cannot be read. */
 wisp_status network_load(struct network *network, const struct kernels *kernels, bool int8,
                          const struct sparse_plan *plan, bool in_memory, wisp_error *error);

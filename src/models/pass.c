@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 
-/* Members compute multiples of this many tokens, because dense layers take longer per row where
+/* Members compute multiples of TOKENS_STEP tokens, because dense layers take longer per row where
  * they multiply fewer rows at a time. */
 enum { TOKENS_STEP = 4 };
 

@@ -39,7 +39,8 @@ struct batch {
      * which take the positions from cache->length on. There is room for them. A pass writes their
      * keys and values; whoever runs it sets cache->length when the pass has ended. */
     struct kv_cache *const *caches;
-    /* [texts], for architectures with short convolutions: likewise what these keep of a text. */
+    /* [texts], for architectures with short convolutions: their states, which the pass reads and
+     * writes in the same way. */
     struct conv_state *const *states;
     bool all_logits; /* compute logits for every token rather than the last of each text */
 };
@@ -55,8 +56,9 @@ struct pass {
     /* The caller sets these fields before pass_begin. */
     const struct network *network;
     struct batch batch;
-    /* The last block writes here: pooled rows [texts, hidden_size], or, of an architecture that
-     * generates, logits [texts or tokens, vocabulary_size] (batch.all_logits). */
+    /* The last block writes here: pooled rows [texts, hidden_size] or, in an architecture that
+     * generates, logits [texts, vocabulary_size]; with batch.all_logits they are [tokens,
+     * vocabulary_size]. */
     float *rows;
     const float *thresholds; /* [layers, intermediate_size]; NULL where no predictor runs */
     struct pass_member member[PASS_MAX_MEMBERS];
@@ -78,8 +80,9 @@ struct pass {
     /* Where cold neurons may be absent (sparse/neuron_cold.h), a feed-forward block that needs some
      * stops the pass with WISP_NEED_RANGES when its neurons are chosen. The pass holds them until
      * it has computed the block. A further run goes on with the choice that was made. */
-    bool skip_absent;  /* compute without absent neurons instead */
-    uint64_t *skipped; /* [texts]: neurons left out so are added, summed over tokens and layers */
+    bool skip_absent; /* compute without absent neurons instead */
+    uint64_t
+        *skipped; /* [texts]: adds the neurons that were left out so, over all tokens and layers */
 
     /* The pass itself sets these fields. */
     size_t looked_up;        /* tokens whose embeddings have been looked up */
@@ -100,9 +103,9 @@ struct pass {
  * cannot be addressed. */
 size_t pass_workspace_bytes(const struct network *network, const struct pass_size *size);
 
-/* Prepares a pass whose first fields, up to hook_context, are set. Takes pass_workspace_bytes from
- * `space`; the memory stays in use until the pass has ended. A stopped pass may be dropped without
- * a call, unless it returned WISP_NEED_RANGES: then pass_give_up must be called. */
+/* Prepares a pass, of which the caller has set the fields above. Takes pass_workspace_bytes from
+ * `space`; the memory stays in use until the pass has ended. A stopped pass may simply be dropped,
+ * unless pass_run returned WISP_NEED_RANGES: then pass_give_up must be called. */
 void pass_begin(struct pass *pass, struct workspace *space);
 
 /* Runs the pass to its end. Stops early where the hook or a block fails, and returns that status

@@ -6,7 +6,8 @@
 
 #include "formats/schema.h"
 
-/* A name, or a linear layer or norm with TENSOR_WEIGHT and TENSOR_BIAS. */
+/* Returns whether `name` is `known`, or the weight or bias of a linear layer or norm of that
+ * name. */
 static bool is_name(const char *name, const char *known) {
     const size_t length = strlen(known);
     const char *rest = name + length;

@@ -19,7 +19,7 @@ struct buffer {
 static wisp_status read_range(wisp_session *session, wisp_range range, struct buffer *buffer,
                               wisp_error *error) {
     const wisp_source *source = &session->model->dir.sources[0];
-    const size_t length = (size_t)range.length; /* of neurons, of which many fit in memory */
+    const size_t length = (size_t)range.length; /* at most some megabytes (provide.c) */
     if (length > buffer->capacity) {
         free(buffer->bytes);
         *buffer = (struct buffer){.bytes = malloc(length)};

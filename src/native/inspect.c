@@ -11,7 +11,8 @@
 #include "models/assumptions.h"
 #include "native/open_path.h"
 
-/* The longest number and the longest "type[length]" fit in this many bytes. */
+/* SCALAR_BYTES hold the longest number and the longest "type[length]". A histogram reads about
+ * HISTOGRAM_VALUES floats at a time. */
 enum { SCALAR_BYTES = 48, HISTOGRAM_VALUES = 64 * 1024 };
 
 struct wisp_file {

@@ -4,14 +4,9 @@
 #include "host/file.h"
 #include "host/input_file.h"
 
-static wisp_status write_to_file(void *context, const void *bytes, size_t length,
-                                 wisp_error *error) {
-    return file_write(context, bytes, length, error);
-}
-
 wisp_status wisp_session_save(wisp_session *session, const char *path, wisp_error *error) {
     struct file_writer writer;
-    const struct state_sink sink = {write_to_file, &writer};
+    const struct byte_sink sink = {file_sink_write, &writer};
     TRY(require(session, "session", error));
     TRY(require(path, "path", error));
     TRY(file_writer_open(&writer, path, error));

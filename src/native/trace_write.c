@@ -7,7 +7,8 @@
 #include "engine/session.h"
 #include "host/file.h"
 
-/* Viewers need the id of a process, any number will do: all threads of a session are in one. */
+/* Viewers need the id of a process. Any number will do, because all threads of a session are in one
+ * process. */
 enum { PROCESS = 1 };
 
 /* Writes a field whose unit is the microsecond. It writes whole numbers only, since printf would

@@ -72,9 +72,7 @@ static napi_value open_model(napi_env env, napi_callback_info info) {
         request_free(env, request);
         return NULL;
     }
-    request->compute = compute_model;
-    request->make_value = keep_model;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute_model, keep_model);
 }
 
 /* shareModel(engine, other) gives the model of another engine to an engine that has none. */
@@ -166,9 +164,7 @@ static napi_value submit_rows(napi_env env, napi_callback_info info,
     if (!take_output(env, arguments.at[4], request->n * size, request))
         return NULL;
     request->dimensions = dimensions;
-    request->compute = compute;
-    request->make_value = make_undefined;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute, make_undefined);
 }
 
 /* embed(engine, texts, prompt, dimensions, rows) writes embeddings. */
@@ -201,16 +197,9 @@ static wisp_status compute_ids(struct request *request) {
 static napi_value tokenize(napi_env env, napi_callback_info info) {
     struct arguments arguments;
     struct request *request = read_request(env, info, &arguments);
-    if (!request || !take_texts(env, arguments.at[1], request))
+    if (!request || !take_text(env, arguments.at[1], request))
         return NULL;
-    if (request->n != 1) {
-        request_free(env, request);
-        napi_throw_error(env, NULL, "one text is tokenized at a time");
-        return NULL;
-    }
-    request->compute = compute_ids;
-    request->make_value = make_ids;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute_ids, make_ids);
 }
 
 /* prompt(engine, name) returns the text of a prompt as engine_prompt does, or undefined. */
@@ -241,17 +230,6 @@ static napi_value get_stats(napi_env env, napi_callback_info info) {
 
 /* ---- the addon ------------------------------------------------------------------------------ */
 
-/* Describes a property that is a value. */
-static napi_property_descriptor constant(const char *name, napi_value value) {
-    return (napi_property_descriptor){
-        .utf8name = name, .value = value, .attributes = napi_enumerable};
-}
-
-static napi_property_descriptor function(const char *name, napi_callback callback) {
-    return (napi_property_descriptor){
-        .utf8name = name, .method = callback, .attributes = napi_enumerable};
-}
-
 /* Returns an array of the names of the kernel sets that run here. */
 static napi_value make_kernel_names(napi_env env) {
     napi_value names;
@@ -263,25 +241,26 @@ static napi_value make_kernel_names(napi_env env) {
 }
 
 NAPI_MODULE_INIT() {
-    const napi_property_descriptor properties[] = {
-        constant("version", make_string(env, WISP_VERSION)),
-        constant("kernels", make_kernel_names(env)),
-        function("create", create),
-        function("set", set),
-        function("openModel", open_model),
-        function("shareModel", share_model),
-        function("openSession", open_session),
-        function("cancel", cancel),
-        function("close", close_engine),
-        function("embed", embed),
-        function("tokenize", tokenize),
-        function("count", count_tokens),
-        function("prompt", prompt),
-        function("info", get_info),
-        function("stats", get_stats),
+    static const struct addon_function functions[] = {
+        {"create", create},
+        {"set", set},
+        {"openModel", open_model},
+        {"shareModel", share_model},
+        {"openSession", open_session},
+        {"cancel", cancel},
+        {"close", close_engine},
+        {"embed", embed},
+        {"tokenize", tokenize},
+        {"count", count_tokens},
+        {"prompt", prompt},
+        {"info", get_info},
+        {"stats", get_stats},
     };
-    const size_t n = sizeof properties / sizeof properties[0];
-    if (napi_define_properties(env, exports, n, properties) != napi_ok ||
+    if (napi_set_named_property(env, exports, "version", make_string(env, WISP_VERSION)) !=
+            napi_ok ||
+        napi_set_named_property(env, exports, "kernels", make_kernel_names(env)) != napi_ok ||
+        define_functions(env, exports, functions, sizeof functions / sizeof *functions) !=
+            napi_ok ||
         define_generate(env, exports) != napi_ok)
         return throw_last(env);
     return exports;

@@ -95,6 +95,8 @@ bool take_texts(napi_env env, napi_value array, struct request *request) {
     for (uint32_t i = 0; i < n; i++) {
         napi_value text;
         size_t length = 0;
+        if (bytes == 0) /* getters of the array gave longer texts the second time */
+            return refuse(env, request, "the texts changed while they were read");
         if (napi_get_element(env, array, i, &text) != napi_ok ||
             napi_get_value_string_utf8(env, text, at, bytes, &length) != napi_ok)
             return refuse(env, request, NULL);
@@ -104,6 +106,12 @@ bool take_texts(napi_env env, napi_value array, struct request *request) {
     }
     request->n = n;
     return true;
+}
+
+bool take_text(napi_env env, napi_value array, struct request *request) {
+    if (!take_texts(env, array, request))
+        return false;
+    return request->n == 1 || refuse(env, request, "an array of one text belongs here");
 }
 
 /* Copies the items of a typed array of `type`, whose items have `size` bytes. Sets *copy to NULL
@@ -155,7 +163,7 @@ napi_status make_undefined(napi_env env, struct request *request, napi_value *va
     return napi_get_undefined(env, value);
 }
 
-/* Makes a typed array of `count` items, which together have so many bytes. */
+/* Makes a typed array of `count` items, which together have `bytes` bytes. */
 static napi_status make_array(napi_env env, napi_typedarray_type type, const void *items,
                               size_t count, size_t bytes, napi_value *value) {
     napi_value buffer;
@@ -186,4 +194,18 @@ napi_value make_string(napi_env env, const char *text) {
     if (napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &value) != napi_ok)
         return throw_last(env);
     return value;
+}
+
+/* ---- functions ------------------------------------------------------------------------------ */
+
+napi_status define_functions(napi_env env, napi_value exports,
+                             const struct addon_function *functions, size_t n) {
+    napi_status status = napi_ok;
+    for (size_t i = 0; i < n && status == napi_ok; i++) {
+        const napi_property_descriptor property = {.utf8name = functions[i].name,
+                                                   .method = functions[i].callback,
+                                                   .attributes = napi_enumerable};
+        status = napi_define_properties(env, exports, 1, &property);
+    }
+    return status;
 }

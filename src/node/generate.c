@@ -12,8 +12,8 @@
 #include "engine/session.h"
 #include "node/arguments.h"
 
-/* Tokens of so many seconds are handed out together, because a small model writes thousands in a
- * second; js/text-worker.js does so too. */
+/* The tokens of SLICE seconds are handed out together, because a small model writes thousands in a
+ * second. js/text-worker.js does so too. */
 static const double SLICE = 0.008;
 
 /* ---- texts ---------------------------------------------------------------------------------- */
@@ -51,9 +51,7 @@ static napi_value open_writing(napi_env env, napi_callback_info info) {
     }
     begin_work(arguments.native);
     request->count = at_once;
-    request->compute = compute_open_writing;
-    request->make_value = make_undefined;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute_open_writing, make_undefined);
 }
 
 static wisp_status compute_open_search(struct request *request) {
@@ -75,11 +73,10 @@ static wisp_status compute_open_search(struct request *request) {
 static napi_value open_search(napi_env env, napi_callback_info info) {
     struct arguments arguments;
     struct request *request = read_request(env, info, &arguments);
-    if (!request || !take_texts(env, arguments.at[1], request) ||
+    if (!request || !take_text(env, arguments.at[1], request) ||
         !take_ids(env, arguments.at[5], request))
         return NULL;
-    if (request->n != 1 ||
-        napi_get_value_uint32(env, arguments.at[2], &request->beams) != napi_ok ||
+    if (napi_get_value_uint32(env, arguments.at[2], &request->beams) != napi_ok ||
         napi_get_value_uint32(env, arguments.at[3], &request->max_tokens) != napi_ok ||
         napi_get_value_double(env, arguments.at[4], &request->number) != napi_ok) {
         throw_last(env);
@@ -87,9 +84,7 @@ static napi_value open_search(napi_env env, napi_callback_info info) {
         return NULL;
     }
     begin_work(arguments.native);
-    request->compute = compute_open_search;
-    request->make_value = make_undefined;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute_open_search, make_undefined);
 }
 
 /* Writes to the end, or until it is told to stop, or for one slice on the calling thread. */
@@ -141,9 +136,7 @@ static napi_value run(napi_env env, napi_callback_info info) {
         request_free(env, request);
         return NULL;
     }
-    request->compute = compute_run;
-    request->make_value = make_text;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute_run, make_text);
 }
 
 /* stop(engine) makes its run end soon, with what has been written. */
@@ -179,9 +172,7 @@ static napi_value logits(napi_env env, napi_callback_info info) {
     wisp_model_get_info(arguments.native->held->model, &model);
     if (!take_output(env, arguments.at[2], request->count * model.vocabulary_size, request))
         return NULL;
-    request->compute = compute_logits;
-    request->make_value = make_undefined;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute_logits, make_undefined);
 }
 
 static wisp_status compute_score(struct request *request) {
@@ -204,9 +195,7 @@ static napi_value score(napi_env env, napi_callback_info info) {
     if (!take_output(env, arguments.at[3], request->count - first, request))
         return NULL;
     request->number = first;
-    request->compute = compute_score;
-    request->make_value = make_undefined;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute_score, make_undefined);
 }
 
 static wisp_status compute_text(struct request *request) {
@@ -216,15 +205,13 @@ static wisp_status compute_text(struct request *request) {
                : fail_memory(&engine->error, engine->capacity);
 }
 
-/* detokenize(engine, ids) resolves to the text that they stand for, as JSON. */
+/* detokenize(engine, ids) resolves to the text that the ids stand for, as JSON. */
 static napi_value detokenize(napi_env env, napi_callback_info info) {
     struct arguments arguments;
     struct request *request = read_request(env, info, &arguments);
     if (!request || !take_ids(env, arguments.at[1], request))
         return NULL;
-    request->compute = compute_text;
-    request->make_value = make_text;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute_text, make_text);
 }
 
 /* ---- states --------------------------------------------------------------------------------- */
@@ -245,24 +232,20 @@ static napi_value save_state(napi_env env, napi_callback_info info) {
     struct request *request = read_request(env, info, &arguments);
     if (!request)
         return NULL;
-    request->compute = compute_save;
-    request->make_value = make_bytes;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute_save, make_bytes);
 }
 
 static wisp_status compute_load(struct request *request) {
     return engine_load(request->native->engine, request->bytes, request->size);
 }
 
-/* loadState(engine, bytes) takes such bytes. */
+/* loadState(engine, bytes) replaces the engine's texts by those that saveState has saved. */
 static napi_value load_state(napi_env env, napi_callback_info info) {
     struct arguments arguments;
     struct request *request = read_request(env, info, &arguments);
     if (!request || !take_bytes(env, arguments.at[1], request))
         return NULL;
-    request->compute = compute_load;
-    request->make_value = make_undefined;
-    return request_submit(env, arguments.at[0], request);
+    return request_submit(env, arguments.at[0], request, compute_load, make_undefined);
 }
 
 /* ---- the engine ----------------------------------------------------------------------------- */
@@ -288,10 +271,7 @@ static napi_value threads(napi_env env, napi_callback_info info) {
 }
 
 napi_status define_generate(napi_env env, napi_value exports) {
-    static const struct {
-        const char *name;
-        napi_callback callback;
-    } functions[] = {
+    static const struct addon_function functions[] = {
         {"openWriting", open_writing},
         {"openSearch", open_search},
         {"run", run},
@@ -305,12 +285,5 @@ napi_status define_generate(napi_env env, napi_value exports) {
         {"chatFormat", chat_format},
         {"threads", threads},
     };
-    napi_status status = napi_ok;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions && status == napi_ok; i++) {
-        const napi_property_descriptor property = {.utf8name = functions[i].name,
-                                                   .method = functions[i].callback,
-                                                   .attributes = napi_enumerable};
-        status = napi_define_properties(env, exports, 1, &property);
-    }
-    return status;
+    return define_functions(env, exports, functions, sizeof functions / sizeof *functions);
 }

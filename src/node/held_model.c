@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/held_model.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifndef _WIN32
-#include <errno.h>
-#include <unistd.h>
+#include "host/read_at.h"
 #endif
 
-/* Reads the number of a property that must be one. Returns false where it is none. */
-static bool number_of(napi_env env, napi_value object, const char *name, double *number) {
+/* Reads the number of a property. Returns false where it is no number from 0 to `most`. */
+static bool number_of(napi_env env, napi_value object, const char *name, double most,
+                      double *number) {
     napi_value value;
     return napi_get_named_property(env, object, name, &value) == napi_ok &&
-           napi_get_value_double(env, value, number) == napi_ok && *number >= 0;
+           napi_get_value_double(env, value, number) == napi_ok && *number >= 0 && *number <= most;
 }
 
 struct held_model *held_model_new(napi_env env, napi_value value) {
@@ -27,8 +28,8 @@ struct held_model *held_model_new(napi_env env, napi_value value) {
         napi_get_typedarray_info(env, value, &type, &length, &bytes, NULL, NULL) == napi_ok &&
         type == napi_uint8_array) {
         size = (double)length;
-    } else if (is_array || !number_of(env, value, "descriptor", &descriptor) ||
-               !number_of(env, value, "size", &size)) {
+    } else if (is_array || !number_of(env, value, "descriptor", INT_MAX, &descriptor) ||
+               !number_of(env, value, "size", 0x1p53, &size)) {
         napi_throw_type_error(env, NULL, "a model is a Uint8Array or a file");
         return NULL;
     }
@@ -62,20 +63,7 @@ static int read_file(void *context, uint64_t offset, void *buffer, size_t length
     (void)offset, (void)buffer;
     return length > 0; /* js/model-file-node.js opens no files there: pread is missing */
 #else
-    unsigned char *to = buffer;
-    while (length > 0) {
-        const ssize_t n = pread(held->descriptor, to, length, (off_t)offset);
-        if (n == 0)
-            return WISP_SOURCE_CHANGED; /* it has become shorter */
-        if (n < 0 && errno != EINTR)
-            return 1;
-        if (n < 0)
-            continue;
-        to += n;
-        offset += (uint64_t)n;
-        length -= (size_t)n;
-    }
-    return 0;
+    return read_at(held->descriptor, offset, buffer, length);
 #endif
 }
 

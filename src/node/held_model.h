@@ -13,23 +13,24 @@ struct held_model {
     wisp_model *model; /* NULL until it is open */
     size_t users;
     napi_env env;
-    napi_ref value; /* keeps `bytes`, or the file open */
+    napi_ref value; /* keeps `bytes`, or keeps the file open */
     const uint8_t *bytes;
-    int descriptor; /* of the file; -1: there are bytes */
+    int descriptor; /* of the file; -1 where there are bytes instead */
     uint64_t size;
     atomic_bool given_up; /* makes opening it fail */
 };
 
-/* Holds a model that is not open yet, for one user: a Uint8Array, or an object with the numbers
- * `descriptor` and `size` of a file, which stays open as long as something has the object. Returns
- * NULL, with an exception pending, where the value is neither. */
+/* Holds a model that is not open yet, for one user. `value` is a Uint8Array, or an object with the
+ * numbers `descriptor` and `size` of a file; whoever made the object closes the file only when no
+ * JavaScript has the object any more, and the held model keeps it. Returns NULL, with an exception
+ * pending, where the value is neither. */
 struct held_model *held_model_new(napi_env env, napi_value value);
 
 /* Opens the model by the options of `engine`, on any thread. The engine's error says why it
  * failed. */
 wisp_status held_model_open(struct held_model *held, struct engine *engine);
 
-/* Says that one user does not need the model any more. The last one closes it. */
+/* Ends the use of the model by one user. The model is closed with the last one. */
 void held_model_release(struct held_model *held);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The addon's packages include this first: functions that glibc gave new versions after 2.28 are
- * taken in their first version, which all have, so that the addon loads where Node 20 runs, from
- * glibc 2.28 on. */
+ * All files of the addon's packages include this first. It makes them use the first version of each
+ * function of which glibc has a newer version since 2.28. All glibc have the first versions, so the
+ * addon loads wherever Node 20 runs, which is from glibc 2.28 on. */
 #ifndef WISP_NODE_OLD_GLIBC_H
 #define WISP_NODE_OLD_GLIBC_H
 

@@ -61,8 +61,9 @@ struct request *request_new(napi_env env, struct native *native) {
     return request;
 }
 
-/* Frees what a request owns of the C library, which is all that is left when the environment ends.
- */
+/* Frees what a request owns besides references of Node-API, which are gone when the environment has
+ * ended.
+ * */
 static void free_memory(struct request *request) {
     free(request->texts);
     free(request->prompt);
@@ -82,7 +83,7 @@ void request_free(napi_env env, struct request *request) {
     free_memory(request);
 }
 
-/* Keeps the promise of a request that was computed, and frees it. */
+/* Resolves or rejects the promise of a request that was computed, and frees the request. */
 static void settle(napi_env env, struct request *request) {
     struct native *native = request->native;
     napi_value value = NULL;
@@ -103,8 +104,9 @@ static void settle(napi_env env, struct request *request) {
     request_free(env, request);
 }
 
-/* Computes a request. One that was cancelled just after it was computed may leave that to the next
- * one, which is not cancelled. Runs are not computed again, because they have gone on. */
+/* Computes a request. Where the one before was cancelled just after it was computed, its
+ * cancellation is still set and stops this one, which is then computed again. Runs, which hand out
+ * parts, are not: they have gone on. */
 static void compute(struct request *request) {
     do
         request->status = request->compute(request);
@@ -135,7 +137,7 @@ bool request_hand_out(struct request *request, const char *text) {
     return true;
 }
 
-/* Calls the request's function with a part. What it throws is an uncaught exception. */
+/* Calls the request's function with a part. An exception that it throws is an uncaught one. */
 static void receive_part(napi_env env, const struct part *part) {
     napi_value function, undefined, text;
     if (napi_get_reference_value(env, part->message.request->part, &function) != napi_ok ||
@@ -146,9 +148,14 @@ static void receive_part(napi_env env, const struct part *part) {
         napi_call_function(env, undefined, function, 1, &text, NULL);
 }
 
-napi_value request_submit(napi_env env, napi_value handle, struct request *request) {
+napi_value request_submit(napi_env env, napi_value handle, struct request *request,
+                          wisp_status (*compute_value)(struct request *request),
+                          napi_status (*make_value)(napi_env env, struct request *request,
+                                                    napi_value *value)) {
     struct native *native = request->native;
     napi_value promise;
+    request->compute = compute_value;
+    request->make_value = make_value;
     if (napi_create_reference(env, handle, 1, &request->handle) != napi_ok ||
         napi_create_promise(env, &request->promise, &promise) != napi_ok) {
         throw_last(env);
@@ -207,6 +214,10 @@ static void end_with_environment(void *argument) {
         native_cancel(native);
         runner_end(&native->runner, false);
         runner_join(&native->runner);
+        if (native->request) { /* nobody keeps its promise any more, nor the model that it opened */
+            held_model_release(native->request->held);
+            native->request->held = NULL;
+        }
     }
     free_engine(native);
 }
@@ -224,7 +235,7 @@ static void finalize(napi_env env, void *data, void *hint) {
     free(native);
 }
 
-/* The thread has ended: frees the engine and keeps the promise of closing it. */
+/* Frees an engine whose thread has ended, and resolves the promise of closing it. */
 static void finish_closing(napi_env env, struct native *native) {
     napi_value nothing;
     napi_remove_env_cleanup_hook(env, end_with_environment, native);
@@ -239,7 +250,8 @@ static void finish_closing(napi_env env, struct native *native) {
     napi_delete_reference(env, native->closing_handle);
 }
 
-/* Takes a message, or NULL from a thread that ends, on the environment's thread. */
+/* Takes a message of the engine's thread, which is NULL when that ends, on the environment's
+ * thread. */
 static void receive(napi_env env, napi_value function, void *context, void *data) {
     (void)function;
     struct native *native = context;
@@ -306,6 +318,10 @@ failed:
 
 napi_value native_close(napi_env env, napi_value handle, struct native *native) {
     napi_value promise;
+    if (!native->engine || native->closing) {
+        napi_throw_error(env, NULL, "the engine is closed");
+        return NULL;
+    }
     if (napi_create_reference(env, handle, 1, &native->closing_handle) != napi_ok ||
         napi_create_promise(env, &native->closing, &promise) != napi_ok)
         return throw_last(env);

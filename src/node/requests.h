@@ -11,25 +11,25 @@
 struct native {
     struct engine *engine; /* NULL when it is closed */
     struct held_model *held;
-    struct request *request; /* that is being computed */
+    struct request *request; /* the one that is being computed; NULL: none */
     napi_env env;
     bool threaded; /* only then are there a runner and `done` */
     struct runner runner;
     napi_threadsafe_function done; /* takes computed requests to the environment's thread */
     napi_deferred closing;         /* the promise that waits for the thread to end */
-    napi_ref closing_handle;       /* keeps the engine as long */
+    napi_ref closing_handle;       /* keeps the engine until then */
 
-    /* Texts that are written, or a search: of an engine that generates, one at most. */
+    /* The texts that an engine writes, or its search; at most one of the two is not NULL. */
     struct writing *writing;
     struct search *search;
-    atomic_bool stopped; /* nobody wants more of it */
+    atomic_bool stopped; /* nobody wants more of the texts or the search */
 };
 
 struct request;
 
-/* A message of the engine's thread to the environment's: the end of a request, or a part of its
- * value.
- */
+/* A message of the engine's thread to the environment's: a request has been computed, or a part of
+ * its value has.
+ * */
 struct message {
     struct request *request;
     bool is_part;
@@ -38,8 +38,7 @@ struct message {
 struct request {
     struct native *native;
     struct message end;
-    wisp_status (*compute)(struct request *request);
-    /* Makes the value that the promise resolves to. */
+    wisp_status (*compute)(struct request *request); /* this and the next: see request_submit */
     napi_status (*make_value)(napi_env env, struct request *request, napi_value *value);
     napi_deferred promise;
     napi_ref handle; /* keeps the engine */
@@ -48,7 +47,7 @@ struct request {
     wisp_status status;
     atomic_bool cancelled;
 
-    struct held_model *held; /* that is being opened */
+    struct held_model *held; /* the model that is being opened; NULL: none */
 
     wisp_text *texts; /* [n], and after them their bytes */
     size_t n;
@@ -65,8 +64,8 @@ struct request {
     double number;
 };
 
-/* Opens an engine whose only reference is the value that is returned, and which ends with it.
- * Returns NULL with an exception pending where it cannot. */
+/* Opens an engine and returns its handle. The engine is freed when no JavaScript has the handle any
+ * more. Returns NULL with an exception pending where it cannot. */
 napi_value native_open(napi_env env, bool threaded);
 
 /* Makes a request of an engine. Returns NULL, with an exception pending, where there is no memory.
@@ -76,8 +75,13 @@ struct request *request_new(napi_env env, struct native *native);
 /* Frees a request that was not submitted. */
 void request_free(napi_env env, struct request *request);
 
-/* Computes the request. Returns the promise of its value. Takes the request in any case. */
-napi_value request_submit(napi_env env, napi_value handle, struct request *request);
+/* Computes the request by `compute_value`, on the engine's thread if it has one, and then has
+ * `make_value` make the value to which the promise resolves that this function returns. Owns the
+ * request from now on. Returns NULL with an exception pending where there is no memory. */
+napi_value request_submit(napi_env env, napi_value handle, struct request *request,
+                          wisp_status (*compute_value)(struct request *request),
+                          napi_status (*make_value)(napi_env env, struct request *request,
+                                                    napi_value *value));
 
 /* Gives a copy of a text to the request's function `part`, from the engine's thread, while the
  * request is computed. Returns false where there is no memory. */
@@ -90,7 +94,8 @@ void native_end_work(struct native *native);
  */
 void native_cancel(struct native *native);
 
-/* Closes the engine. Returns a promise that resolves when its memory is free. */
+/* Closes the engine. Returns a promise that resolves when its memory is free; NULL, with an
+ * exception pending, where it is closed already. */
 napi_value native_close(napi_env env, napi_value handle, struct native *native);
 
 /* Throws an error that js/native-engine.js makes a WispError of. Returns NULL. */

@@ -21,7 +21,7 @@ struct runner {
 /* Starts the thread, which calls `run` for each job. Returns false where the system grants none. */
 bool runner_open(struct runner *runner, void (*run)(void *context, void *job), void *context);
 
-/* Gives the thread a job. The last one must have been run. */
+/* Gives the thread a job. It must have run the job before. */
 void runner_give(struct runner *runner, void *job);
 
 /* Makes the thread end soon, after a last job NULL where `tell_end` says so. Returns at once. */

@@ -7,8 +7,8 @@
 #include "base/checked.h"
 #include "quant/codecs.h"
 
-/* The WebAssembly modules but for the converter only read, and those that only embed leave out
- * types that models which generate have. */
+/* Only the converter among the WebAssembly modules writes types. Modules that only embed leave out
+ * types that only generating models have. */
 #if defined(__wasm__) && !defined(WISP_CONVERTER)
 #define WRITE(function) NULL
 #else
@@ -20,9 +20,10 @@
 #define NOT_TO_EMBED(function) function
 #endif
 
-/* Columns of functions: a type that is read everywhere, one that modules which only embed do not
- * read, one of these that is never written, one that is neither read nor written; quantise_NAME is
- * ggml's reference, which `best` may differ from. */
+/* The functions of a type: READ is for types that are read everywhere, READ_BUT_TO_EMBED for those
+ * that modules which only embed do not read, ONLY_READ_BUT_TO_EMBED for those of them that are
+ * never written, UNREAD for types that are neither read nor written. quantise_NAME has the bits of
+ * ggml's reference; `best` may have less error. */
 #define READ(name, best) dequantise_##name, WRITE(best), WRITE(quantise_##name)
 #define READ_BUT_TO_EMBED(name)                                                                    \
     NOT_TO_EMBED(dequantise_##name), WRITE(quantise_##name), WRITE(quantise_##name)
@@ -122,9 +123,9 @@ bool block_tensor_bytes(const struct block_format *format, uint64_t n, uint64_t 
                             format->bytes, bytes);
 }
 
-uint64_t block_whole_rows(const struct block_format *format, uint64_t n, uint64_t most) {
+uint64_t block_whole_rows(const struct block_format *format, uint64_t n, uint64_t least) {
     uint64_t step = 1; /* the size of a block is a power of two */
     while (block_crosses_rows(format) && step * n % format->elements != 0)
         step *= 2;
-    return (most + step - 1) / step * step;
+    return (least + step - 1) / step * step;
 }

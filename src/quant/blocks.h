@@ -66,12 +66,12 @@ const struct block_format *block_format_fitting(uint32_t id, uint64_t n);
  * elements, or where the size overflows. */
 bool block_row_bytes(const struct block_format *format, uint64_t n, uint64_t *bytes);
 
-/* Whether the blocks of a format follow one another without regard to the ends of rows. All others
- * begin anew with each row. */
+/* Returns whether the blocks of a format follow one another without regard to the ends of rows. In
+ * other formats each row begins with a new block. */
 bool block_crosses_rows(const struct block_format *format);
 
-/* Whether the values of rows of n elements depend on bytes outside of the row: on a block that it
- * shares with the row before, or, of I2_S, on the scale that follows the last row. */
+/* Returns whether the values of a row of n elements depend on bytes outside of the row: on a block
+ * that it shares with its neighbours or, in I2_S, on the scale that follows the last row. */
 bool block_rows_depend(const struct block_format *format, uint64_t n);
 
 /* Computes the bytes of a tensor of `rows` rows of n elements. Returns false where block_row_bytes
@@ -79,8 +79,8 @@ bool block_rows_depend(const struct block_format *format, uint64_t n);
 bool block_tensor_bytes(const struct block_format *format, uint64_t n, uint64_t rows,
                         uint64_t *bytes);
 
-/* Returns the least number of rows, at least `most`, that end with a block where the rows before
- * them did. */
-uint64_t block_whole_rows(const struct block_format *format, uint64_t n, uint64_t most);
+/* Returns the least number of rows of n elements, not below `least`, that are whole blocks
+ * together. */
+uint64_t block_whole_rows(const struct block_format *format, uint64_t n, uint64_t least);
 
 #endif

@@ -72,8 +72,9 @@ void codes_of_bitnet_t158(const unsigned char *block, unsigned char codes[256]);
 /* The levels of IQ4_NL and IQ4_XS, and twice those of MXFP4, in the order of their codes. */
 extern const signed char iq4_levels[16], mxfp4_doubled[16];
 
-/* Expands 32 codes, of which the low nibbles of 16 bytes are the first 16, to d times their levels.
- */
+/* Expands 32 codes to d times their levels. The first 16 codes are the low nibbles of 16 bytes, the
+ * others the high nibbles.
+ * */
 void expand_levels(const unsigned char *nibbles, const signed char *levels, float d, float *out);
 
 /* Returns half of 2^(exponent - 127), the factor of mxfp4_doubled. */

@@ -7,7 +7,10 @@
 
 #include "quant/blocks.h"
 
-enum { GRID_BLOCK = 32, GRID_MOST = 256 }; /* the elements of most blocks, and of the largest */
+enum {
+    GRID_BLOCK = 32,
+    GRID_MOST = 256
+}; /* the elements of most types' blocks, and of the longest */
 
 struct block_grid {
     const signed char *levels; /* [n_levels], rising; NULL: low, low + 1, low + 2, ... */
@@ -22,13 +25,14 @@ struct grid_scale {
     float scale, offset;
 };
 
-/* Returns the grid of a type, or NULL where the type is none: its blocks have scales in two levels,
- * or no codes. */
+/* Returns the grid of a type, or NULL where its blocks are no grid: they have scales of scales, or
+ * no codes. */
 const struct block_grid *block_grid_of(enum block_type type);
 
-/* Returns the scale and the offset with the least sum of weights[i] (values[i] - nearest)^2 that a
- * search finds; of a ternary grid there is no smaller one. values [n] and weights [n], which are
- * positive; n is grid->block, or less in the last block of a tensor whose blocks cross rows. */
+/* Searches for the scale and the offset with the least sum of weights[i] (values[i] - nearest value
+ * of the grid)^2. With a ternary grid, no scale has a smaller sum than that found, before it is
+ * rounded to 16 bits. values [n] and weights [n], which are positive; n is grid->block, or less in
+ * the last block of a tensor whose blocks cross rows. */
 struct grid_scale grid_fit(const struct block_grid *grid, const float *values, const float *weights,
                            int n);
 

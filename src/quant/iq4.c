@@ -17,7 +17,8 @@ void dequantise_iq4_xs(const void *blocks, size_t n, float *out) {
         }
 }
 
-/* Returns the code of the level nearest to x, of two equally near ones the upper one. */
+/* Returns the code of the level nearest to x, and that of the upper one where two are equally
+ * near. */
 static int nearest_level(float x) {
     if (x <= (float)iq4_levels[0])
         return 0;
@@ -46,8 +47,8 @@ static void correlate(const float *values, float inverse, float *products, float
     }
 }
 
-/* Returns the scale of 32 values, of 16 candidates that map the largest magnitude to or near the
- * first level the one with the least weighted squared error. */
+/* Returns the scale of 32 values: the one with the least weighted squared error among 16
+ * candidates, which map the largest magnitude to the first level or near it. */
 static float fit_scale(const float *values) {
     const int largest = largest_at(values, 32);
     float products, squares;

@@ -3,7 +3,7 @@
  * their order. */
 #include "quant/codecs.h"
 
-/* Returns element i of the pairs of bits of a Q2_K or Q3_K block. Each half of a block has 128
+/* Returns the pair of bits of element i of a Q2_K or Q3_K block. Each half of a block has 128
  * elements in 32 bytes: the lowest pairs of these are elements 0..31, the next ones 32..63. */
 static int pair_at(const unsigned char *pairs, int i) {
     return pairs[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;

@@ -4,7 +4,7 @@
  * in the lowest bits of a byte. */
 #include "quant/codecs.h"
 
-/* x = d where the bit is set, else -d */
+/* Q1_0: x = d where the bit of the element is set, else -d. */
 void dequantise_q1_0(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 128, b += 18, out += 128) {

@@ -11,8 +11,8 @@
 
 enum { BLOCK = 256, LONGEST = 32 };
 
-/* How the codes of a sub-block, 0..most, are fitted with a scale and a minimum: by trying steps of
- * the range of the values over most + first, most + first + 0.1 and so on. */
+/* How a sub-block of n values is fitted by codes 0..most, a scale and a minimum: the scales tried
+ * are the range of the values divided by most + first, most + first + 0.1 and so on. */
 struct fit {
     int n, most;
     float first;

@@ -59,7 +59,7 @@ static void add_zeros(float target, const float *values, int n, int *ternary) {
 }
 
 /* Quantises n values, 256 or fewer, to a block. The mean is a sum of floats in their order. Scales
- * that a half cannot hold become epsilon, as PT-BitNet has it. */
+ * that a 16-bit float cannot hold become epsilon, as in PT-BitNet. */
 static void quantise_block(const struct t158_options *o, const float *values, int n,
                            unsigned char *block, struct t158_stats *stats) {
     int ternary[T158_BLOCK] = {0};

@@ -32,8 +32,8 @@ const struct added_token *added_tokens_index(struct added_tokens *set) {
     return NULL;
 }
 
-/* The first token of the walk whose next byte is at least `byte`. A token that has no next byte
- * comes before those that have one. */
+/* Returns the index of the first token of the walk whose next byte is at least `byte`. A token that
+ * has no next byte comes before those that have one. */
 static size_t first_with(const struct added_tokens *set, const struct added_walk *walk, int byte) {
     size_t low = walk->low, high = walk->high;
     while (low < high) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Added tokens: texts such as "[MASK]" that stand for one id wherever they occur, word or not.
- * Where several match, the leftmost does, and of those the longest. */
+ * Where several could match, the leftmost is taken, and the longest where several begin there. */
 #ifndef WISP_TEXT_ADDED_TOKENS_H
 #define WISP_TEXT_ADDED_TOKENS_H
 
@@ -25,8 +25,8 @@ struct added_tokens {
     bool strips_left;      /* whether a token has ADDED_STRIP_LEFT */
 };
 
-/* Sorts the set's tokens and fills in its other fields. Returns NULL, or where two tokens have the
- * same text the first of them. */
+/* Sorts the set's tokens and fills in its other fields. Returns NULL, or the first of two tokens
+ * that have the same text. */
 const struct added_token *added_tokens_index(struct added_tokens *set);
 
 /* A search that goes through a text one code point at a time: the tokens that begin with the text
@@ -40,10 +40,10 @@ static inline struct added_walk added_walk_start(const struct added_tokens *set)
     return (struct added_walk){0, set->count, 0};
 }
 
-/* Adds a code point to the text; false where no token begins with the longer text. */
+/* Adds a code point to the text. Returns false where no token begins with the longer text. */
 bool added_walk_step(const struct added_tokens *set, struct added_walk *walk, uint32_t code_point);
 
-/* The token whose text is exactly the text so far, or NULL. */
+/* Returns the token whose text is exactly the text so far, or NULL. */
 static inline const struct added_token *added_walk_token(const struct added_tokens *set,
                                                          const struct added_walk *walk) {
     const struct added_token *token = &set->tokens[walk->low];

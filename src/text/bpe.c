@@ -60,7 +60,7 @@ static size_t decode_spelling(wisp_text spelling, char *bytes) {
     return length;
 }
 
-/* Writes what each token stands for to `texts`, using `bytes` for it. */
+/* Writes what each token stands for to texts [count], whose bytes it writes to `bytes`. */
 static wisp_status decode_tokens(struct codec *codec, const struct directory *dir, wisp_text *texts,
                                  char *bytes, wisp_error *error) {
     const wisp_text *spellings = directory_find_metadata(dir, CODEC_TOKENS)->as.texts;

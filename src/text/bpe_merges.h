@@ -5,11 +5,11 @@
 
 #include "text/codec_parts.h"
 
-/* Whether the merges turn the bytes of a token into that token alone. */
+/* Says whether the merges turn the bytes of a token into that token alone. */
 enum bpe_whole { WHOLE_UNKNOWN, WHOLE_YES, WHOLE_NO };
 
-/* Writes the bytes that a part of a merge stands for, at most as many as its own, and returns their
- * number; SIZE_MAX where it stands for none. */
+/* Writes the bytes that the spelling of a part of a merge stands for, and returns their number,
+ * which is at most spelling.length; SIZE_MAX where it stands for none. */
 typedef size_t (*bpe_decode)(wisp_text spelling, char *bytes);
 
 /* Reads tokenizer.ggml.merges into codec->merges. codec->pieces must have been built. */
@@ -30,9 +30,9 @@ struct bpe_symbol {
 struct bpe_word {
     size_t room;
     struct bpe_symbol *symbols; /* [room] */
-    /* [3 * room]: a binary heap of the merges that were possible when they were added, each its
-     * rank << 32 | the left symbol. So the lowest rank comes first, and of one rank the leftmost.
-     * Each merge done adds at most two. */
+    /* [3 * room]: a binary heap of the merges that were possible when they were added. An entry is
+     * rank << 32 | index of the left symbol, so the lowest rank comes first, and the leftmost where
+     * ranks are equal. Each merge that is done adds at most two. */
     uint64_t *heap;
     size_t n_heap;
 };

@@ -5,8 +5,9 @@
 
 #include "base/byte_order.h"
 
-/* Bytes: bounds for how much a text grows, and for how far a search goes in a map whose units lead
- * back to themselves. Characters that Unicode replaces together have a few dozen. */
+/* MAX_REPLACEMENT bounds how many bytes a replacement adds to a text, MAX_REPLACED how far a search
+ * goes in a malformed map, whose units may lead back to themselves. The longest sequence that
+ * Unicode replaces has a few dozen bytes. */
 enum { MAX_REPLACEMENT = 256, MAX_REPLACED = 256 };
 
 /* A unit has the byte by which its parent leads to it (bits 0 to 7; bit 31 marks values), whether a

@@ -9,7 +9,7 @@
 
 static const char TEMPLATE[] = "tokenizer.chat_template";
 
-/* How a caller names a format, for messages. */
+/* Tells a caller, in messages, how to name a format. */
 #define OPTIONS "--chat-format, wisp_conversation.format"
 
 /* ---- choosing a format ---------------------------------------------------------------------- */

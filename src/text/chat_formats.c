@@ -7,7 +7,7 @@
 #include "text/reader.h"
 #include "text/unicode.h"
 
-/* Whether Python's str.strip removes the character. */
+/* Returns whether Python's str.strip removes the character. */
 static bool is_space(uint32_t c) {
     return c != READER_NONE && ((unicode_flags(c) & UNICODE_SPACE) || (c >= 0x1C && c <= 0x1F));
 }
@@ -26,8 +26,8 @@ static wisp_text trim(wisp_text text) {
     return (wisp_text){start, (size_t)(end - start)};
 }
 
-/* Returns the text after the last "</think>" and the line breaks that follow it; all where it has
- * none. */
+/* Returns the text after the last "</think>" and the line breaks that follow it, or the whole text
+ * where it has no "</think>". */
 static wisp_text without_thoughts(wisp_text text) {
     static const char end[] = "</think>";
     enum { END_BYTES = sizeof end - 1 };
@@ -112,8 +112,8 @@ static void write_llama3(struct chat_writer *w, const wisp_message *messages, si
     write_llama3_from(w, messages, n);
 }
 
-/* The system message begins with dates. The second is that of the published template, which the
- * models know as well as the current one; it keeps a prompt from changing every day. */
+/* The system message begins with two dates. The second is always that of the published template
+ * rather than the current one: models know it, and prompts do not change every day. */
 static void write_llama31(struct chat_writer *w, const wisp_message *messages, size_t n) {
     const size_t systems = messages[0].role == WISP_ROLE_SYSTEM;
     chat_mark(w, "<|begin_of_text|>");

@@ -15,11 +15,11 @@ struct chat_format {
     const char *marks[CHAT_MAX_MARKS]; /* the tokens of the format, as vocabularies spell them */
     const char *end;                   /* the mark that ends a reply; NULL: none */
     const char *system;                /* the system message where there is none; NULL: none */
-    bool alternates;        /* users and assistants take turns, after at most one system message */
-    bool skips_no_system;   /* an empty system message is left out */
-    bool thinks;            /* replies begin with thoughts, which later prompts leave out */
-    bool places_spaces;     /* SentencePiece's space before a text is put where the format has one
-                               (chat_space), else after each mark */
+    bool alternates;      /* user and assistant take turns, after at most one system message */
+    bool skips_no_system; /* an empty system message is left out */
+    bool thinks;          /* replies begin with thoughts, which later prompts leave out */
+    bool places_spaces;   /* the format itself puts SentencePiece's space before texts (chat_space);
+                             else it follows each mark */
     const char *recognised; /* a file's template that has this text, */
     const char *also;       /* and this one (NULL: any), */
     const char *lacks[4];   /* and none of these has the format */
@@ -43,7 +43,8 @@ struct chat_writer {
     wisp_error *error;
 };
 
-/* Append to the prompt. Content may spell a mark, and does not become one. */
+/* Append to the prompt a mark of the format, and a content. A content that spells a mark does not
+ * become one. */
 void chat_mark(struct chat_writer *w, const char *mark);
 void chat_content(struct chat_writer *w, wisp_text content);
 
@@ -51,7 +52,7 @@ static inline void chat_text(struct chat_writer *w, const char *text) {
     chat_content(w, wisp_text_of(text));
 }
 
-/* Appends the space before a text that SentencePiece puts there, and byte-level BPE does not. */
+/* Appends the space that SentencePiece, but not byte-level BPE, puts before a text. */
 static inline void chat_space(struct chat_writer *w) {
     if (w->codec->add_space_prefix)
         chat_text(w, " ");

@@ -89,7 +89,8 @@ wisp_status codec_index_added(struct codec *codec, const struct directory *dir,
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Returns how many bytes a text has once ill-formed parts are U+FFFD; *whole: it has none. */
+/* Returns how many bytes a text has once its ill-formed parts are U+FFFD. Sets *whole to whether it
+ * has no such part. */
 static size_t measure(wisp_text text, bool *whole) {
     size_t bytes = 0;
     *whole = true;

@@ -65,7 +65,7 @@ struct codec {
     const struct pretokenizer *pretokenizer;
     bool ignores_merges; /* a word that is a token becomes it, whatever the merges say */
     struct merge_table merges;
-    /* [count], of BPE: enum bpe_whole. All threads that encode fill it in as they meet tokens. */
+    /* [count]: enum bpe_whole. The threads that encode fill it in as they meet tokens. */
     _Atomic(uint8_t) *whole;
 };
 
@@ -77,7 +77,7 @@ extern const struct codec_kind codec_unigram;
  * for each token. */
 #define CODEC_TOKENS "tokenizer.ggml.tokens"
 
-/* And that of their merges, which are an array of strings too. */
+/* The metadata key of the merges of BPE, an array of strings. */
 #define BPE_MERGES "tokenizer.ggml.merges"
 
 /* Returns whether texts may be made of a token, also where it is a user-defined one. */
@@ -86,8 +86,8 @@ static inline bool codec_is_piece(const struct codec *codec, size_t id) {
            (id < codec->model_tokens && codec->types[id] == TOKEN_USER_DEFINED);
 }
 
-/* Builds codec->pieces of `count` spellings: those of normal tokens, and of user-defined ones of
- * the model's own if `user_defined`, can be found, except empty ones. */
+/* Builds codec->pieces from spellings [count]. It finds normal tokens and, with `user_defined`,
+ * also those user-defined tokens that are the model's own; it finds no empty spelling. */
 wisp_status codec_build_pieces(struct codec *codec, const struct directory *dir,
                                const wisp_text *spellings, bool user_defined, wisp_error *error);
 
@@ -104,7 +104,7 @@ wisp_status codec_index_added(struct codec *codec, const struct directory *dir,
  * itself; else the caller frees *copy. */
 wisp_status codec_repair(wisp_text text, char **copy, wisp_text *repaired, wisp_error *error);
 
-/* Encodes a part of a text. `first`: the text begins with it. */
+/* Encodes a part of a text. `first` says that the text begins with it. */
 typedef wisp_status (*codec_encode_part)(void *context, wisp_text part, bool first,
                                          wisp_error *error);
 

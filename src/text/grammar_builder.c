@@ -217,7 +217,8 @@ wisp_status builder_add_set(struct grammar_builder *b, struct symbols *sequence,
 
 /* ---- repetitions ---------------------------------------------------------------------------- */
 
-/* Adds to the rule: nothing; or the item, then the rule `rest`, unless that is UINT32_MAX. */
+/* Adds two alternatives to the rule: the item followed by the rule `rest` (UINT32_MAX: by nothing),
+ * and the empty text. */
 static wisp_status add_optional(struct grammar_builder *b, uint32_t rule, struct symbol item,
                                 uint32_t rest, wisp_error *error) {
     struct symbols sequence = {0};

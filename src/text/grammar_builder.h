@@ -26,7 +26,7 @@ struct alternative {
     uint32_t first; /* of its symbols, the last of which is SYMBOL_END */
 };
 
-/* It starts as zeros. */
+/* The rules of a grammar so far. It starts as zeros; builder_release frees it. */
 struct grammar_builder {
     struct symbols symbols; /* of all alternatives */
     struct alternative *alternative;
@@ -54,8 +54,8 @@ wisp_status builder_named_rule(struct grammar_builder *builder, wisp_text name, 
 wisp_status builder_add_alternative(struct grammar_builder *builder, uint32_t rule,
                                     const struct symbols *sequence, wisp_error *error);
 
-/* Appends one symbol that matches any character of n ranges, or, negated, any other character. It
- * sorts the ranges. */
+/* Appends one symbol that matches any character in one of n ranges or, where `negated`, any
+ * character in none of them. Sorts the ranges. */
 wisp_status builder_add_set(struct grammar_builder *builder, struct symbols *sequence,
                             struct code_range *ranges, size_t n, bool negated, wisp_error *error);
 
@@ -64,8 +64,9 @@ wisp_status builder_repeat(struct grammar_builder *builder, struct symbols *sequ
                            uint32_t least, uint32_t most, wisp_error *error);
 
 /* Writes the rules to the grammar, whose root is set. Sets *recursive to a rule that can begin with
- * itself after it has pushed something, so that a machine would not end; UINT32_MAX: there is none.
- */
+ * itself and has more to match after that, by which a machine's stack would grow without end;
+ * UINT32_MAX where there is none.
+ * */
 wisp_status builder_compile(const struct grammar_builder *builder, struct wisp_grammar *grammar,
                             uint32_t *recursive, wisp_error *error);
 

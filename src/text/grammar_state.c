@@ -15,7 +15,8 @@ struct grammar_node {
     uint32_t chain; /* the next node of its bucket; 0: none */
 };
 
-/* An item is met in this step where the mark at its place, or one of those that follow, has it. */
+/* Marks are a hash table of the items that a step has met. Those of earlier steps count as empty
+ * slots. */
 struct grammar_mark {
     uint32_t at, stack, step;
 };
@@ -129,8 +130,8 @@ static wisp_status add_work(struct grammar_state *s, size_t *n, struct grammar_i
     return WISP_OK;
 }
 
-/* Follows an item through rules that begin and end until bytes come, and adds these to the newest
- * list. The items that a step has met are followed once. */
+/* Follows an item through rules that begin and end, up to the items that match a byte, which it
+ * adds to the newest list. An item that the step has met before is not followed again. */
 static wisp_status follow(struct grammar_state *s, struct grammar_item from, uint32_t *met,
                           wisp_error *error) {
     const struct wisp_grammar *g = s->grammar;

@@ -47,8 +47,8 @@ struct grammar_state {
 wisp_status grammar_state_open(struct grammar_state *state, const struct wisp_grammar *grammar,
                                wisp_error *error);
 
-/* Adds a list: that after the newest list's text and one more byte. It is empty where the byte may
- * not come there. Fails where the grammar has too many derivations. */
+/* Adds the list of items after the newest list's text and one more byte. It is empty where the byte
+ * may not come there. Fails where the grammar has too many derivations. */
 wisp_status grammar_state_push(struct grammar_state *state, unsigned char byte, wisp_error *error);
 
 /* Removes the newest lists, until n are left. */
@@ -66,8 +66,8 @@ const struct grammar_item *grammar_state_items(const struct grammar_state *state
 bool grammar_state_is_complete(const struct grammar_state *state);
 bool grammar_state_goes_on(const struct grammar_state *state);
 
-/* The nodes so far; grammar_state_forget removes the newest until n are left, which no item may
- * refer to. */
+/* Returns the number of nodes so far. grammar_state_forget removes the newest nodes until n are
+ * left; no item may refer to those that it removes. */
 static inline uint32_t grammar_state_nodes(const struct grammar_state *state) {
     return state->n_nodes;
 }

@@ -10,8 +10,8 @@
 
 enum { MOST_BYTES = 1 << 20, MOST_COUNT = 10000, MOST_RULES = 8192, PATH_BYTES = 400 };
 
-/* The rules that schemas are made of. Space is bounded, so that a model does not write it for ever;
- * a character is one for minLength. */
+/* The rules that schemas are made of. White space is bounded, so that a model does not write it for
+ * ever. `char` matches one character as minLength and maxLength count them. */
 static const char basics[] =
     "ws ::= (\" \" | \"\\n\" [ \\t]{0,20})?\n"
     "char ::= [^\"\\\\\\x00-\\x1F\\x7F] | \"\\\\\" ([\"\\\\bfnrt/] | "
@@ -37,10 +37,10 @@ static const char *const annotations[] = {
     "title",      "description", "default",   "examples", "$schema",     "$id", "$comment",
     "deprecated", "readOnly",    "writeOnly", "$defs",    "definitions", "type"};
 
-/* Keywords of one type, and those of none. */
+/* Keywords that restrict values of one type, or of all types. */
 static const struct {
     const char *name;
-    int type; /* TYPES: it holds for all */
+    int type; /* TYPES: of all types */
 } keywords[] = {{"properties", OBJECT}, {"required", OBJECT},  {"additionalProperties", OBJECT},
                 {"items", ARRAY},       {"minItems", ARRAY},   {"maxItems", ARRAY},
                 {"minLength", STRING},  {"maxLength", STRING}, {"enum", TYPES},
@@ -187,8 +187,8 @@ static wisp_status check_required(const struct maker *m, const struct json *sche
     const struct json *properties = json_get(schema, "properties");
     if (required && required->type != JSON_ARRAY)
         return refuse(m, WISP_ERROR_FORMAT, path, "required is no array");
-    /* Names do not repeat (JSON Schema Validation, 6.5.3), and each is looked for among the
-     * properties. */
+    /* Each required name is looked for among the properties. As required names may not repeat (JSON
+     * Schema Validation, 6.5.3), more of both than there are rules cannot be a schema of use. */
     if ((required && required->count > MOST_RULES) ||
         (properties && properties->count > MOST_RULES))
         return refuse(m, WISP_ERROR_UNSUPPORTED, path, "the schema is too large");
@@ -212,8 +212,8 @@ static wisp_status write_member(struct maker *m, const struct json *property, co
     return write_below(m, property, path, property->key);
 }
 
-/* Writes the rest of object rule `index` after its brace, as rules: s<index>-f<i> has the members
- * from i on where none came before, s<index>-m<i> where some did. */
+/* Writes the rule of an object of schema `index`. Two kinds of further rules match its members from
+ * i on: s<index>-f<i> where no member came before them, s<index>-m<i> where some did. */
 static wisp_status write_object(struct maker *m, const struct json *schema, size_t index,
                                 const char *path) {
     const struct json *properties = json_get(schema, "properties");
@@ -323,7 +323,7 @@ static bool is_of_type(const struct json *value, int type) {
     }
 }
 
-/* Writes the values of enum or the one of const that have one of the types. */
+/* Writes those values of enum, or of const, that have one of the types. */
 static wisp_status write_values(struct maker *m, const struct json *first, const struct json *end,
                                 const bool of[TYPES], const char *path) {
     size_t n = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Makes a grammar of a JSON Schema (json-schema.org, draft 2020-12): its texts are valid under the
- * schema, but they are not all that are. docs/formats.md lists the keywords and what is left out.
- */
+ * Makes a grammar of a JSON Schema (json-schema.org, draft 2020-12): all its texts are valid under
+ * the schema, but not all valid texts are among them. docs/formats.md lists the keywords and what
+ * is left out.
+ * */
 #ifndef WISP_TEXT_JSON_SCHEMA_H
 #define WISP_TEXT_JSON_SCHEMA_H
 

@@ -8,8 +8,8 @@
  * another seed. So building and looking up take linear time. */
 enum { MAX_PROBES = 512, MAX_SEEDS = 8 };
 
-/* Returns the slot of a pair; if the table does not have the pair, the empty slot where it belongs;
- * NULL where that is more than MAX_PROBES away. */
+/* Returns the slot of a pair, or the empty slot where it belongs if the table does not have it.
+ * Returns NULL where that slot is more than MAX_PROBES away. */
 static struct bpe_merge *find_slot(const struct merge_table *table, int32_t left, int32_t right) {
     const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     uint64_t hash = (pair ^ table->seed) * UINT64_C(0x9E3779B97F4A7C15);

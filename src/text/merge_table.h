@@ -27,7 +27,8 @@ enum merge_table_result {
     MERGE_TABLE_COLLISION /* pairs were chosen so that they cannot be hashed */
 };
 
-/* Builds the table in `arena` from `count` merges, at most INT32_MAX. */
+/* Builds the table in `arena` from merges [count], at most INT32_MAX. Sets *which to the merge at
+ * which it failed. */
 enum merge_table_result merge_table_build(struct merge_table *table, struct arena *arena,
                                           const struct bpe_merge *merges, size_t count,
                                           size_t *which);

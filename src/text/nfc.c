@@ -89,8 +89,8 @@ static uint32_t compose_pair(uint32_t first, uint32_t second) {
 
 /* ---- a segment ------------------------------------------------------------------------------ */
 
-/* Code points that are being normalised: each its class << 56 | its number << 21 | itself, so that
- * sorting by class keeps the order within a class. */
+/* The code points of a segment. An entry is combining class << 56 | index in the segment << 21 |
+ * code point, so that sorting by class keeps the order within a class. */
 struct segment {
     uint64_t *entries;
     size_t count;

@@ -6,7 +6,7 @@
 
 #include "text/unicode.h"
 
-/* Whether BERT counts the character as Chinese: it lists these CJK blocks, without kana and
+/* Returns whether BERT counts the character as Chinese: it lists these CJK blocks, without kana and
  * Hangul. */
 static bool is_chinese(uint32_t c) {
     return c >= 0x3400 &&

@@ -4,14 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece with its id, while pieces are sorted; a node with its pieces, while the trie is built. */
+/* A piece with its id, while pieces are sorted. */
 struct entry {
     wisp_text text;
     int32_t id;
 };
 
 struct range {
-    size_t low, high, depth; /* pieces [low, high) begin with the bytes that lead to the node */
+    size_t low, high,
+        depth; /* the pieces [low, high) begin with the `depth` bytes that lead to a node */
 };
 
 static int compare(const void *a, const void *b) {

@@ -17,9 +17,9 @@ struct piece_trie {
     const struct piece_node *nodes; /* the root first */
 };
 
-/* Builds the trie in `arena` from `count` pieces, at least one: ids[i] is the id of texts[i]. None
- * is empty. Returns WISP_ERROR_FORMAT, and no message, where two pieces are equal: *twin is the id
- * of one. */
+/* Builds the trie in `arena` from texts [count], none of which is empty and of which there is at
+ * least one; ids[i] is the id of texts[i]. Where two pieces are equal it returns WISP_ERROR_FORMAT
+ * without a message, and sets *twin to the id of one of them. */
 wisp_status piece_trie_build(struct piece_trie *trie, struct arena *arena, const wisp_text *texts,
                              const int32_t *ids, size_t count, int32_t *twin, wisp_error *error);
 

@@ -52,8 +52,8 @@ static inline const char *run_end(const char *at, const char *end, int class, si
 
 /* ---- parts of patterns ---------------------------------------------------------------------- */
 
-/* 's|'t|'re|'ve|'m|'ll|'d, in either case if `any_case`: the bytes of the one at `text`, or 0. The
- * letter U+017F is an s in another case. */
+/* Returns the bytes that 's|'t|'re|'ve|'m|'ll|'d match at `text`, or 0. With `any_case` letters may
+ * be capitals; U+017F is an s in another case. */
 static size_t contraction(const char *text, const char *end, bool any_case) {
     const size_t length = (size_t)(end - text);
     const int bit = any_case ? 0x20 : 0; /* turns capitals into small letters */
@@ -68,8 +68,9 @@ static size_t contraction(const char *text, const char *end, bool any_case) {
     return any_case && length > 2 && memcmp(text + 1, "\xC5\xBF", 2) == 0 ? 3 : 0;
 }
 
-/* \s+(?!\S)|\s+: a run of white space, without its last character where something follows it that
- * can take that. With `breaks`, \s*[\r\n]+ comes before: the run up to its last line break. */
+/* Returns the bytes that \s+(?!\S)|\s+ match: a run of white space, without its last character
+ * where something else follows the run. With `breaks`, \s*[\r\n]+ is tried first, which matches the
+ * run up to its last line break. */
 static size_t white_space(const char *text, const char *end, bool breaks) {
     const char *at = text, *last = text, *broken = NULL, *next;
     for (int class; (class = class_at(at, end, &next)) == BLANK || class == BREAK; at = next) {

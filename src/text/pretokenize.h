@@ -15,11 +15,11 @@ struct pretokenizer {
      * well-formed UTF-8. */
     size_t (*next)(const char *text, const char *end);
 
-    /* How the tokenizers of this name differ further: */
-    bool ignores_merges; /* unless the file says otherwise: a pre-token that is a token becomes it,
-                            whatever the merges say */
+    /* Other settings of the tokenizers of this name. */
+    bool ignores_merges; /* a pre-token that is a token becomes it, whatever the merges say, unless
+                            the file says otherwise */
     bool composes;       /* texts are brought into normalization form C first */
-    bool adds_bos;       /* a text has the model's first token before it if the file is silent */
+    bool adds_bos; /* the model's first token comes before a text, unless the file says otherwise */
 };
 
 /* Returns the pre-tokenizer of a name, or NULL. */

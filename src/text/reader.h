@@ -22,18 +22,18 @@ static inline bool reader_at_end(const struct reader *reader) {
     return reader->at == reader->end;
 }
 
-/* The bytes before the reader. */
+/* Returns the number of bytes before the reader. */
 static inline size_t reader_position(const struct reader *reader) {
     return (size_t)(reader->at - reader->begin);
 }
 
-/* Reads a code point and moves past it; READER_NONE at the end. */
+/* Reads a code point and moves past it. Returns READER_NONE at the end. */
 uint32_t reader_next(struct reader *reader);
 
-/* The code point before the reader, or READER_NONE. */
+/* Returns the code point before the reader, or READER_NONE at the start. */
 uint32_t reader_previous(const struct reader *reader);
 
-/* Whether a code point is part of a word for ADDED_SINGLE_WORD; READER_NONE is not. */
+/* Returns whether a code point is part of a word for ADDED_SINGLE_WORD. READER_NONE is not. */
 bool reader_is_word(uint32_t code_point);
 
 #endif

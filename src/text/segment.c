@@ -3,8 +3,8 @@
 
 #include "text/unicode.h"
 
-/* Whether an added token starts at the reader; fills in match and match_end. A token that is
- * rejected for its neighbours still keeps its text: no other token may start inside it. */
+/* Returns whether an added token starts at the reader, and sets match and match_end to it. Where a
+ * token is rejected for its neighbours, no other token may start inside its text. */
 static bool find_match(struct segment *segment) {
     const struct added_tokens *added = segment->added;
     const struct reader *start = &segment->reader;
@@ -45,7 +45,8 @@ static bool skip_space(struct reader *reader) {
     return true;
 }
 
-/* Whether the white space at the reader ends at a token that strips it; if so, moves there. */
+/* Returns whether the white space at the reader ends at a token that strips it. If so, moves to
+ * that token. */
 static bool find_stripping_match(struct segment *segment) {
     if (reader_position(&segment->reader) < segment->unstripped_until)
         return false;

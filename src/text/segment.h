@@ -14,8 +14,8 @@ struct segment {
     const struct added_tokens *added;
     const struct added_token *match; /* after SEGMENT_MATCH */
     struct reader match_end;
-    /* No token may start before this position: a token that was rejected for its neighbours keeps
-     * its text to itself. */
+    /* No token may start before this position, which is the end of a token that was rejected for
+     * its neighbours. */
     size_t unmatched_until;
     /* White space before this position is known not to be stripped by a token after it. */
     size_t unstripped_until;

@@ -9,13 +9,7 @@
 #include "base/utf8.h"
 #include "formats/schema.h"
 
-static const char SPACE[] = "\xE2\x96\x81"; /* U+2581 */
-enum { SPACE_BYTES = 3 };
 static const char SCORES[] = "tokenizer.ggml.scores";
-
-static bool is_space(const char *at, const char *end) {
-    return (size_t)(end - at) >= SPACE_BYTES && memcmp(at, SPACE, SPACE_BYTES) == 0;
-}
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
@@ -57,9 +51,9 @@ static size_t decode(wisp_text spelling, char *bytes) {
     const char *end = spelling.bytes + spelling.length;
     size_t length = 0;
     for (const char *at = spelling.bytes; at < end;) {
-        const bool space = is_space(at, end);
+        const bool space = spelled_space_at(at, end);
         bytes[length++] = space ? ' ' : *at;
-        at += space ? SPACE_BYTES : 1;
+        at += space ? SPELLED_SPACE_BYTES : 1;
     }
     return length;
 }
@@ -132,7 +126,8 @@ static wisp_status read_settings(struct codec *codec, const struct directory *di
 
 /* ---- spelling ------------------------------------------------------------------------------- */
 
-/* Returns the length of a text after the character map, writing it to `out` unless that is NULL. */
+/* Applies the character map to a text, writes the result to `out` unless that is NULL, and sets
+ * *length to its length. Returns false where that does not fit a size_t. */
 static bool map_characters(const struct codec *codec, wisp_text text, char *out, size_t *length) {
     const char *at = text.bytes, *end = text.bytes + text.length;
     uint64_t total = 0;
@@ -150,7 +145,7 @@ static bool map_characters(const struct codec *codec, wisp_text text, char *out,
     return checked_size(total, length);
 }
 
-/* Drops spaces at both ends, and makes one of several between; returns the length. */
+/* Drops spaces at both ends, and makes one space of several between. Returns the new length. */
 static size_t squeeze(char *text, size_t length) {
     size_t kept = 0;
     for (size_t i = 0; i < length; i++)
@@ -174,21 +169,21 @@ static wisp_status clean(const struct codec *codec, wisp_text text, char **copy,
     return WISP_OK;
 }
 
-/* Writes a text with U+2581 for spaces, and one before it with `prefix`. */
+/* Writes a text with U+2581 for spaces and, with `prefix`, one U+2581 before it. */
 static wisp_status spell(wisp_text text, bool prefix, char **copy, wisp_text *spelled,
                          wisp_error *error) {
-    const size_t most = text.length < SIZE_MAX / SPACE_BYTES - 1 ? text.length + 1 : 0;
+    const size_t most = text.length < SIZE_MAX / SPELLED_SPACE_BYTES - 1 ? text.length + 1 : 0;
     size_t length = 0;
-    *copy = most > 0 ? malloc(most * SPACE_BYTES) : NULL;
+    *copy = most > 0 ? malloc(most * SPELLED_SPACE_BYTES) : NULL;
     if (!*copy)
-        return fail_memory(error, most * SPACE_BYTES);
+        return fail_memory(error, most * SPELLED_SPACE_BYTES);
     for (size_t i = 0; prefix || i < text.length; prefix = false) {
         const bool space = prefix || text.bytes[i] == ' ';
         if (space)
-            memcpy(*copy + length, SPACE, SPACE_BYTES);
+            memcpy(*copy + length, SPELLED_SPACE, SPELLED_SPACE_BYTES);
         else
             (*copy)[length] = text.bytes[i];
-        length += space ? SPACE_BYTES : 1;
+        length += space ? SPELLED_SPACE_BYTES : 1;
         i += !prefix;
     }
     *spelled = (wisp_text){*copy, length};
@@ -240,7 +235,7 @@ static wisp_status encode_words(const struct encoder *e, wisp_text text, wisp_er
     const char *at = text.bytes, *end = text.bytes + text.length;
     while (at < end) {
         const char *next = e->codec->splits_spaces ? at + 1 : end;
-        while (next < end && !is_space(next, end))
+        while (next < end && !spelled_space_at(next, end))
             next++;
         TRY(e->encode(e->context, (wisp_text){at, (size_t)(next - at)}, error));
         at = next;
@@ -252,7 +247,8 @@ static wisp_status encode_words(const struct encoder *e, wisp_text text, wisp_er
 static wisp_status encode_normalized(void *context, wisp_text text, bool first, wisp_error *error) {
     const struct encoder *e = context;
     const bool begins_text = first && e->part_is_first;
-    const bool has_space = text.bytes[0] == ' ' || is_space(text.bytes, text.bytes + text.length);
+    const bool has_space =
+        text.bytes[0] == ' ' || spelled_space_at(text.bytes, text.bytes + text.length);
     bool prefix = e->codec->add_space_prefix && !has_space;
     wisp_text spelled;
     char *copy;

@@ -5,13 +5,15 @@
 #ifndef WISP_TEXT_SENTENCEPIECE_H
 #define WISP_TEXT_SENTENCEPIECE_H
 
+#include <string.h>
+
 #include "text/codec_parts.h"
 
 /* Reads the scores and the settings of spaces. Decodes the spellings of all tokens, finds the token
  * of each byte, and collects the user-defined tokens. */
 wisp_status sentencepiece_open(struct codec *codec, const struct directory *dir, wisp_error *error);
 
-/* Encodes a word, spelled as tokens are, which is not empty: appends its ids. */
+/* Appends the ids of a word, which is spelled as tokens are and not empty. */
 typedef wisp_status (*sentencepiece_word)(void *context, wisp_text word, wisp_error *error);
 
 /* Appends the ids of added tokens in a text, and calls `encode` with the words between. */
@@ -24,8 +26,9 @@ wisp_status sentencepiece_encode(const struct codec *codec, wisp_text text, bool
 size_t sentencepiece_bytes(const struct codec *codec, const char *bytes, size_t length,
                            int32_t *ids);
 
-/* Appends the ids of a character that is no token: its bytes', or else the unknown token, once for
- * neighbours. *unknown tells whether that was appended last. */
+/* Appends the ids of a character that is no token: those of its bytes or, where a byte has no
+ * token, the unknown token. Neighbours that become unknown make one such token; *unknown says
+ * whether the last id is one. */
 wisp_status sentencepiece_add_unknown(const struct codec *codec, const char *bytes, size_t length,
                                       bool *unknown, struct token_list *list, wisp_error *error);
 

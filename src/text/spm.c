@@ -20,25 +20,19 @@ static size_t copy_spelling(wisp_text spelling, char *bytes) {
     return spelling.length;
 }
 
-static const char SPACE[] = "\xE2\x96\x81"; /* U+2581 */
-enum { SPACE_BYTES = 3 };
-
-static bool is_space(const char *bytes, size_t length) {
-    return length >= SPACE_BYTES && memcmp(bytes, SPACE, SPACE_BYTES) == 0;
-}
-
 /* Returns the length of the first word: a run of spaces, and what follows up to the next space. */
 static size_t first_word(wisp_text text) {
     size_t n = 0;
-    while (is_space(text.bytes + n, text.length - n))
-        n += SPACE_BYTES;
-    while (n < text.length && !is_space(text.bytes + n, text.length - n))
+    while (spelled_space_at(text.bytes + n, text.bytes + text.length))
+        n += SPELLED_SPACE_BYTES;
+    while (n < text.length && !spelled_space_at(text.bytes + n, text.bytes + text.length))
         n++;
     return n;
 }
 
-/* Words can be encoded one by one where all pieces are within one, and where a space is a piece, so
- * that unknown characters at the end of a word and at the beginning of the next are not one. */
+/* Returns whether words can be encoded one by one. They can where every piece lies within a word,
+ * and where the space is a piece: it then stands between unknown characters at the end of one word
+ * and the beginning of the next, which would otherwise become one unknown token. */
 static bool pieces_are_within_words(const struct codec *codec, const wisp_text *spellings) {
     bool has_space = false;
     for (size_t i = 0; i < codec->count; i++) {
@@ -47,8 +41,9 @@ static bool pieces_are_within_words(const struct codec *codec, const wisp_text *
         if (spellings[i].length > 0 && first_word(spellings[i]) < spellings[i].length)
             return false;
         has_space =
-            has_space || (codec->types[i] == TOKEN_NORMAL && spellings[i].length == SPACE_BYTES &&
-                          is_space(spellings[i].bytes, SPACE_BYTES));
+            has_space ||
+            (codec->types[i] == TOKEN_NORMAL && spellings[i].length == SPELLED_SPACE_BYTES &&
+             spelled_space_at(spellings[i].bytes, spellings[i].bytes + SPELLED_SPACE_BYTES));
     }
     return has_space;
 }
@@ -57,8 +52,8 @@ static wisp_status spm_open(struct codec *codec, const struct directory *dir, wi
     const wisp_text *spellings = directory_find_metadata(dir, CODEC_TOKENS)->as.texts;
     codec->has_merges = directory_find_metadata(dir, BPE_MERGES) != NULL;
     TRY(sentencepiece_open(codec, dir, error));
-    /* Merges may lead to user-defined tokens: Gemma's line breaks. Scores would, wherever the
-     * pieces stand. */
+    /* With merges, pieces may be user-defined tokens, such as Gemma's line breaks, since merges say
+     * how to reach them. Scores would reach a user-defined token wherever its characters stand. */
     TRY(codec_build_pieces(codec, dir, spellings, codec->has_merges, error));
     codec->cuts_at_spaces = pieces_are_within_words(codec, spellings);
     ARENA_TAKE(&codec->arena, codec->whole, codec->count, error);
@@ -188,6 +183,8 @@ static wisp_status reserve(struct encoder *e, size_t length, wisp_error *error) 
         return WISP_OK;
     free(e->symbols);
     free(e->heap);
+    e->symbols = NULL; /* spm_encode frees both, also after a failure */
+    e->heap = NULL;
     e->room = 0;
     if (length > SIZE_MAX / 6 / sizeof *e->heap)
         return fail_memory(error, UINT64_MAX);
@@ -222,7 +219,7 @@ static wisp_status encode_by_merges(struct encoder *e, wisp_text word, wisp_erro
         ids[0] = wordpiece_find(&codec->pieces, word.bytes + at, taken);
         size_t n = ids[0] >= 0 ? 1 : sentencepiece_bytes(codec, word.bytes + at, taken, ids);
         if (n == 0 && (count == 0 || symbols[count - 1].id != codec->unknown)) {
-            ids[0] = codec->unknown; /* one for neighbours */
+            ids[0] = codec->unknown; /* one for all such neighbours */
             n = 1;
         }
         for (size_t i = 0; i < n; i++)

@@ -30,7 +30,7 @@ struct encoder {
     int32_t *ids; /* NULL: they are only counted */
     size_t count, limit;
     bool truncated;
-    size_t word_characters; /* of the word, counted further when `word` is full */
+    size_t word_characters; /* of the word; counts on when `word` is full */
     size_t word_length;     /* bytes in `word` */
     char word[4 * WORD_MAX_CHARACTERS];
     struct window window;
@@ -84,7 +84,8 @@ static void put_in_words(void *context, uint32_t code_point) {
 
 /* ---- added tokens in normalised text -------------------------------------------------------- */
 
-/* The added token at the front of the window, and its length in code points. */
+/* Returns the added token at the front of the window, or NULL, and sets *length to its length in
+ * code points. */
 static const struct added_token *find_in_window(const struct encoder *e, size_t *length) {
     const struct added_tokens *set = &e->tokenizer->normalized;
     const struct window *w = &e->window;
@@ -155,8 +156,8 @@ static void end_segment(struct encoder *e) {
     end_word(e);
 }
 
-/* A shortcut through all stages for bytes whose action is in the table; stops at the first that
- * has none. */
+/* Does the work of all stages for bytes whose action is in the table, up to the first byte that has
+ * none. */
 static void put_bytes(struct encoder *e, struct reader *reader) {
     const uint8_t *actions = e->tokenizer->bytes;
     const char *at = reader->at;

@@ -18,8 +18,9 @@ uint32_t tokenizer_vocabulary_size(const struct tokenizer *tokenizer);
 
 size_t tokenizer_resident_bytes(const struct tokenizer *tokenizer);
 
-/* Returns the text of a piece of words, without "##". *continues: it does not begin a word.
- * *special: it is no part of a text, as [CLS], [SEP] and [UNK]. */
+/* Returns the text of token `id`, without "##". Sets *continues to whether it continues a word
+ * rather than beginning one, and *special to whether it is no part of a text, such as [CLS], [SEP]
+ * and [UNK]. */
 wisp_text tokenizer_piece(const struct tokenizer *tokenizer, int32_t id, bool *continues,
                           bool *special);
 

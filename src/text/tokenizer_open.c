@@ -393,7 +393,7 @@ static wisp_status add_special_ids(struct builder *b, const struct special_ids *
     return WISP_OK;
 }
 
-/* For files without wisp's keys: adds control and user-defined tokens. Both are matched in raw
+/* Adds control and user-defined tokens, for files without wisp's keys. Both are matched in raw
  * text, as llama.cpp matches them. */
 static wisp_status add_typed_tokens(struct builder *b) {
     size_t count = 0;
@@ -430,8 +430,8 @@ static wisp_status build_added_tokens(struct builder *b, const struct special_id
 
 /* ---- the table of bytes --------------------------------------------------------------------- */
 
-/* The entry of an ASCII character in the table of bytes: BYTE_OTHER where an added token may
- * depend on it. */
+/* Returns the entry of an ASCII character in the table of bytes, which is BYTE_OTHER where an added
+ * token may begin with it. */
 static uint8_t byte_action(const struct tokenizer *t, uint32_t c) {
     const unsigned flags = unicode_flags(c);
     uint32_t lower[2];

@@ -34,8 +34,8 @@ unsigned unicode_rank(uint32_t code_point) {
     return rare_value(unicode_ranks, UNICODE_RANK_RUNS, code_point);
 }
 
-/* The entry whose range includes the code point, or NULL. Entries are `words` 16-bit numbers long,
- * of which the first two are the first and the last code point of the range. */
+/* Returns the entry whose range includes the code point, or NULL. Entries have `words` 16-bit
+ * numbers, of which the first two are the first and the last code point of the range. */
 static const uint16_t *find(const uint16_t *entries, size_t words, const uint16_t *planes,
                             uint32_t code_point) {
     const uint16_t key = (uint16_t)code_point;

@@ -20,15 +20,16 @@ enum unicode_flag {
 
 unsigned unicode_flags(uint32_t code_point);
 
-/* Full lower case, without regard to context. Returns the number of code points, 1 or 2. */
+/* Writes the full lower case of a code point, without regard to context, and returns the number of
+ * its code points, 1 or 2. */
 size_t unicode_lower(uint32_t code_point, uint32_t lower[2]);
 
-/* The canonical decomposition of a code point that is no mark, without the marks in it. Returns the
- * number of code points, 1 to 3; starters come before nonstarters. */
+/* Writes the canonical decomposition of a code point that is no mark, without the marks in it, and
+ * returns the number of its code points, 1 to 3. Starters come before nonstarters. */
 size_t unicode_strip(uint32_t code_point, uint32_t left[3]);
 
-/* The rank of a nonstarter's combining class, from 1, among the combining classes that nonstarters
- * other than marks have; 0 for all other code points. */
+/* Returns the rank, from 1, of a nonstarter's combining class among the classes that nonstarters
+ * other than marks have. Returns 0 for all other code points. */
 enum { UNICODE_MAX_RANK = 6 };
 unsigned unicode_rank(uint32_t code_point);
 

@@ -81,7 +81,7 @@ static void offer(struct path *to, double score, int32_t last, size_t from) {
         *to = (struct path){.score = score, .last = last, .from = (uint32_t)from};
 }
 
-/* Finds the best path to each place that one leads to. */
+/* Finds the best path to each place of the word that a path leads to. */
 static void search(const struct codec *codec, wisp_text word, struct path *paths) {
     for (size_t i = 1; i <= word.length; i++)
         paths[i].from = UINT32_MAX;

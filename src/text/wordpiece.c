@@ -18,13 +18,14 @@ static uint64_t hash_step(uint64_t hash, char byte) {
     return (hash ^ (unsigned char)byte) * MULTIPLIER;
 }
 
-/* The uppermost bits, which are mixed best, are left to pick the slot. */
+/* Returns bits of a hash for the tag of a slot. The uppermost bits, which are mixed best, pick the
+ * slot. */
 static uint32_t hash_tag(uint64_t hash) {
     return (uint32_t)(hash >> 16);
 }
 
-/* The slot of a piece; if the table does not have the piece, the empty slot where it belongs; NULL
- * where that is more than MAX_PROBES away. */
+/* Returns the slot of a piece, or the empty slot where it belongs if the table does not have it.
+ * Returns NULL where that slot is more than MAX_PROBES away. */
 static struct wordpiece_slot *find_slot(const struct wordpiece *vocabulary, enum piece_kind kind,
                                         const char *bytes, size_t length, uint64_t hash) {
     const uint32_t place = (uint32_t)(hash >> vocabulary->shift), tag = hash_tag(hash);
@@ -122,7 +123,8 @@ wisp_status wordpiece_build(struct wordpiece *vocabulary, struct arena *arena,
     return fail(error, WISP_ERROR_UNSUPPORTED, file, field, "the pieces cannot be hashed");
 }
 
-/* The id of the longest piece that `bytes` start with, or -1; *taken is its length. */
+/* Returns the id of the longest piece that `bytes` start with, and sets *taken to its length.
+ * Returns -1 where there is none. */
 static int32_t longest_piece(const struct wordpiece *vocabulary, enum piece_kind kind,
                              const char *bytes, size_t length, size_t *taken) {
     uint64_t hashes[PIECE_MAX_BYTES]; /* hashes[i]: of the first i + 1 bytes */

@@ -49,7 +49,7 @@ wisp_status wordpiece_build(struct wordpiece *vocabulary, struct arena *arena,
 int32_t wordpiece_find(const struct wordpiece *vocabulary, const char *bytes, size_t length);
 
 /* Cuts a word into pieces and returns their number, or 0 where the word has none that fit. Writes
- * at most `room` ids. */
+ * at most `room` of their ids. */
 size_t wordpiece_split(const struct wordpiece *vocabulary, const char *word, size_t length,
                        int32_t *ids, size_t room);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Looks for inputs and faults that break wisp, for hours of processor time: make campaign (README.md).
 
-Runs the tests that sweep through faults, the targets campaign-* of the Makefile, and the fuzz targets in turns.
+Runs the tests that sweep through faults, the targets campaign-* of tests/rules.mk, and the fuzz targets in turns.
 Ctrl-C ends it early. Either way it then makes the corpus in tests/fuzz/corpus as small as it can be, measures what
 the corpus reaches, and writes build/campaign/summary.json, which it also does after every piece of work."""
 
@@ -103,7 +103,7 @@ class Campaign:
     def others_first(self):
         for name, environment in SWEEPS.items():
             yield Piece(name, [f"build/native/tests/{name}"], {"WISP_TEST_ALL": "1", **environment})
-        for goal in sorted(set(re.findall(r"^(campaign-[a-z]+):", Path("Makefile").read_text(), re.M))):
+        for goal in sorted(set(re.findall(r"^(campaign-[a-z]+):", Path("tests/rules.mk").read_text(), re.M))):
             yield Piece(goal, ["make", goal])
 
     def work(self):

@@ -324,6 +324,48 @@ describe('the addon', { skip: noAddon }, () => {
     await here.close();
   });
 
+  test('a worker thread that ends just when its model is open leaves no memory', () => {
+    const late = mkdtempSync(join(tmpdir(), 'wisp-late-'));
+    try {
+      const [shim, mark] = [join(late, 'late.so'), join(late, 'open')];
+      execFileSync('gcc', [
+        '-D_GNU_SOURCE',
+        '-shared',
+        '-fPIC',
+        '-o',
+        shim,
+        `${ROOT}tests/oracle/late_model.c`,
+      ]);
+      const inWorker = `
+        const { openSync, statSync } = require('node:fs');
+        const addon = require(${JSON.stringify(ADDON)});
+        const path = ${JSON.stringify(DEFAULT_MODEL_PATH)};
+        const model = { descriptor: openSync(path), size: statSync(path).size };
+        addon.openModel(addon.create(true), model);
+        setTimeout(() => {}, 1e6);`;
+      const script = `
+        const { existsSync, rmSync } = require('node:fs');
+        const { Worker } = require('node:worker_threads');
+        const sizes = [];
+        (async () => {
+          for (let i = 0; i < 5; i++) {
+            const worker = new Worker(${JSON.stringify(inWorker)}, { eval: true });
+            while (!existsSync(${JSON.stringify(mark)})) await new Promise((done) => setTimeout(done, 5));
+            await worker.terminate();
+            rmSync(${JSON.stringify(mark)});
+            sizes.push(process.memoryUsage().rss);
+          }
+          console.log(JSON.stringify(sizes));
+        })();`;
+      const env = { ...process.env, LD_PRELOAD: shim, WISP_LATE_MODEL: mark };
+      const [, before, ...sizes] = JSON.parse(execFileSync(process.execPath, ['-e', script], { env }).toString()); // prettier-ignore
+      // Each of the three that left its model would add 14 MB.
+      assert.ok(sizes.at(-1) < before + 25e6, `${before} became ${sizes}`);
+    } finally {
+      rmSync(late, { recursive: true });
+    }
+  });
+
   test('the process ends by itself, and whenever it is asked to', async () => {
     const head = `
       import { Embedder } from ${JSON.stringify(ENTRY)};
@@ -429,6 +471,31 @@ describe('the addon', { skip: noAddon }, () => {
       await assert.rejects(embedder.embed(TEXTS), { code: 'io', message: /the file changed/ });
       await embedder.close();
     });
+  });
+
+  test('refuses calls by which it would write or free wrongly', async () => {
+    const addon = createRequire(import.meta.url)(ADDON);
+    for (const threaded of [false, true]) {
+      const engine = addon.create(threaded);
+      for (const file of [
+        { descriptor: 1e300, size: 1 },
+        { descriptor: 0, size: Infinity },
+        { descriptor: -1, size: 1 },
+      ])
+        assert.throws(() => addon.openModel(engine, file), /Uint8Array or a file/);
+      await addon.openModel(engine, new Uint8Array(readFileSync(SMALL)));
+      addon.openSession(engine);
+      const texts = ['', '', ''];
+      let reads = 0;
+      Object.defineProperty(texts, 0, { get: () => (reads++ ? 'long '.repeat(1000) : '') });
+      const rows = new Float32Array(1000);
+      assert.throws(() => addon.embed(engine, texts, undefined, 1, rows), /the texts changed/);
+      assert.throws(() => addon.tokenize(engine, ['a', 'b']), /one text/);
+      const closing = addon.close(engine);
+      assert.throws(() => addon.close(engine), /the engine is closed/);
+      await closing;
+      assert.throws(() => addon.close(engine), /the engine is closed/);
+    }
   });
 
   describe('as packages', () => {

@@ -242,6 +242,7 @@ describe('embed', () => {
       [['embed', '--threads', '0'], /--threads 0: a whole number from 1/],
       [['embed', '--dimensions', '-3'], /whole number/],
       [['embed', '--dimensions', '385', '--text', 'x'], /385.*384/],
+      [['quantize', '--sample', ' -5', 'x'], /--sample {2}-5: a whole number from 1/],
       [['embed', '--nonsense'], /nonsense/],
       [['embed', '--cpu', 'abacus', '--text', 'x'], /--cpu abacus: choose one of .*scalar/],
       [['embed', '--sparsity', '1e-60'], /above 0 and below 1/],

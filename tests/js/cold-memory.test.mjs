@@ -77,6 +77,7 @@ async function check(embedder) {
 test('with the least memory rows have the same bits, for any number of workers', async () => {
   const memory = await leastMemory();
   assert.ok(memory > 10_000);
+  assert.equal(coldOf(await load({})).memory.least, memory);
   await assert.rejects(load({ memory: memory - 1 }), { code: 'argument', field: 'memory' });
   let seed = 7;
   server.fault = (_, next) => {
@@ -96,7 +97,7 @@ test('with the least memory rows have the same bits, for any number of workers',
       presentBytes,
       hotBytes,
     } = coldOf(embedder);
-    assert.equal(held.budget, memory);
+    assert.deepEqual([held.budget, held.least], [memory, memory]);
     assert.ok(held.hot > 0 && held.warm > 0 && held.warm < held.cold);
     assert.ok(misses > 0 && hits + misses > 0 && evictions > 0);
     assert.equal(skipped, 0);

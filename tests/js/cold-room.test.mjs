@@ -4,6 +4,8 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import fileSystem from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
@@ -11,7 +13,8 @@ import { cache } from '../../js/cold-node.js';
 import { openStore } from '../../js/cold-store-node.js';
 import { KeptChunks } from '../../js/cold-store.js';
 import { ChunkTable, sha256 } from '../../js/cold-table.js';
-import { Embedder } from '../../js/node.js';
+import { Embedder, WispError } from '../../js/node.js';
+import { writeWhole } from '../../js/output-node.js';
 import { serveRanges } from './range-server.mjs';
 import { rechunk } from './rechunk.mjs';
 import { ROOT, smallColdModel } from './support.mjs';
@@ -39,7 +42,7 @@ after(async () => {
 });
 afterEach(() => {
   delete process.env.WISP_CACHE_BYTES;
-  rmSync(join(folder, 'chunks'), { recursive: true });
+  rmSync(join(folder, 'chunks'), { recursive: true, force: true });
 });
 
 /** @param {string} name @param {string} [query] */
@@ -67,15 +70,41 @@ const kept = async () => (await cache.list()).map(({ url }) => url.slice(-1)).so
 test('the file that was used longest ago goes first', async () => {
   process.env.WISP_CACHE_BYTES = String(Math.round(2.5 * file.length));
   for (const [name, left] of [['a', 'a'], ['b', 'ab'], ['a', 'ab'], ['c', 'ac']]) await (await use(name)).close().then(async () => assert.equal(await kept(), left)); // prettier-ignore
-  process.env.WISP_CACHE_BYTES = '1K';
+  process.env.WISP_CACHE_BYTES = String(Math.round(1.5 * file.length));
   await (await use('b')).close();
   assert.equal(await kept(), 'b');
   process.env.WISP_CACHE_BYTES = '1X';
   await assert.rejects(use('a'), { code: 'argument', field: 'WISP_CACHE_BYTES' });
 });
 
+test('a file that is larger than the bound is not kept, and no other goes for it', async () => {
+  /** @param {string} name @param {'wait' | 'skip'} mode @param {boolean} complete */
+  const open = (name, mode, complete) =>
+    Embedder.load(serve(name), { workers: 0, cold: { mode, first: 4096, complete } });
+  const part = await open('a', 'wait', false);
+  while ((await kept()) !== 'a') await new Promise((done) => setTimeout(done, 5));
+  await part.close();
+  process.env.WISP_CACHE_BYTES = String(files.c.length - 1);
+  for (const mode of /** @type {const} */ (['wait', 'skip'])) {
+    const embedder = await open('c', mode, true);
+    const cold = () => /** @type {any} */ (embedder.stats()).cold;
+    while (cold().rest === 'running') await new Promise((done) => setTimeout(done, 5));
+    assert.equal(cold().rest, 'done');
+    assert.equal(cold().storedBytes, 0);
+    assert.match(cold().storeError, /^the file has \d+ bytes, more than WISP_CACHE_BYTES: \d+$/);
+    assert.equal((await embedder.embed('words')).count, 1);
+    await embedder.close();
+    assert.equal(await kept(), 'a');
+  }
+  // A file that a larger bound let in goes when the bound is smaller.
+  process.env.WISP_CACHE_BYTES = '1K';
+  const last = await open('c', 'wait', false);
+  while ((await kept()) !== '') await new Promise((done) => setTimeout(done, 5));
+  await last.close();
+});
+
 test('files in use stay, by this process or another, until it ends or is killed', async () => {
-  process.env.WISP_CACHE_BYTES = '1';
+  process.env.WISP_CACHE_BYTES = String(Math.round(1.5 * file.length));
   const first = await use('a');
   const script = `
     import '${ROOT}js/cold-node.js';
@@ -143,6 +172,33 @@ test('with skip a file that is kept whole leaves nothing out, though nothing may
   await embedder.close();
 });
 
+test('a file that another process reads is replaced a moment later on Windows', async () => {
+  const { rename } = fileSystem;
+  const { platform } = process;
+  const path = join(folder, 'replaced');
+  writeFileSync(path, 'old');
+  let refusals = 0;
+  fileSystem.rename = async (...given) => {
+    if (given[1] === path && refusals++ < 3)
+      throw Object.assign(new Error('EPERM: not permitted'), { code: 'EPERM' });
+    return rename(...given);
+  };
+  syncBuiltinESMExports();
+  try {
+    const write = (/** @type {string} */ text) => writeWhole(path, 'path', Buffer.from(text));
+    await assert.rejects(write('new'), { code: 'io', field: 'path' }); // elsewhere it is forbidden
+    assert.equal(refusals, 1);
+    Object.defineProperty(process, 'platform', { value: 'win32' });
+    await write('new');
+    assert.equal(refusals, 4);
+    assert.equal(readFileSync(path, 'utf8'), 'new');
+  } finally {
+    Object.defineProperty(process, 'platform', { value: platform });
+    fileSystem.rename = rename;
+    syncBuiltinESMExports();
+  }
+});
+
 test('a disk that is full: files that nobody uses make room', async () => {
   await (await use('a')).close();
   const store = await openStore();
@@ -153,7 +209,9 @@ test('a disk that is full: files that nobody uses make room', async () => {
   let full = false;
   const put = store.put.bind(store);
   store.put = async (key, bytes) => {
-    if (full && (await kept()).includes('a')) throw Object.assign(new Error('no space'), { code: 'ENOSPC' }); // prettier-ignore
+    // As the store of Node throws it.
+    const cause = Object.assign(new Error('no space'), { code: 'ENOSPC' });
+    if (full && (await kept()).includes('a')) throw new WispError('io', 'cannot write', { cause });
     return put(key, bytes);
   };
   const chunks = await KeptChunks.open(store, await sha256(header), table);

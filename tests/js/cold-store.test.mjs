@@ -1,313 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models by range that Node keeps: what comes in the background, and later visits.
+// Models by range that Node keeps: later visits, and processes that share a store.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { cache } from '../../js/cold-node.js';
-import { Ranges } from '../../js/cold-ranges.js';
-import { Rest } from '../../js/cold-rest.js';
 import { openStore } from '../../js/cold-store-node.js';
 import { findKept } from '../../js/cold-store.js';
-import { readTable } from '../../js/cold-table.js';
-import { Embedder } from '../../js/node.js';
-import { shortTexts } from './pool/texts.mjs';
+import {
+  CHUNK,
+  TEXTS,
+  assertOnce,
+  bytes,
+  coldOf,
+  embedWhole,
+  entries,
+  expected,
+  failure,
+  folder,
+  load,
+  server,
+  settled,
+  stored,
+  table,
+  until,
+  visit,
+} from './cold/visits.mjs';
 import { serveRanges } from './range-server.mjs';
-import { rechunk } from './rechunk.mjs';
-import { ROOT, smallCalibratedModel, smallColdModel } from './support.mjs';
-
-const TEXTS = shortTexts(40, 3);
-const CHUNK = 4096;
-const top = mkdtempSync(join(tmpdir(), 'wisp-store-'));
-after(() => rmSync(top, { recursive: true }));
-
-/** The folder of the store, a new one for each test. */
-let folder = '';
-
-/** @type {Buffer} */
-let bytes;
-/** @type {import('../../js/cold-table.js').ChunkTable} */
-let table;
-/** @type {import('./range-server.mjs').RangeServer} */
-let server;
-/** @type {import('../../js/rows.js').Rows} */
-let expected;
-
-/** @param {any} source @param {any} [options] */
-async function embedWhole(source, options) {
-  const whole = await Embedder.load(source, { backend: 'wasm', workers: 1, predictor: 'lowrank', ...options }); // prettier-ignore
-  const rows = await whole.embed(TEXTS);
-  await whole.close();
-  return rows;
-}
-
-before(async () => {
-  const file = readFileSync(smallColdModel());
-  const own = await serveRanges(file);
-  const how = { mode: 'wait', store: false, complete: false };
-  const opened = await Embedder.load(own.url, { workers: 1, cold: /** @type {any} */ (how) });
-  const { hotBytes } = /** @type {any} */ (opened.stats()).cold;
-  await opened.close();
-  await own.close();
-  bytes = rechunk(file, hotBytes, CHUNK);
-  const cold = hotBytes + bytes.length - file.length;
-  table = /** @type {import('../../js/cold-table.js').ChunkTable} */ (
-    readTable(bytes, cold, bytes.length)
-  );
-  server = await serveRanges(bytes);
-  expected = await embedWhole(smallColdModel());
-});
-after(() => server.close());
-
-/** @type {Embedder[]} */
-const opened = [];
-beforeEach(() => {
-  process.env.WISP_CACHE = mkdtempSync(join(top, 'cache-'));
-  folder = join(process.env.WISP_CACHE, 'chunks');
-  mkdirSync(folder);
-  server.bytes = bytes;
-  server.etag = '"one"';
-  server.fault = undefined;
-  server.forget();
-});
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((embedder) => embedder.destroy()));
-});
-
-/** @param {any} [cold] @param {any} [options] @param {any} [source] */
-async function load(cold, options, source = server.url) {
-  const how = { mode: 'wait', gap: 64, first: 8192, ...cold };
-  const embedder = await Embedder.load(source, { workers: 1, ...options, cold: how });
-  opened.push(embedder);
-  return embedder;
-}
-
-/**
- * @param {Embedder} embedder
- * @returns {import('../../types/index.js').ColdTotals}
- */
-const coldOf = (embedder) => /** @type {any} */ (embedder.stats()).cold;
-
-/** @param {() => unknown} holds */
-async function until(holds) {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
-}
-
-/** Resolves when the store has all of the file. @param {Embedder} embedder */
-const stored = (embedder) =>
-  until(() => coldOf(embedder).storedBytes === bytes.length - table.start);
-
-/** Resolves when the store has all that was fetched. @param {Embedder} embedder */
-const settled = (embedder) =>
-  until(() => coldOf(embedder).storedBytes === coldOf(embedder).presentBytes - table.start);
-
-/** Asserts that no byte was asked for twice, but for the question whether the file is the same. */
-function assertOnce() {
-  const ranges = server.asked
-    .filter((_, i) => server.headers[i]['if-none-match'] === undefined)
-    .sort((a, b) => a[0] - b[0]);
-  ranges.forEach(([from, to], i) => {
-    assert.ok(from <= to);
-    if (i > 0) assert.ok(from > ranges[i - 1][1], `${ranges[i - 1]} and ${from}`);
-  });
-}
-
-/** The entries of the store, without the folder of URLs. */
-const entries = () =>
-  readdirSync(folder, { recursive: true })
-    .map((name) => join(folder, String(name)))
-    .filter(
-      (path) => !path.includes('/use/') && statSync(path, { throwIfNoEntry: false })?.isFile(),
-    );
-
-/** A first visit, after which the store has all of the file. */
-async function visit() {
-  const embedder = await load();
-  await stored(embedder);
-  await embedder.close();
-  server.forget();
-}
-
-/** @param {any} about */
-const failure = (about) => (/** @type {any} */ error) => {
-  assert.equal(error.name, 'WispError', error.stack);
-  assert.equal(error.code, about.code, error.message);
-  assert.match(error.message, about.message);
-  return true;
-};
-
-test('the table of a header: chunks, and the whole ones within a range', () => {
-  const { start, cold, end, count, hot } = table;
-  assert.ok(hot > 4 && count > hot + 4);
-  assert.equal(table.range(0)[0], start);
-  assert.equal(table.range(hot - 1)[1], cold);
-  assert.deepEqual(table.range(0, count), [start, end]);
-  const all = Array.from({ length: count }, (_, i) => table.range(i));
-  for (let from = start - 50; from < end; from += 1997) {
-    for (let to = from; to <= end; to += 5003) {
-      const [first, last] = table.within([from, to]);
-      const whole = all.flatMap(([a, b], i) => (from <= a && b <= to ? [i] : []));
-      assert.equal(last - first, whole.length, `${from} ${to}`);
-      if (whole.length > 0) assert.equal(first, whole[0]);
-    }
-  }
-  const header = bytes.subarray(0, start);
-  assert.equal(readTable(header.subarray(0, start - 64), cold, end), undefined);
-  assert.equal(readTable(header, cold, end - 2 * CHUNK), undefined);
-});
-
-describe('the rest of a file', () => {
-  for (const workers of [0, 2]) {
-    test(`comes once, while ${workers} workers embed, and rows have the bits of the whole model`, async () => {
-      let seed = 7;
-      server.fault = (_, next) => {
-        seed = (seed * 48271) % 2147483647;
-        setTimeout(next, seed % 7);
-      };
-      const embedder = await load({}, { workers });
-      const many = TEXTS.map((text) => embedder.embed(text));
-      const all = await embedder.embed(TEXTS);
-      assert.deepEqual(all, expected);
-      for (const [i, row] of (await Promise.all(many)).entries()) {
-        assert.deepEqual(row.row(0), expected.row(i));
-      }
-      await until(() => coldOf(embedder).rest === 'done');
-      assertOnce();
-      const { presentBytes, fetchedBytes, requests } = coldOf(embedder);
-      assert.equal(presentBytes, bytes.length);
-      assert.equal(fetchedBytes, bytes.length);
-      assert.equal(requests, server.asked.length);
-      assert.deepEqual(await embedder.embed(TEXTS), expected);
-      assertOnce();
-    });
-  }
-
-  test('is asked for one request at a time, in order, and not while a text waits', async () => {
-    /** @type {{ range: number[], end: () => void }[]} */
-    const reads = [];
-    const size = 3 << 20;
-    const file = {
-      ...{ name: 'f', size, isWhole: false, requests: 0, received: 0 },
-      read: (/** @type {number[]} */ range) =>
-        new Promise(
-          (/** @type {(value?: undefined) => void} */ end) => void reads.push({ range, end }),
-        ),
-    };
-    const ranges = new Ranges(file, 0);
-    const rest = new Rest(ranges, size, () => {});
-    await until(() => reads.length === 1);
-    const K = 1024;
-    const need = ranges.need([[2048 * K, 2049 * K]], new AbortController().signal);
-    assert.deepEqual(reads.map(({ range }) => range), [[0, 512 * K], [2048 * K, 2049 * K]]); // prettier-ignore
-    reads[0].end();
-    await new Promise((resolve) => setTimeout(resolve, 200)); // longer than the line must be quiet
-    assert.equal(reads.length, 2);
-    reads[1].end();
-    await need;
-    for (let i = 2; rest.state === 'running'; i++) {
-      await until(() => reads.length > i || rest.state === 'done');
-      assert.ok(reads.length <= i + 1);
-      reads[i]?.end();
-    }
-    assert.deepEqual(
-      reads.slice(2).map(({ range }) => range.map((at) => at / K)),
-      [[512, 1024], [1024, 1536], [1536, 2048], [2049, 2561], [2561, 3072]], // prettier-ignore
-    );
-  });
-
-  test('leaves the line to a text that comes at once', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
-    /** @type {number[][]} */
-    const asked = [];
-    const file = {
-      ...{ name: 'f', size: 4096, isWhole: false, requests: 0, received: 0 },
-      read: (/** @type {number[]} */ range) => (asked.push(range), new Promise(() => {})),
-    };
-    const ranges = new Ranges(/** @type {any} */ (file), 0);
-    const rest = new Rest(ranges, 4096, () => {});
-    t.mock.timers.tick(99);
-    await new Promise(setImmediate);
-    void ranges.need([[1024, 2048]], new AbortController().signal);
-    t.mock.timers.tick(1000);
-    assert.deepEqual(asked, [[1024, 2048]]);
-    rest.stop();
-  });
-
-  test('stays away with complete: false, and where data are to be saved', async () => {
-    const still = async (/** @type {any} */ how) => {
-      const embedder = await load(how);
-      assert.equal(coldOf(embedder).rest, 'off');
-      assert.ok(coldOf(embedder).presentBytes < bytes.length);
-    };
-    await still({ complete: false });
-    const before = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
-    const value = { connection: { saveData: true } };
-    Object.defineProperty(globalThis, 'navigator', { value, configurable: true });
-    try {
-      await still({});
-    } finally {
-      if (before) Object.defineProperty(globalThis, 'navigator', before);
-      else delete (/** @type {any} */ (globalThis).navigator);
-    }
-  });
-
-  test('ends where the server refuses, and texts get a typed error, then rows', async () => {
-    server.fault = (response, next, [from]) =>
-      from < table.cold ? next() : void response.writeHead(403).end();
-    const embedder = await load();
-    await until(() => coldOf(embedder).rest === 'failed');
-    await assert.rejects(embedder.embed(TEXTS), failure({ code: 'io', message: /HTTP 403/ }));
-    server.fault = undefined;
-    assert.deepEqual(await embedder.embed(TEXTS), expected);
-  });
-
-  test('goes on after an outage, and after bytes that are not those of the file', async () => {
-    let left = 3;
-    server.fault = (response, next, [from, to]) => {
-      if (from < table.cold) return next();
-      if (--left === 2) return void response.destroy();
-      if (left < 0) return next();
-      const last = Math.min(to, bytes.length - 1);
-      const part = Buffer.from(bytes.subarray(from, last + 1));
-      part[part.length >> 1] ^= 1;
-      const range = `bytes ${from}-${last}/${bytes.length}`;
-      response.writeHead(206, { ETag: server.etag, 'Content-Range': range }).end(part);
-    };
-    const embedder = await load();
-    await stored(embedder);
-    assert.deepEqual(await embedder.embed(TEXTS), expected);
-  });
-
-  test('a closed embedder asks for nothing more', async () => {
-    const embedder = await load();
-    await embedder.close();
-    const before = server.asked.length;
-    await until(() => server.open === 0);
-    assert.ok(server.asked.length <= before + 1);
-  });
-
-  test('a program that does not close its embedder ends', async () => {
-    const script = `import '${ROOT}js/cold-node.js';
-      import { Embedder } from '${ROOT}js/node.js';
-      const embedder = await Embedder.load('${server.url}', { workers: 1, cold: 'wait' });
-      await embedder.embed('a');`;
-    const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' }); // prettier-ignore
-    assert.deepEqual(await once(child, 'exit'), [0, null]);
-  });
-});
+import { ROOT, smallCalibratedModel } from './support.mjs';
 
 describe('a later visit', () => {
   for (const workers of [0, 2]) {
@@ -563,7 +287,7 @@ describe('cache', () => {
 });
 
 test('threads of a process write files at once', async () => {
-  const path = join(top, 'whole');
+  const path = join(folder, 'whole');
   const code = `
     const { workerData } = require('node:worker_threads');
     const { file, path } = workerData;

@@ -8,6 +8,7 @@ import {
   cpSync,
   mkdirSync,
   mkdtempSync,
+  openAsBlob,
   openSync,
   readFileSync,
   readdirSync,
@@ -181,6 +182,19 @@ describe('whatever holds the files', () => {
     const [large] = [readFileSync(smallModel())];
     assertSame(await convert(large, options), wanted, 'a GGUF file');
     assertSame(await convert(new Blob([large]), options), wanted, 'a GGUF file as a Blob');
+  });
+
+  test('a file behind a Blob that has changed is a typed error', async () => {
+    const changing = join(folder, 'changing.json');
+    writeFileSync(changing, '{}');
+    const changed = await openAsBlob(changing);
+    writeFileSync(changing, '{ "model_type": "bert" }');
+    await assert.rejects(convert({ 'config.json': changed }), (/** @type {any} */ error) => {
+      assert.ok(error instanceof WispError, String(error));
+      assert.deepEqual([error.code, error.field], ['io', 'source']);
+      assert.match(error.message, /^model\/config\.json: cannot be read: /);
+      return true;
+    });
   });
 
   test('what is no model is refused with what to give', async () => {

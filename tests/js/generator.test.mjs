@@ -34,7 +34,8 @@ import { ADDON, ROOT, extent, noAddon, noTool, onlyInAll, smallModel, wisp } fro
 
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
 const WORKER = new URL('../../js/generate-worker-node.js', import.meta.url);
-const KILLER = new URL('./generator/killer-node.mjs', import.meta.url);
+const KILLER = new URL('./threads/killer-node.mjs', import.meta.url);
+const killed = { script: `${ROOT}js/generate-worker-node.js`, asked: 'write' };
 const encoder = smallModel();
 
 /** Layers of more than 1 MB, which threads split output by output. */
@@ -130,7 +131,7 @@ for (const [Kind, workers] of /** @type {const} */ ([
           shared: true,
           encoder,
           makeWorker: () => new Worker(WORKER),
-          makeKiller: () => new Worker(KILLER),
+          makeKiller: () => new Worker(KILLER, { workerData: killed }),
           killWorker: (worker) => void worker.terminate(),
           workers,
         }),

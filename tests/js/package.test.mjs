@@ -13,33 +13,17 @@ import {
 } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { brotliCompressSync } from 'node:zlib';
-import { environments } from '../compat/environments.mjs';
 import { TARGETS, optionalDependencies } from '../../tools/addons.mjs';
+import { bytesOf, scriptsOf } from './sizes.mjs';
 import { ADDON, ROOT, noAddon, noTool, onlyInAll } from './support.mjs';
 
 const NAME = 'wisp-engine';
 
 /** The most JavaScript a page may have to load, compressed as servers do. */
 const MOST_BYTES = 32 * 1024;
-
-/**
- * The scripts that a page loads, and their bytes after brotli.
- * @param {string[]} entries
- */
-function scriptsOf(...entries) {
-  const reached = new Set(entries);
-  for (const name of reached) {
-    const source = readFileSync(`${ROOT}js/${name}`, 'utf8');
-    for (const [, found] of source.matchAll(/from '\.\/([^']+)'/g)) reached.add(found);
-  }
-  let bytes = 0;
-  for (const name of reached) bytes += brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length;
-  return { reached, bytes };
-}
 
 test('the JavaScript of a page is at most 32 KB after brotli', () => {
   const { reached, bytes } = scriptsOf('browser.js', 'worker-browser.js');
@@ -74,10 +58,7 @@ test('a page loads what finds models by name only when it does so: 12 KB at most
     'hub-store.js',
     'hub.js',
   ]);
-  const bytes = more.reduce(
-    (sum, name) => sum + brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length,
-    0,
-  );
+  const bytes = bytesOf(more);
   assert.ok(bytes <= 12 * 1024, `${bytes} bytes`);
 });
 
@@ -85,23 +66,19 @@ test('a page loads what converts only when it does so: 22 KB at most, and a modu
   const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
   const { reached } = scriptsOf('convert-browser.js', 'convert-worker-browser.js');
   const more = [...reached].filter((name) => !embedding.has(name));
-  const sizeOf = (/** @type {string} */ name) =>
-    brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length;
-  const bytes = more.reduce((sum, name) => sum + sizeOf(name), 0);
+  const bytes = bytesOf(more);
+  const module = bytesOf(['wisp-convert.wasm']);
   assert.ok(more.includes('convert.js') && more.includes('hub.js'));
   assert.ok(!more.some((name) => /node|cli/.test(name)));
   assert.ok(bytes <= 22 * 1024, `${bytes} bytes`);
-  assert.ok(sizeOf('wisp-convert.wasm') <= 80_000, `${sizeOf('wisp-convert.wasm')} bytes`);
+  assert.ok(module <= 80_000, `${module} bytes`);
 });
 
 test('a page loads what fetches cold neurons only when it does so: 33 KB at most', () => {
   const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
   const cold = scriptsOf('cold-browser.js', 'cold-worker-browser.js').reached;
   const more = [...cold].filter((name) => !embedding.has(name));
-  const bytes = more.reduce(
-    (sum, name) => sum + brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length,
-    0,
-  );
+  const bytes = bytesOf(more);
   assert.ok(more.includes('cold-http.js') && more.includes('cold-engine.js'));
   assert.ok(bytes <= 33 * 1024, `${bytes} bytes`);
 });
@@ -110,18 +87,14 @@ test('a page loads what computes with threads only when it does so: 6 KB at most
   const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
   const threads = scriptsOf('threads-browser.js', 'threads-worker-browser.js').reached;
   const more = [...threads].filter((name) => !embedding.has(name));
-  const bytes = more.reduce(
-    (sum, name) => sum + brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length,
-    0,
-  );
+  const bytes = bytesOf(more);
   assert.ok(more.includes('threads.js') && more.includes('team-engine.js'));
   assert.ok(bytes <= 6 * 1024, `${bytes} bytes`);
 });
 
 test('modules that only embed have no decoders: at most 90 KB after brotli, with threads 92, the others 156', () => {
   for (const build of ['simd128', 'relaxed']) {
-    const size = (/** @type {string} */ name) =>
-      brotliCompressSync(readFileSync(`${ROOT}js/${name}-${build}.wasm`)).length;
+    const size = (/** @type {string} */ name) => bytesOf([`${name}-${build}.wasm`]);
     assert.ok(size('wisp') <= 90_000, `${build}: ${size('wisp')} bytes`);
     const threads = size('wisp-embed-threads');
     assert.ok(threads <= 92_000, `${build}: ${threads} bytes`);
@@ -131,18 +104,15 @@ test('modules that only embed have no decoders: at most 90 KB after brotli, with
 });
 
 test('every Worker is made of an address in the expression, as bundlers expect it', () => {
-  for (const file of [
-    ...['embedding-node', 'browser', 'generate-node', 'generate-browser'],
-    ...['convert-node', 'convert-browser'],
-  ].map((name) => `${name}.js`)) {
-    const source = readFileSync(`${ROOT}js/${file}`, 'utf8');
-    assert.match(
-      source,
-      /new Worker\(new URL\('\.\/((generate|convert)-)?worker-\w+\.js', import\.meta\.url\), (\{|WORKER_OPTIONS)/,
-      file,
-    );
+  const kinds = ['generate', 'convert', 'cold', 'threads'];
+  const entries = kinds.flatMap((kind) => [`${kind}-node`, `${kind}-browser`]);
+  for (const name of ['embedding-node', 'browser', ...entries]) {
+    const source = readFileSync(`${ROOT}js/${name}.js`, 'utf8');
+    const script = `'\\./(${kinds.join('-|')}-)?worker-\\w+\\.js'`;
+    const made = `new Worker\\(new URL\\(${script}, import\\.meta\\.url\\), (\\{|WORKER_OPTIONS)`;
+    assert.match(source, new RegExp(made), name);
     // Next.js' Turbopack fails at an address of a script that is the default of a parameter.
-    assert.doesNotMatch(source, /\w+ = new URL\('\.\/((generate|convert)-)?worker/, file);
+    assert.doesNotMatch(source, new RegExp(`\\w+ = new URL\\(${script}`), name);
   }
 });
 
@@ -156,16 +126,6 @@ test('nothing evaluates text, makes workers of blobs for its own origin, or name
     const others = source.replace(known[name], '');
     assert.doesNotMatch(others, /\beval\(|new Function|https?:\/\//, name);
     if (name !== 'web-worker.js') assert.doesNotMatch(source, /createObjectURL/, name);
-  }
-});
-
-test('docs/compat.md has a row for each environment of make compat, and tables name tests', () => {
-  const text = readFileSync(`${ROOT}docs/compat.md`, 'utf8');
-  const rows = [...text.matchAll(/tests\/compat `([^`]+)`/g)].map(([, name]) => name);
-  assert.deepEqual(rows.sort(), Object.keys(environments).sort());
-  for (const page of ['compat', 'why']) {
-    const cells = readFileSync(`${ROOT}docs/${page}.md`, 'utf8').matchAll(/tests\/[\w/.]+\.\w+/g);
-    for (const [name] of cells) assert.ok(existsSync(`${ROOT}${name}`), `${page}: ${name}`);
   }
 });
 
@@ -352,6 +312,12 @@ export async function ranged(url: string): Promise<KeptModel | undefined> {
 export const wrongText = (generator: Generator) => generator.generate('x', { length: 2 });
 // @ts-expect-error texts are strings
 export const wrongTexts = (embedder: Embedder) => embedder.embed([1]);
+// @ts-expect-error a generator needs its whole model
+export const wrongCold = () => Generator.load(undefined, { cold: 'wait' });
+// @ts-expect-error a generator needs its whole model
+export const wrongMemory = () => Generator.load(undefined, { memory: 1e6 });
+// @ts-expect-error texts that are generated have no portable bits
+export const wrongBits = () => Generator.load(undefined, { portable: true });
 // @ts-expect-error there is no such option
 export const wrongOption = () => Embedder.load(undefined, { thread: 2 });
 ${more}
@@ -418,6 +384,11 @@ describe('installed from npm pack into an empty project', () => {
       'web-demo/demo.js',
     ])
       assert.ok(files.includes(name), name);
+    for (const page of ['README.md', ...files.filter((name) => /^docs\/.*\.md$/.test(name))]) {
+      const text = readFileSync(join(root, page), 'utf8');
+      for (const [, to] of text.matchAll(/\]\((?!https?:)([^)\s#]+)[^)\s]*\)/g))
+        assert.ok(existsSync(join(root, dirname(page), to)), `${page}: ${to}`);
+    }
     const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
     assert.equal(manifest.dependencies, undefined);
     assert.equal(manifest.scripts.install ?? manifest.scripts.postinstall, undefined);

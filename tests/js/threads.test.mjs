@@ -13,6 +13,7 @@ import { cases } from './threads/cases.mjs';
 import {
   ADDON,
   DEFAULT_MODEL_PATH,
+  ROOT,
   noAddon,
   noTool,
   onlyInAll,
@@ -22,6 +23,7 @@ import {
 
 const WORKER = new URL('../../js/threads-worker-node.js', import.meta.url);
 const KILLER = new URL('./threads/killer-node.mjs', import.meta.url);
+const killed = { script: `${ROOT}js/threads-worker-node.js`, asked: 'embed' };
 const FAULTY = new URL('./pool/faulty-threads-node.mjs', import.meta.url);
 const PAGE = '/tests/js/page/blank.html';
 
@@ -50,7 +52,36 @@ const withOptions = (options) =>
 const wasm = withOptions({ backend: 'wasm' });
 const native = withOptions({ addon: ADDON });
 
+/** Runs `body` and returns how many texts each task had that was given to a worker. */
+async function textsOfTasks(/** @type {() => Promise<unknown>} */ body) {
+  const { postMessage } = Worker.prototype;
+  /** @type {number[]} */
+  const counts = [];
+  Worker.prototype.postMessage = function (message, ...more) {
+    if (message.type === 'embed') counts.push(message.texts.length);
+    return postMessage.call(this, message, ...more);
+  };
+  try {
+    await body();
+  } finally {
+    Worker.prototype.postMessage = postMessage;
+  }
+  return counts;
+}
+
 describe('Node', () => {
+  test('after a single text tasks of bulk work are shorter, so that the next one waits less', async () => {
+    const texts = Array.from({ length: 300 }, (_, i) => `${i} ${'word '.repeat(8)}`);
+    const options = /** @type {const} */ ({ backend: 'wasm', threads: 2 });
+    const embedder = await Embedder.load(smallModel(), options);
+    const [first, ...others] = await textsOfTasks(() => embedder.embed(texts));
+    await embedder.embed('a question');
+    const later = await textsOfTasks(() => embedder.embed(texts));
+    await embedder.close();
+    assert.ok(others.length > 0 && first > 100, `${first} and ${others}`);
+    assert.ok(Math.max(...later) <= Math.ceil(first / 4), `${later}`);
+  });
+
   for (const [name, run] of Object.entries(cases)) {
     test(name, () =>
       run({
@@ -59,7 +90,7 @@ describe('Node', () => {
         calibrated: smallCalibratedModel(),
         shared: true,
         makeWorker: () => new Worker(WORKER),
-        makeKiller: () => new Worker(KILLER),
+        makeKiller: () => new Worker(KILLER, { workerData: killed }),
         killWorker: (worker) => void worker.terminate(),
       }),
     );

@@ -112,7 +112,7 @@ def byte_level(root, training):
 
 
 def from_files(files, kind):
-    """What transformers makes of vocab.json and merges.txt, by its own class where it is installed."""
+    """Returns what transformers makes of vocab.json and merges.txt, by its own class where it is installed."""
     with tempfile.TemporaryDirectory() as folder:
         for name, contents in files.items():
             Path(folder, name).write_text(contents, encoding="utf-8", newline="\n")

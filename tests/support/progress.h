@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How often the callback was called, and the calls that it lets go on. */
+/* The number of calls of the callback so far, and the number of calls that it lets go on. */
 struct stopping {
     size_t calls, most;
 };

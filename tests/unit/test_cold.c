@@ -14,6 +14,7 @@
 #include "engine/session.h"
 #include "formats/neurons.h"
 #include "formats/neurons_read.h"
+#include "support/cold_split.h"
 #include "support/golden.h"
 #include "support/opening.h"
 #include "support/sparse_models.h"
@@ -21,158 +22,7 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-enum { WIDE = COLD_WIDE, LAYERS = COLD_LAYERS, HOT = COLD_HOT, SESSIONS = 4, HOT_TOKENS = 11 };
-
-/* A file, and a copy of its bytes before the first cold one that ends where they end, so that
- * sanitizers see reads beyond them. */
-struct split {
-    unsigned char *bytes, *hot;
-    size_t size;
-    uint64_t hot_bytes;
-    char path[256];
-};
-
-static int read_hot(void *context, uint64_t offset, void *buffer, size_t length) {
-    const struct split *split = context;
-    if (offset > split->hot_bytes || length > split->hot_bytes - offset)
-        return -1;
-    memcpy(buffer, split->hot + offset, length);
-    return 0;
-}
-
-static wisp_source source_of(const struct split *split, bool by_read) {
-    return by_read ? (wisp_source){.size = split->size,
-                                   .read = read_hot,
-                                   .context = (void *)(uintptr_t)split,
-                                   .lasting = true,
-                                   .available = split->hot_bytes}
-                   : (wisp_source){
-                         .size = split->size, .data = split->hot, .available = split->hot_bytes};
-}
-
-/* Makes a file: with digests of chunks of so many bytes and with cold tokens, or, for 0, with
- * neither.
- */
-static struct split open_split(const char *activation, bool by_text, uint32_t type,
-                               uint32_t chunk_bytes) {
-    struct split split = {0};
-    wisp_error error;
-    snprintf(split.path, sizeof split.path, "%s",
-             cold_model("rows.gguf", activation, by_text, type));
-    if (chunk_bytes > 0) {
-        const wisp_convert_options hot = {.hot_tokens = HOT_TOKENS};
-        char whole[sizeof split.path];
-        snprintf(whole, sizeof whole, "%s", split.path);
-        snprintf(split.path, sizeof split.path, "%s", temporary_path("tokens.gguf"));
-        assert_int_equal(wisp_convert(whole, split.path, &hot, &error), WISP_OK);
-        set_chunks(split.path, chunk_bytes);
-    }
-    split.bytes = read_file(split.path, &split.size);
-    const wisp_source whole = {.size = split.size, .data = split.bytes};
-    assert_int_equal(wisp_source_hot_bytes(&whole, &split.hot_bytes, &error), WISP_OK);
-    assert_true(split.hot_bytes < split.size);
-    /* The header alone tells as much, and a byte less is an error; so is a byte of the hot part
-     * less when the model is opened. */
-    wisp_source part = {.size = split.size, .data = split.bytes, .available = 24};
-    while (wisp_source_hot_bytes(&part, &split.hot_bytes, &error) == WISP_ERROR_IO)
-        part.available++;
-    assert_true(error.status == WISP_ERROR_IO && part.available < split.hot_bytes);
-    const wisp_model_options hot_only = {.hot_only = true};
-    wisp_model *model;
-    part.available = split.hot_bytes - 1;
-    assert_int_equal(wisp_model_open_source(&part, &hot_only, &model, &error), WISP_ERROR_IO);
-    split.hot = malloc((size_t)split.hot_bytes);
-    assert_non_null(split.hot);
-    memcpy(split.hot, split.bytes, (size_t)split.hot_bytes);
-    return split;
-}
-
-static void close_split(struct split *split) {
-    free(split->bytes);
-    free(split->hot);
-}
-
-static wisp_model *open_hot(const struct split *split, bool by_read, wisp_predictor predictor) {
-    const wisp_model_options options = {.hot_only = true, .predictor = predictor};
-    const wisp_source source = source_of(split, by_read);
-    wisp_model *model;
-    wisp_error error;
-    if (wisp_model_open_source(&source, &options, &model, &error) != WISP_OK)
-        fail_msg("%s", error.message);
-    return model;
-}
-
-static wisp_session *open_session(const wisp_model *model, uint32_t threads, bool skip) {
-    const wisp_session_options options = {.threads = threads, .skip_absent = skip};
-    wisp_session *session;
-    wisp_error error;
-    assert_int_equal(wisp_session_open(model, &options, &session, &error), WISP_OK);
-    return session;
-}
-
-static wisp_cold_stats stats_of(const wisp_model *model) {
-    wisp_cold_stats stats;
-    assert_true(wisp_model_get_cold_stats(model, &stats));
-    return stats;
-}
-
-static wisp_status provide(wisp_session *session, const struct split *split, wisp_range range) {
-    wisp_error error;
-    /* A copy that ends where the range does. */
-    unsigned char *bytes = malloc((size_t)range.length);
-    assert_non_null(bytes);
-    memcpy(bytes, split->bytes + range.offset, (size_t)range.length);
-    const wisp_status status =
-        wisp_session_provide(session, range.offset, bytes, (size_t)range.length, &error);
-    free(bytes);
-    return status;
-}
-
-/* Brings the ranges that a session needs in a random order, of which some come later: at least one,
- * and every one in the end. Checks that they are sorted, apart and within cold rows. */
-static void provide_some(wisp_session *session, const struct split *split, uint64_t gap,
-                         uint64_t *random) {
-    const wisp_range *ranges;
-    wisp_range shuffled[LAYERS * WIDE];
-    size_t count;
-    wisp_error error;
-    assert_int_equal(wisp_session_needs(session, gap, &ranges, &count, &error), WISP_OK);
-    assert_true(count <= LAYERS * WIDE);
-    for (size_t i = 0; i < count; i++) {
-        const size_t j = (size_t)(random_next(random) % (i + 1));
-        assert_true(ranges[i].length > 0 && ranges[i].offset >= split->hot_bytes &&
-                    ranges[i].offset + ranges[i].length <= split->size);
-        assert_true(i == 0 || ranges[i].offset > ranges[i - 1].offset + ranges[i - 1].length + gap);
-        shuffled[i] = shuffled[j];
-        shuffled[j] = ranges[i];
-    }
-    for (size_t i = 0; i < count; i++)
-        if (i == 0 || random_next(random) % 3 > 0)
-            assert_int_equal(provide(session, split, shuffled[i]), WISP_OK);
-}
-
-/* Embeds all texts, bringing what is needed. Returns how often the call waited. */
-static size_t embed_waiting(wisp_session *session, const struct split *split,
-                            const struct texts *texts, uint64_t gap, uint64_t *random,
-                            float *rows) {
-    wisp_error error;
-    size_t waited = 0;
-    wisp_status status = wisp_embed(session, texts->text, TEXTS, NULL, rows, &error);
-    for (; status == WISP_NEED_RANGES; waited++) {
-        assert_int_equal(error.status, WISP_NEED_RANGES);
-        provide_some(session, split, gap, random);
-        status = wisp_embed_continue(session, &error);
-    }
-    if (status != WISP_OK)
-        fail_msg("%s", error.message);
-    return waited;
-}
-
-static wisp_layer_stats layer_stats(const wisp_session *session, uint32_t layer) {
-    wisp_layer_stats stats;
-    assert_true(wisp_session_get_layer_stats(session, layer, &stats));
-    return stats;
-}
+enum { WIDE = COLD_WIDE, LAYERS = COLD_LAYERS, HOT = COLD_HOT, SESSIONS = 4 };
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
@@ -183,36 +33,38 @@ static void check_waiting(const struct split *split, wisp_predictor predictor,
     wisp_model *whole =
         open_with(split->path, WISP_COMPUTE_AUTO,
                   predictor == WISP_PREDICTOR_AUTO ? WISP_PREDICTOR_LOWRANK : predictor, NULL);
-    wisp_session *reference = open_session(whole, 1, false);
+    wisp_session *reference = open_cold_session(whole, 1, false);
     wisp_cold_stats cold;
     assert_false(wisp_model_get_cold_stats(whole, &cold));
     embed_or_fail(reference, texts->text, TEXTS, wanted);
     for (uint32_t i = 0; i < 8; i++) {
         const uint32_t threads = i % 2 ? 4 : 1;
-        wisp_model *model = open_hot(split, i / 2 % 2, predictor);
-        wisp_session *session = open_session(model, threads, false);
+        wisp_model *model = split_open_model(split, i / 2 % 2, predictor);
+        wisp_session *session = open_cold_session(model, threads, false);
         memset(rows, 0, sizeof rows);
-        assert_true(embed_waiting(session, split, texts, i < 4 ? 0 : 500, random, rows) > 0);
+        assert_true(split_embed(session, split, texts, i < 4 ? 0 : 500, random, rows) > 0);
         assert_memory_equal(rows, wanted, sizeof rows);
         /* Every token was computed once, with the neurons of the whole model. */
         for (uint32_t l = 0; l < LAYERS; l++) {
-            assert_int_equal(layer_stats(session, l).tokens, layer_stats(reference, l).tokens);
-            assert_int_equal(layer_stats(session, l).computed, layer_stats(reference, l).computed);
+            assert_int_equal(layer_stats_of(session, l).tokens,
+                             layer_stats_of(reference, l).tokens);
+            assert_int_equal(layer_stats_of(session, l).computed,
+                             layer_stats_of(reference, l).computed);
         }
-        cold = stats_of(model);
+        cold = cold_stats_of(model);
         assert_int_equal(cold.neurons, LAYERS * WIDE);
         assert_int_equal(cold.hot_neurons, 2 * HOT + 1);
         assert_true(cold.rows > 0 && cold.rows <= cold.neurons - cold.hot_neurons);
         assert_true(cold.misses > 0 && cold.evictions == 0);
         assert_true(cold.warm_bytes > 0 && cold.warm_bytes <= cold.cold_bytes);
         /* A second session of the model finds all neurons, and a text alone has the same bits. */
-        wisp_session *second = open_session(model, threads, false);
+        wisp_session *second = open_cold_session(model, threads, false);
         memset(rows, 0, sizeof rows);
         embed_or_fail(second, texts->text, TEXTS, rows);
         assert_memory_equal(rows, wanted, sizeof rows);
         embed_or_fail(second, &texts->text[TEXTS - 1], 1, rows);
         assert_memory_equal(rows, wanted + (TEXTS - 1) * HIDDEN, HIDDEN * sizeof *rows);
-        assert_int_equal(stats_of(model).rows, cold.rows);
+        assert_int_equal(cold_stats_of(model).rows, cold.rows);
         wisp_session_close(second);
         wisp_session_close(session);
         wisp_model_close(model);
@@ -230,10 +82,10 @@ static void waiting_gives_the_bits_of_the_whole_model(void **state) {
         for (int i = 0; i < 4; i++) {
             const bool by_text = i % 2 != 0;
             struct split split =
-                open_split(activations[a], by_text, BLOCK_Q8_0, i < 2 ? 0 : MIN_CHUNK_BYTES);
+                split_open(activations[a], by_text, BLOCK_Q8_0, i < 2 ? 0 : MIN_CHUNK_BYTES);
             check_waiting(&split, by_text ? WISP_PREDICTOR_SENTENCE : WISP_PREDICTOR_AUTO, &texts,
                           &random);
-            close_split(&split);
+            split_close(&split);
         }
 }
 
@@ -245,15 +97,15 @@ static void limited_memory_gives_the_bits_of_the_whole_model(void **state) {
     (void)state;
     make_texts(&texts);
     for (size_t a = 0; a < 2 * ACTIVATIONS; a++) {
-        struct split split = open_split(activations[a / 2], a % 2, BLOCK_Q8_0, MIN_CHUNK_BYTES);
-        const wisp_source source = source_of(&split, true);
+        struct split split = split_open(activations[a / 2], a % 2, BLOCK_Q8_0, MIN_CHUNK_BYTES);
+        const wisp_source source = split_source(&split, true);
         wisp_model_options options = {.hot_only = true,
                                       .memory = 1,
                                       .predictor =
                                           a % 2 ? WISP_PREDICTOR_SENTENCE : WISP_PREDICTOR_LOWRANK};
         wisp_model *model,
             *whole = open_with(split.path, WISP_COMPUTE_AUTO, options.predictor, NULL);
-        wisp_session *session, *reference = open_session(whole, 1, false);
+        wisp_session *session, *reference = open_cold_session(whole, 1, false);
         wisp_model_info info;
         wisp_error error;
         unsigned long long least;
@@ -267,37 +119,38 @@ static void limited_memory_gives_the_bits_of_the_whole_model(void **state) {
         assert_int_equal(wisp_model_open_source(&source, &options, &model, &error), WISP_OK);
         assert_int_equal(wisp_session_open(model, &two, &session, &error), WISP_ERROR_UNSUPPORTED);
         assert_int_equal(wisp_model_limit_memory(model, least, &error), WISP_ERROR_ARGUMENT);
-        session = open_session(model, 1, false);
+        session = open_cold_session(model, 1, false);
         wisp_session *second;
         assert_int_equal(wisp_session_open(model, NULL, &second, &error), WISP_ERROR_UNSUPPORTED);
         assert_string_equal(error.field, "memory");
         for (int i = 0; i < 3; i++) {
             memset(rows, 0, sizeof rows);
-            assert_true(embed_waiting(session, &split, &texts, i ? 0 : 500, &random, rows) > 0);
+            assert_true(split_embed(session, &split, &texts, i ? 0 : 500, &random, rows) > 0);
             assert_memory_equal(rows, wanted, sizeof rows);
             wisp_model_get_info(model, &info);
             assert_true(info.resident_bytes <= least);
         }
-        const wisp_cold_stats cold = stats_of(model);
+        const wisp_cold_stats cold = cold_stats_of(model);
         assert_true(cold.evictions > 0 && cold.warm_bytes <= cold.budget);
+        assert_int_equal(cold.least_memory, least);
         /* A call that is given up holds nothing. */
         assert_int_equal(wisp_embed(session, texts.text, TEXTS, NULL, rows, &error),
                          WISP_NEED_RANGES);
         wisp_embed_give_up(session);
-        embed_waiting(session, &split, &texts, 0, &random, rows);
+        split_embed(session, &split, &texts, 0, &random, rows);
         assert_memory_equal(rows, wanted, sizeof rows);
         wisp_session_close(session);
         wisp_session_close(reference);
         wisp_model_close(model);
         wisp_model_close(whole);
-        close_split(&split);
+        split_close(&split);
     }
 }
 
 /* A text whose tokens threads share, and one that is longer than a part of a pass, wait too. */
 static void threads_that_share_a_text_wait_together(void **state) {
     enum { WORDS = 14 };
-    struct split split = open_split("gelu", false, BLOCK_Q4_0, 0);
+    struct split split = split_open("gelu", false, BLOCK_Q4_0, 0);
     char text[WORDS * 8] = "";
     float wanted[HIDDEN], row[HIDDEN];
     uint64_t random = 5;
@@ -307,17 +160,17 @@ static void threads_that_share_a_text_wait_together(void **state) {
         strcat(text, i % 2 ? "man " : "food ");
     const wisp_text one = wisp_text_of(text);
     wisp_model *whole = open_with(split.path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
-    wisp_session *reference = open_session(whole, 1, false);
+    wisp_session *reference = open_cold_session(whole, 1, false);
     embed_or_fail(reference, &one, 1, wanted);
     for (uint32_t threads = 1; threads <= 4; threads++) {
-        wisp_model *model = open_hot(&split, false, WISP_PREDICTOR_LOWRANK);
-        wisp_session *session = open_session(model, threads, false);
+        wisp_model *model = split_open_model(&split, false, WISP_PREDICTOR_LOWRANK);
+        wisp_session *session = open_cold_session(model, threads, false);
         wisp_status status = wisp_embed(session, &one, 1, NULL, row, &error);
         assert_int_equal(status, WISP_NEED_RANGES);
         /* Without bytes it goes on waiting. */
         assert_int_equal(wisp_embed_continue(session, &error), WISP_NEED_RANGES);
         while (status == WISP_NEED_RANGES) {
-            provide_some(session, &split, 0, &random);
+            split_provide_some(session, &split, 0, &random);
             status = wisp_embed_continue(session, &error);
         }
         assert_int_equal(status, WISP_OK);
@@ -327,7 +180,7 @@ static void threads_that_share_a_text_wait_together(void **state) {
     }
     wisp_session_close(reference);
     wisp_model_close(whole);
-    close_split(&split);
+    split_close(&split);
 }
 
 /* ---- sessions side by side ------------------------------------------------------------------ */
@@ -343,9 +196,9 @@ struct caller {
 
 static void *call(void *context) {
     struct caller *caller = context;
-    wisp_session *session = open_session(caller->model, 2, false);
+    wisp_session *session = open_cold_session(caller->model, 2, false);
     for (int round = 0; round < 3; round++)
-        embed_waiting(session, caller->split, caller->texts, 100, &caller->random, caller->rows);
+        split_embed(session, caller->split, caller->texts, 100, &caller->random, caller->rows);
     wisp_session_close(session);
     return NULL;
 }
@@ -358,17 +211,17 @@ static void spoil(void *block, size_t bytes) {
 static void sessions_share_neurons(void **state) {
     static struct caller callers[SESSIONS];
     static float wanted[TEXTS * HIDDEN];
-    struct split split = open_split("silu", false, BLOCK_Q8_0, MIN_CHUNK_BYTES);
+    struct split split = split_open("silu", false, BLOCK_Q8_0, MIN_CHUNK_BYTES);
     struct texts texts;
     (void)state;
     make_texts(&texts);
     wisp_model *whole = open_with(split.path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
-    wisp_session *reference = open_session(whole, 1, false);
+    wisp_session *reference = open_cold_session(whole, 1, false);
     embed_or_fail(reference, texts.text, TEXTS, wanted);
     /* First with memory for all cold neurons, then for a part, for none, and for one group. */
     for (uint64_t part = 0; part < 4; part++) {
-        wisp_model *model = open_hot(&split, false, WISP_PREDICTOR_AUTO);
-        const uint64_t all = stats_of(model).cold_bytes;
+        wisp_model *model = split_open_model(&split, false, WISP_PREDICTOR_AUTO);
+        const uint64_t all = cold_stats_of(model).cold_bytes;
         const uint64_t budgets[] = {UINT64_MAX, all / 2, 0, all / 5};
         if (part > 0)
             neuron_cold_limit(&model->network.neurons, budgets[part], spoil);
@@ -383,7 +236,7 @@ static void sessions_share_neurons(void **state) {
             assert_int_equal(pthread_join(callers[i].thread, NULL), 0);
             assert_memory_equal(callers[i].rows, wanted, sizeof wanted);
         }
-        const wisp_cold_stats stats = stats_of(model);
+        const wisp_cold_stats stats = cold_stats_of(model);
         if (part == 0)
             assert_true(stats.rows <= stats.neurons - stats.hot_neurons);
         /* With nothing held, what is left fits the budget, but for cold neurons in the groups in
@@ -396,7 +249,7 @@ static void sessions_share_neurons(void **state) {
     }
     wisp_session_close(reference);
     wisp_model_close(whole);
-    close_split(&split);
+    split_close(&split);
 }
 
 /* ---- skipping ------------------------------------------------------------------------------- */
@@ -408,27 +261,27 @@ static void skipping_counts_what_it_leaves_out(void **state) {
     make_texts(&texts);
     for (int by_text = 0; by_text < 2; by_text++) {
         const wisp_predictor predictor = by_text ? WISP_PREDICTOR_SENTENCE : WISP_PREDICTOR_LOWRANK;
-        struct split split = open_split("gelu", by_text, BLOCK_Q8_0, 0);
+        struct split split = split_open("gelu", by_text, BLOCK_Q8_0, 0);
         wisp_model *whole = open_with(split.path, WISP_COMPUTE_AUTO, predictor, NULL);
-        wisp_session *reference = open_session(whole, 1, false);
+        wisp_session *reference = open_cold_session(whole, 1, false);
         embed_or_fail(reference, texts.text, TEXTS, whole_rows);
         for (uint32_t threads = 1; threads <= 4; threads += 3) {
             uint64_t skipped[TEXTS], alone, sum = 0;
             wisp_embed_options options = {.skipped = skipped};
             wisp_error error;
-            wisp_model *model = open_hot(&split, false, predictor);
+            wisp_model *model = split_open_model(&split, false, predictor);
             const struct tensor *cold = &neurons_find_rows(&model->dir, 1)->stored[COLD_ROWS];
-            wisp_session *session = open_session(model, threads, true);
+            wisp_session *session = open_cold_session(model, threads, true);
             /* Only neurons of layer 0 are absent, whose inputs do not depend on what is skipped. */
-            assert_int_equal(provide(session, &split, (wisp_range){cold->offset, cold->bytes}),
-                             WISP_OK);
+            assert_int_equal(
+                split_provide(session, &split, (wisp_range){cold->offset, cold->bytes}), WISP_OK);
             assert_int_equal(wisp_embed(session, texts.text, TEXTS, &options, rows, &error),
                              WISP_OK);
             for (size_t i = 0; i < TEXTS; i++)
                 sum += skipped[i];
             assert_true(sum > 0);
-            assert_int_equal(sum,
-                             layer_stats(reference, 0).computed - layer_stats(session, 0).computed);
+            assert_int_equal(sum, layer_stats_of(reference, 0).computed -
+                                      layer_stats_of(session, 0).computed);
             assert_true(memcmp(rows, whole_rows, sizeof rows) != 0);
             for (size_t i = 0; i < TEXTS * HIDDEN; i++)
                 assert_true(isfinite(rows[i]));
@@ -440,7 +293,7 @@ static void skipping_counts_what_it_leaves_out(void **state) {
             assert_int_equal(alone, skipped[8]);
             /* With all neurons nothing is skipped. */
             const wisp_range all = {split.hot_bytes, split.size - split.hot_bytes};
-            assert_int_equal(provide(session, &split, all), WISP_OK);
+            assert_int_equal(split_provide(session, &split, all), WISP_OK);
             options.skipped = skipped;
             assert_int_equal(wisp_embed(session, texts.text, TEXTS, &options, rows, &error),
                              WISP_OK);
@@ -452,7 +305,7 @@ static void skipping_counts_what_it_leaves_out(void **state) {
         }
         wisp_session_close(reference);
         wisp_model_close(whole);
-        close_split(&split);
+        split_close(&split);
     }
 }
 
@@ -492,9 +345,9 @@ static bool is_zero(const uint64_t *mask) {
 
 static void neurons_can_be_drawn(void **state) {
     static float rows[TEXTS * HIDDEN];
-    struct split split = open_split("relu", false, BLOCK_Q8_0, 0);
-    wisp_model *model = open_hot(&split, false, WISP_PREDICTOR_LOWRANK);
-    wisp_session *session = open_session(model, 1, false);
+    struct split split = split_open("relu", false, BLOCK_Q8_0, 0);
+    wisp_model *model = split_open_model(&split, false, WISP_PREDICTOR_LOWRANK);
+    wisp_session *session = open_cold_session(model, 1, false);
     struct drawn drawn;
     struct texts texts;
     wisp_error error;
@@ -531,7 +384,7 @@ static void neurons_can_be_drawn(void **state) {
     assert_true(is_zero(drawn.needed));
 
     while (status == WISP_NEED_RANGES) {
-        provide_some(session, &split, 0, &random);
+        split_provide_some(session, &split, 0, &random);
         status = wisp_embed_continue(session, &error);
     }
     assert_int_equal(status, WISP_OK);
@@ -545,8 +398,8 @@ static void neurons_can_be_drawn(void **state) {
     wisp_model_close(model);
 
     /* With skip_absent what is left out is needed, too, and stays absent. */
-    model = open_hot(&split, false, WISP_PREDICTOR_LOWRANK);
-    session = open_session(model, 1, true);
+    model = split_open_model(&split, false, WISP_PREDICTOR_LOWRANK);
+    session = open_cold_session(model, 1, true);
     embed_or_fail(session, texts.text, 4, rows);
     size_t lacking = 0;
     for (size_t layer = 0; layer < LAYERS; layer++) {
@@ -560,7 +413,7 @@ static void neurons_can_be_drawn(void **state) {
     model = open_with(split.path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
     assert_false(wisp_model_get_neurons(model, 0, &drawn.about, drawn.present, drawn.needed));
     wisp_model_close(model);
-    close_split(&split);
+    split_close(&split);
 }
 
 /* ---- giving up, and errors ------------------------------------------------------------------ */
@@ -568,17 +421,17 @@ static void neurons_can_be_drawn(void **state) {
 /* Returns the passes that hold neurons of the model, as eviction sees them: with a budget of 0 and
  * nothing held, no whole group of cold neurons is left. */
 static uint64_t left_after_eviction(wisp_model *model, const struct split *split) {
-    wisp_session *session = open_session(model, 1, false);
+    wisp_session *session = open_cold_session(model, 1, false);
     const wisp_range all = {split->hot_bytes, split->size - split->hot_bytes};
     neuron_cold_limit(&model->network.neurons, 0, spoil);
-    assert_int_equal(provide(session, split, all), WISP_OK);
+    assert_int_equal(split_provide(session, split, all), WISP_OK);
     wisp_session_close(session);
-    return stats_of(model).warm_bytes;
+    return cold_stats_of(model).warm_bytes;
 }
 
 static void a_call_that_waits_can_be_given_up(void **state) {
     static float rows[TEXTS * HIDDEN];
-    struct split split = open_split("relu", false, BLOCK_Q8_0, MIN_CHUNK_BYTES);
+    struct split split = split_open("relu", false, BLOCK_Q8_0, MIN_CHUNK_BYTES);
     struct texts texts;
     wisp_error error;
     uint64_t random = 3, nothing_held = 0;
@@ -586,8 +439,8 @@ static void a_call_that_waits_can_be_given_up(void **state) {
     make_texts(&texts);
     for (int how = 0; how < 6; how++)
         for (uint32_t threads = 1; threads <= 4; threads += 3) {
-            wisp_model *model = open_hot(&split, true, WISP_PREDICTOR_LOWRANK);
-            wisp_session *session = open_session(model, threads, false);
+            wisp_model *model = split_open_model(&split, true, WISP_PREDICTOR_LOWRANK);
+            wisp_session *session = open_cold_session(model, threads, false);
             const wisp_range *ranges;
             size_t count;
             if (how > 0)
@@ -603,12 +456,12 @@ static void a_call_that_waits_can_be_given_up(void **state) {
                 assert_int_equal(wisp_embed_continue(session, &error), WISP_ERROR_CANCELLED);
                 assert_int_equal(wisp_embed_continue(session, &error), WISP_ERROR_ARGUMENT);
             } else if (how == 3) { /* a new call takes the place of the one that waits */
-                embed_waiting(session, &split, &texts, 0, &random, rows);
+                split_embed(session, &split, &texts, 0, &random, rows);
                 assert_int_equal(wisp_embed_continue(session, &error), WISP_ERROR_ARGUMENT);
             } else if (how == 4) { /* a failure in a later layer */
                 assert_int_equal(wisp_session_set_sparsity(session, 0.5f, &error),
                                  WISP_ERROR_ARGUMENT);
-                provide_some(session, &split, 0, &random);
+                split_provide_some(session, &split, 0, &random);
                 wisp_embed_continue(session, &error);
             }
             wisp_session_close(session); /* how == 5: while the call waits */
@@ -619,12 +472,12 @@ static void a_call_that_waits_can_be_given_up(void **state) {
             wisp_model_close(model);
         }
     wisp_embed_give_up(NULL);
-    close_split(&split);
+    split_close(&split);
 }
 
 static void expect_no_model(const struct split *split, const wisp_model_options *options,
                             wisp_status status, const char *field) {
-    const wisp_source source = source_of(split, false);
+    const wisp_source source = split_source(split, false);
     wisp_model *model;
     wisp_error error;
     assert_int_equal(wisp_model_open_source(&source, options, &model, &error), status);
@@ -632,7 +485,7 @@ static void expect_no_model(const struct split *split, const wisp_model_options 
 }
 
 static void misuse_is_an_error(void **state) {
-    struct split split = open_split("relu", false, BLOCK_F32, 0);
+    struct split split = split_open("relu", false, BLOCK_F32, 0);
     const wisp_model_options exact = {.hot_only = true, .predictor = WISP_PREDICTOR_EXACT},
                              dense = {.hot_only = true, .predictor = WISP_PREDICTOR_DENSE},
                              f32 = {.hot_only = true, .compute = WISP_COMPUTE_F32},
@@ -648,40 +501,40 @@ static void misuse_is_an_error(void **state) {
     expect_no_model(&split, &f32, WISP_ERROR_UNSUPPORTED, "predictor");
     expect_no_model(&split, &sentence, WISP_ERROR_NOT_FOUND, "blk.0.ffn_sentence_p.weight");
 
-    wisp_model *model = open_hot(&split, false, WISP_PREDICTOR_AUTO);
+    wisp_model *model = split_open_model(&split, false, WISP_PREDICTOR_AUTO);
     assert_int_equal(wisp_session_open(model, &recall, &session, &error), WISP_ERROR_UNSUPPORTED);
     assert_string_equal(error.field, "recall");
-    session = open_session(model, 1, false);
+    session = open_cold_session(model, 1, false);
     assert_int_equal(wisp_session_provide(session, UINT64_MAX, row, 4, &error),
                      WISP_ERROR_ARGUMENT);
     /* A part of a row, and bytes outside of cold rows, are ignored. */
     const struct tensor *cold = &neurons_find_rows(&model->dir, 0)->stored[COLD_ROWS];
-    assert_int_equal(provide(session, &split, (wisp_range){cold->offset, cold->row_bytes - 1}),
-                     WISP_OK);
-    assert_int_equal(provide(session, &split, (wisp_range){cold->offset + 1, cold->row_bytes}),
-                     WISP_OK);
-    assert_int_equal(provide(session, &split, (wisp_range){0, split.hot_bytes}), WISP_OK);
-    assert_int_equal(stats_of(model).rows, 0);
+    assert_int_equal(
+        split_provide(session, &split, (wisp_range){cold->offset, cold->row_bytes - 1}), WISP_OK);
+    assert_int_equal(
+        split_provide(session, &split, (wisp_range){cold->offset + 1, cold->row_bytes}), WISP_OK);
+    assert_int_equal(split_provide(session, &split, (wisp_range){0, split.hot_bytes}), WISP_OK);
+    assert_int_equal(cold_stats_of(model).rows, 0);
     /* A weight that is not finite: the call goes on waiting, and good bytes end it. */
     assert_int_equal(wisp_embed(session, &text, 1, NULL, row, &error), WISP_NEED_RANGES);
     float bad[3 * HIDDEN] = {[5] = NAN};
     assert_int_equal(wisp_session_provide(session, cold->offset, bad, cold->row_bytes, &error),
                      WISP_ERROR_FORMAT);
     assert_string_equal(error.field, "blk.0.ffn_up.weight");
-    assert_int_equal(stats_of(model).rows, 0);
+    assert_int_equal(cold_stats_of(model).rows, 0);
     assert_int_equal(
-        provide(session, &split, (wisp_range){split.hot_bytes, split.size - split.hot_bytes}),
+        split_provide(session, &split, (wisp_range){split.hot_bytes, split.size - split.hot_bytes}),
         WISP_OK);
     assert_int_equal(wisp_embed_continue(session, &error), WISP_OK);
     wisp_session_close(session);
     wisp_model_close(model);
 
     model = open_with(split.path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
-    session = open_session(model, 1, false);
+    session = open_cold_session(model, 1, false);
     assert_int_equal(wisp_session_provide(session, 0, row, 4, &error), WISP_ERROR_ARGUMENT);
     wisp_session_close(session);
     wisp_model_close(model);
-    close_split(&split);
+    split_close(&split);
 }
 
 int main(void) {

@@ -13,6 +13,7 @@
 
 #include "formats/neurons_read.h"
 #include "host/discard.h"
+#include "support/cold_split.h"
 #include "support/golden.h"
 #include "support/opening.h"
 #include "support/sparse_models.h"
@@ -30,12 +31,6 @@ static wisp_model *open_file(const char *path, bool hot_only, uint64_t memory) {
     if (wisp_model_open(path, &options, &model, &error) != WISP_OK)
         fail_msg("%s", error.message);
     return model;
-}
-
-static wisp_cold_stats stats_of(const wisp_model *model) {
-    wisp_cold_stats stats;
-    assert_true(wisp_model_get_cold_stats(model, &stats));
-    return stats;
 }
 
 static uint64_t resident_bytes_of(const wisp_model *model) {
@@ -59,7 +54,7 @@ static void memory_is_limited_and_bits_stay(void **state) {
         assert_int_equal(wisp_embed_from_file(reference, texts.text, TEXTS, NULL, wanted, &error),
                          WISP_OK);
         wisp_model *hot = open_file(path, true, 0);
-        const uint64_t least = resident_bytes_of(hot), cold = stats_of(hot).cold_bytes;
+        const uint64_t least = resident_bytes_of(hot), cold = cold_stats_of(hot).cold_bytes;
         assert_true(least + cold <= resident_bytes_of(whole) + cold / 2);
         wisp_model_close(hot);
         for (uint32_t i = 0; i < 8; i++) {
@@ -72,7 +67,7 @@ static void memory_is_limited_and_bits_stay(void **state) {
                     fail_msg("%s", error.message);
                 assert_memory_equal(rows, wanted, sizeof rows);
             }
-            const wisp_cold_stats stats = stats_of(model);
+            const wisp_cold_stats stats = cold_stats_of(model);
             assert_true(stats.misses > 0 && stats.ranges > 0 && stats.rows > 0);
             assert_true(stats.range_bytes > 0 && stats.hot_neurons < stats.neurons);
             assert_int_equal(resident_bytes_of(model), least + stats.warm_bytes);
@@ -88,8 +83,9 @@ static void memory_is_limited_and_bits_stay(void **state) {
         }
         /* The limit may also be set later, but not of a model with all of its neurons. */
         wisp_model *model = open_file(path, true, 0);
+        assert_int_equal(cold_stats_of(model).least_memory, least);
         assert_int_equal(wisp_model_limit_memory(model, least, &error), WISP_OK);
-        assert_int_equal(stats_of(model).budget, 0);
+        assert_int_equal(cold_stats_of(model).budget, 0);
         wisp_model_close(model);
         assert_int_equal(wisp_model_limit_memory(whole, least, &error), WISP_ERROR_ARGUMENT);
         assert_int_equal(wisp_model_limit_memory(NULL, least, &error), WISP_ERROR_ARGUMENT);
@@ -132,7 +128,7 @@ static void attention_rests_where_memory_is_short(void **state) {
                     fail_msg("%s", error.message);
                 assert_memory_equal(rows, wanted, sizeof rows);
             }
-            assert_int_equal(resident_bytes_of(model), resting + stats_of(model).warm_bytes);
+            assert_int_equal(resident_bytes_of(model), resting + cold_stats_of(model).warm_bytes);
             wisp_session_close(session);
             wisp_model_close(model);
         }
@@ -159,14 +155,14 @@ static void a_small_budget_still_hits(void **state) {
     make_texts(&texts);
     snprintf(path, sizeof path, "%s", cold_model("rows.gguf", "relu", false, BLOCK_Q8_0));
     wisp_model *hot = open_file(path, true, 0);
-    const uint64_t budget = resident_bytes_of(hot) + stats_of(hot).cold_bytes * 6 / 10;
+    const uint64_t budget = resident_bytes_of(hot) + cold_stats_of(hot).cold_bytes * 6 / 10;
     wisp_model_close(hot);
     wisp_model *model = open_file(path, true, budget);
     wisp_session *session = open_session_or_fail(model, 1);
     for (int round = 0; round < 4; round++)
         assert_int_equal(wisp_embed_from_file(session, texts.text, TEXTS, NULL, rows, &error),
                          WISP_OK);
-    const wisp_cold_stats stats = stats_of(model);
+    const wisp_cold_stats stats = cold_stats_of(model);
     assert_true(stats.evictions > 0 && 5 * stats.hits > stats.misses);
     wisp_session_close(session);
     wisp_model_close(model);

@@ -24,7 +24,7 @@ enum { LONG_TOKENS = KV_PAGE + 44 }; /* of a sequence with two pages */
 
 static const char stories[] = "models/wisp-stories.gguf";
 
-/* How a pass is run. */
+/* The ways in which a pass is run. */
 struct way {
     uint32_t members;
     bool by_outputs;

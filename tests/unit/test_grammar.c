@@ -36,7 +36,7 @@ static struct wisp_grammar *open_schema(const char *schema) {
     return grammar;
 }
 
-/* How a text stands to a grammar. */
+/* The relations of a text to a grammar. */
 enum match { IS_TEXT, BEGINS_TEXT, IS_NONE };
 
 static enum match match(const struct wisp_grammar *grammar, const char *text) {

@@ -12,7 +12,10 @@
 #include <string.h>
 
 #include "base/number_text.h"
+#include "binding/generate/search.h"
+#include "binding/generate/text.h"
 #include "formats/directory.h"
+#include "support/decoders.h"
 #include "support/folder.h"
 #include "support/golden.h"
 #include "support/opening.h"
@@ -202,6 +205,88 @@ static void a_folder_is_read_alike(void **state) {
     assert_memory_equal(before, after, tiny_shape.hidden * sizeof *before);
 }
 
+/* ---- JSON for JavaScript -------------------------------------------------------------------- */
+
+static const wisp_text prompt = {"ab", 2};
+
+/* Appends a part of a description (js/text-engine.js). */
+static void put_part(struct bytes *description, uint32_t part, const void *bytes, uint32_t length) {
+    bytes_put(description, &part, sizeof part);
+    bytes_put(description, &length, sizeof length);
+    bytes_put(description, bytes, length);
+}
+
+static void put_number(struct bytes *description, const char *name, double number) {
+    char bytes[32];
+    memcpy(bytes, &number, sizeof number);
+    memcpy(bytes + sizeof number, name, strlen(name));
+    put_part(description, 1, bytes, (uint32_t)(sizeof number + strlen(name)));
+}
+
+/* Parses what the engine has written for JavaScript. */
+static const struct json *read_engine_text(const struct engine *engine, struct arena *arena) {
+    const char *text = engine_text(engine);
+    const struct json *root;
+    wisp_error error;
+    if (json_parse(arena, text, strlen(text), "text", &root, &error) != WISP_OK)
+        fail_msg("%s: %s", error.message, text);
+    return root;
+}
+
+static void check_writing(struct engine *engine) {
+    struct bytes description = {0};
+    struct writing *writing = writing_new(engine);
+    struct arena arena = {0};
+    double seconds = -1, logprob = 1;
+    put_part(&description, 0, "", 0);
+    put_number(&description, "max_tokens", 2);
+    put_number(&description, "logprobs", 2);
+    put_part(&description, 9, prompt.bytes, (uint32_t)prompt.length);
+    assert_int_equal(writing_open(writing, (const char *)description.data, description.size, 1),
+                     WISP_OK);
+    assert_int_equal(writing_run(writing, 1e6), WISP_OK);
+    const struct json *root = read_engine_text(engine, &arena);
+    const struct json *piece = json_get(root, "pieces")->first;
+    assert_true(json_to_double(json_get(json_get(root, "results")->first, "seconds"), &seconds));
+    assert_true(seconds >= 0);
+    assert_true(json_to_double(json_get(piece, "logprob"), &logprob) && logprob < 0);
+    assert_true(json_to_double(json_get(json_get(piece, "likely")->first, "logprob"), &logprob));
+    arena_release(&arena);
+    writing_free(writing);
+    bytes_release(&description);
+}
+
+static void check_search(struct engine *engine) {
+    struct search *search = search_new(engine);
+    struct arena arena = {0};
+    double score = 1;
+    assert_int_equal(search_open(search, prompt.bytes, prompt.length, 2, 2, 1, NULL, 0), WISP_OK);
+    assert_int_equal(search_run(search, 1e6), WISP_OK);
+    const struct json *found = json_get(read_engine_text(engine, &arena), "found")->first;
+    assert_true(json_to_double(json_get(found, "score"), &score) && score < 0);
+    arena_release(&arena);
+    search_free(search);
+}
+
+static void texts_for_javascript_have_points(void **state) {
+    (void)state;
+    struct gguf file;
+    struct opened_decoder decoder;
+    wisp_error error;
+    decoder_make(&file, &tiny_decoders[0]);
+    assert_int_equal(decoder_open(&file, &decoder, &error), WISP_OK);
+    struct engine *engine = engine_new();
+    engine->model = decoder.model;
+    assert_int_equal(engine_open_session(engine), WISP_OK);
+    if (enter(&locales[0])) {
+        check_writing(engine);
+        check_search(engine);
+    }
+    decoder.model = NULL; /* the engine closes it */
+    engine_free(engine);
+    decoder_release(&decoder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(numbers_have_points, leave),
@@ -209,6 +294,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_trace_is_json, leave),
         cmocka_unit_test_teardown(errors_have_points, leave),
         cmocka_unit_test_teardown(a_folder_is_read_alike, leave),
+        cmocka_unit_test_teardown(texts_for_javascript_have_points, leave),
     };
     return cmocka_run_group_tests_name("locale", tests, NULL, tear_down_temporary_folder);
 }

@@ -17,6 +17,7 @@
 #include "support/golden.h"
 #include "support/opening.h"
 #include "support/progress.h"
+#include "support/quantise_texts.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -94,31 +95,9 @@ static void choices_are_near_the_best(void **state) {
 
 /* ---- models that embed ---------------------------------------------------------------------- */
 
-static const struct tiny_shape shape = {
-    .hidden = 64, .wide = 128, .layers = 2, .heads = 4, .positions = 32, .type = BLOCK_F32};
-
-enum { TEXTS = 120, TEXT_BYTES = 100 };
+enum { TEXTS = QUANTISE_TEXTS };
 
 static const char all_types[] = "q8_0,q5_1,q5_0,q4_1,q4_0,iq4_nl,mxfp4";
-
-static const wisp_text *make_texts(uint64_t random) {
-    static char words[TEXTS][TEXT_BYTES];
-    static wisp_text texts[TEXTS];
-    for (size_t i = 0; i < TEXTS; i++) {
-        size_t length = 0;
-        for (uint64_t n = 3 + random_next(&random) % 10; n > 0; n--)
-            length += (size_t)snprintf(words[i] + length, TEXT_BYTES - length, "%s ",
-                                       tiny_tokens[TINY_SPECIAL + random_next(&random) % 15]);
-        texts[i] = wisp_text_of(words[i]);
-    }
-    return texts;
-}
-
-static void write_encoder(char path[256]) {
-    struct gguf file;
-    gguf_make(&file, &shape);
-    snprintf(path, 256, "%s", write_made(&file, "floats.gguf"));
-}
 
 static size_t size_of_file(const char *path) {
     size_t size;
@@ -143,9 +122,9 @@ static void sizes_are_kept(void **state) {
     (void)state;
     char input[256], output[256];
     double last = 0;
-    write_encoder(input);
+    write_shape(&quantise_shape, input);
     snprintf(output, sizeof output, "%s", temporary_path("target.gguf"));
-    const wisp_text *texts = make_texts(1);
+    const wisp_text *texts = quantise_texts(1);
     wisp_quantize_outcome outcome;
     wisp_quantize_options o = {.target_bytes = 1, .outcome = &outcome};
     assert_int_equal(wisp_quantize_for_texts(input, output, all_types, texts, TEXTS, &o, &error),
@@ -185,9 +164,9 @@ static void cosines_are_reached(void **state) {
     static const double wanted[] = {0.99, 0.999, 0.9999};
     char input[256], output[256];
     size_t last = 0;
-    write_encoder(input);
+    write_shape(&quantise_shape, input);
     snprintf(output, sizeof output, "%s", temporary_path("target.gguf"));
-    const wisp_text *texts = make_texts(1);
+    const wisp_text *texts = quantise_texts(1);
     wisp_quantize_outcome outcome;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         const wisp_quantize_options o = {.target_cosine = wanted[i], .outcome = &outcome};
@@ -211,8 +190,8 @@ static void cancelled_at_any_time(void **state) {
     (void)state;
     char input[256];
     const char *output = temporary_path("cancelled.gguf");
-    const wisp_text *texts = make_texts(1);
-    write_encoder(input);
+    const wisp_text *texts = quantise_texts(1);
+    write_shape(&quantise_shape, input);
     for (size_t most = 0;; most += 97) {
         struct stopping stopping = {.most = most};
         const wisp_quantize_options o = {
@@ -230,7 +209,7 @@ static void cancelled_at_any_time(void **state) {
 static void expect_refused(const char *input, const char *types, size_t n,
                            const wisp_quantize_options *o, wisp_status wanted, const char *field) {
     const char *output = temporary_path("refused.gguf");
-    assert_int_equal(wisp_quantize_for_texts(input, output, types, make_texts(1), n, o, &error),
+    assert_int_equal(wisp_quantize_for_texts(input, output, types, quantise_texts(1), n, o, &error),
                      wanted);
     assert_string_equal(error.field, field);
     assert_int_equal(access(output, F_OK), -1);
@@ -246,7 +225,7 @@ static void wrong_arguments(void **state) {
                                 both = {.target_bytes = 1, .target_cosine = 0.5},
                                 output_type = {.output_type = "q8_0"}, none = {0},
                                 ternary = {.embedding_type = "bitnet_t158"};
-    write_encoder(input);
+    write_shape(&quantise_shape, input);
     llama_make(&file, &llama_shapes[0]);
     snprintf(decoder, sizeof decoder, "%s", write_made(&file, "decoder.gguf"));
     expect_refused(input, "q8_0,", TEXTS, &none, WISP_ERROR_ARGUMENT, "type");
@@ -269,21 +248,6 @@ static void wrong_arguments(void **state) {
 
 /* ---- ternary types -------------------------------------------------------------------------- */
 
-static double mean_cosine(const char *path, const char *reference, const wisp_text *texts) {
-    static float rows[2][TEXTS * 64];
-    for (int i = 0; i < 2; i++) {
-        wisp_model *model = open_model_or_fail(i ? reference : path, WISP_COMPUTE_F32, NULL);
-        wisp_session *session = open_session_or_fail(model, 1);
-        assert_int_equal(wisp_embed(session, texts, TEXTS, NULL, rows[i], &error), WISP_OK);
-        wisp_session_close(session);
-        wisp_model_close(model);
-    }
-    double sum = 0;
-    for (size_t i = 0; i < TEXTS; i++)
-        sum += cosine(rows[0] + i * 64, rows[1] + i * 64, 64);
-    return sum / (double)TEXTS;
-}
-
 static void see_ternary(void *context, const wisp_quantized_tensor *tensor) {
     ++*(size_t *)context;
     assert_string_equal(tensor->type, "BITNET_T158");
@@ -301,15 +265,15 @@ static void ternary_models_stay_nearer(void **state) {
     const wisp_quantize_options o = {.tensor = see_ternary, .context = &tensors};
     wisp_file *file;
     wisp_tensor tensor = {0};
-    write_encoder(input);
+    write_shape(&quantise_shape, input);
     snprintf(output, sizeof output, "%s", temporary_path("texts.gguf"));
     snprintf(rounded, sizeof rounded, "%s", temporary_path("rounded.gguf"));
-    const wisp_text *texts = make_texts(1);
+    const wisp_text *texts = quantise_texts(1);
     if (wisp_quantize_for_texts(input, output, "bitnet_t158", texts, TEXTS, &o, &error) != WISP_OK)
         fail_msg("%s: %s", error.field, error.message);
     assert_int_equal(tensors, 12);
     assert_int_equal(wisp_quantize(input, rounded, "bitnet_t158", NULL, &error), WISP_OK);
-    texts = make_texts(99);
+    texts = quantise_texts(99);
     const double near = mean_cosine(output, input, texts), far = mean_cosine(rounded, input, texts);
     if (!(1 - near < 0.7 * (1 - far)))
         fail_msg("cosine %f, rounded %f", near, far);
@@ -335,7 +299,7 @@ enum { FEW = 25 }; /* texts, of which each byte is a token */
 
 static void families_of_decoders(void **state) {
     (void)state;
-    const wisp_text *texts = make_texts(1);
+    const wisp_text *texts = quantise_texts(1);
     char input[256], output[256];
     snprintf(output, sizeof output, "%s", temporary_path("decoder-q.gguf"));
     for (const struct tiny_decoder *d = tiny_decoders; d->name; d++) {

@@ -17,6 +17,7 @@
 #include "support/golden.h"
 #include "support/opening.h"
 #include "support/progress.h"
+#include "support/quantise_texts.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -274,10 +275,41 @@ static void corrections_lower_the_error(void **state) {
     }
 }
 
+/* An estimate is of rows of every tensor that is stacked, also where each has few: here the first
+ * has only zeros, which lose nothing. */
+static void estimates_are_of_every_tensor(void **state) {
+    (void)state;
+    enum { TENSOR_ROWS = 24, ROWS = 3 * TENSOR_ROWS, COLUMNS = 32 };
+    static float weights[ROWS * COLUMNS];
+    static double xx[COLUMNS * COLUMNS], xy[COLUMNS * ROWS], x[COLUMNS], y[ROWS];
+    uint64_t random = 11;
+    struct pool *team;
+    for (int tensor = 1; tensor < 3; tensor++) {
+        const struct block_format *format = block_format_by_id(BLOCK_Q4_0);
+        struct layer_sums sums = {
+            .n = ROWS, .k = COLUMNS, .tokens = 1, .xx = xx, .xy = xy, .x = x, .y = y};
+        const struct corrected matrix = {.weights = weights, .tensor_rows = TENSOR_ROWS};
+        double estimated = 0, plain = 0;
+        memset(weights, 0, sizeof weights);
+        memset(xx, 0, sizeof xx);
+        for (int i = 0; i < TENSOR_ROWS * COLUMNS; i++)
+            weights[tensor * TENSOR_ROWS * COLUMNS + i] = draw(&random);
+        for (int j = 0; j < COLUMNS; j++) {
+            xx[j * COLUMNS + j] = 1;
+            for (int r = 0; r < ROWS; r++)
+                xy[j * ROWS + r] = (double)weights[r * COLUMNS + j];
+        }
+        assert_int_equal(pool_open(1, &team, &error), WISP_OK);
+        assert_int_equal(
+            correct_estimate(&sums, &matrix, &format, 1, 8, &estimated, &plain, team, &error),
+            WISP_OK);
+        pool_close(team);
+        assert_true(estimated > 0 && plain >= estimated);
+    }
+}
+
 /* ---- models --------------------------------------------------------------------------------- */
 
-static const struct tiny_shape shape = {
-    .hidden = 64, .wide = 128, .layers = 2, .heads = 4, .positions = 32, .type = BLOCK_F32};
 static const struct tiny_shape gated = {.hidden = 64,
                                         .wide = 128,
                                         .layers = 2,
@@ -286,42 +318,7 @@ static const struct tiny_shape gated = {.hidden = 64,
                                         .type = BLOCK_F32,
                                         .nomic = true};
 
-enum { TEXTS = 120, TEXT_BYTES = 100 };
-
-static void write_shape(const struct tiny_shape *of, char path[256]) {
-    struct gguf file;
-    gguf_make(&file, of);
-    snprintf(path, 256, "%s", write_made(&file, "floats.gguf"));
-}
-
-/* Texts of random words of the tiny vocabulary. */
-static const wisp_text *make_texts(uint64_t random) {
-    static char words[TEXTS][TEXT_BYTES];
-    static wisp_text texts[TEXTS];
-    for (size_t i = 0; i < TEXTS; i++) {
-        size_t length = 0;
-        for (uint64_t n = 3 + random_next(&random) % 10; n > 0; n--)
-            length += (size_t)snprintf(words[i] + length, TEXT_BYTES - length, "%s ",
-                                       tiny_tokens[TINY_SPECIAL + random_next(&random) % 15]);
-        texts[i] = wisp_text_of(words[i]);
-    }
-    return texts;
-}
-
-static double mean_cosine(const char *path, const char *reference, const wisp_text *texts) {
-    static float rows[2][TEXTS * 64];
-    for (int i = 0; i < 2; i++) {
-        wisp_model *model = open_model_or_fail(i ? reference : path, WISP_COMPUTE_F32, NULL);
-        wisp_session *session = open_session_or_fail(model, 1);
-        assert_int_equal(wisp_embed(session, texts, TEXTS, NULL, rows[i], &error), WISP_OK);
-        wisp_session_close(session);
-        wisp_model_close(model);
-    }
-    double sum = 0;
-    for (size_t i = 0; i < TEXTS; i++)
-        sum += cosine(rows[0] + i * 64, rows[1] + i * 64, 64);
-    return sum / (double)TEXTS;
-}
+enum { TEXTS = QUANTISE_TEXTS };
 
 static void count_better(void *context, const wisp_quantized_tensor *tensor) {
     assert_string_equal(tensor->type, "Q4_0");
@@ -333,7 +330,7 @@ static void count_better(void *context, const wisp_quantized_tensor *tensor) {
  * for; it is the same file for any number of threads. */
 static void models_stay_near(void **state) {
     (void)state;
-    const struct tiny_shape *const shapes[] = {&shape, &gated};
+    const struct tiny_shape *const shapes[] = {&quantise_shape, &gated};
     for (size_t s = 0; s < 2; s++) {
         char input[256], output[256], rounded[256];
         size_t tensors = 0, size, second_size;
@@ -341,7 +338,7 @@ static void models_stay_near(void **state) {
         write_shape(shapes[s], input);
         snprintf(output, sizeof output, "%s", temporary_path("texts.gguf"));
         snprintf(rounded, sizeof rounded, "%s", temporary_path("rounded.gguf"));
-        const wisp_text *texts = make_texts(1);
+        const wisp_text *texts = quantise_texts(1);
         if (wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &o, &error) != WISP_OK)
             fail_msg("%s: %s", error.field, error.message);
         assert_true(tensors == (s ? 10 : 12));
@@ -355,7 +352,7 @@ static void models_stay_near(void **state) {
         free(second);
         const wisp_convert_options plain = {.type = "q4_0"};
         assert_int_equal(wisp_convert(input, rounded, &plain, &error), WISP_OK);
-        texts = make_texts(99);
+        texts = quantise_texts(99);
         const double near = mean_cosine(output, input, texts);
         const double far = mean_cosine(rounded, input, texts);
         if (!(1 - near < 0.8 * (1 - far)))
@@ -370,7 +367,7 @@ static void models_of_any_kind(void **state) {
     (void)state;
     static const struct tiny_shape *const shapes[] = {&tiny_shape_q8_0, &tiny_nomic_rows_q8_0,
                                                       &tiny_nomic_q8_0};
-    const wisp_text *texts = make_texts(1);
+    const wisp_text *texts = quantise_texts(1);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char input[256];
         const wisp_quantize_options o = {.embedding_type = "mxfp4", .ffn_type = "q5_1"};
@@ -387,11 +384,11 @@ static void models_of_any_kind(void **state) {
 static void positions_of_another_type(void **state) {
     (void)state;
     char input[256], output[256];
-    const wisp_text *texts = make_texts(1);
+    const wisp_text *texts = quantise_texts(1);
     const wisp_quantize_options o = {.position_type = "q8_0"};
     wisp_file *file;
     wisp_tensor tensor = {0};
-    write_shape(&shape, input);
+    write_shape(&quantise_shape, input);
     snprintf(output, sizeof output, "%s", temporary_path("positions.gguf"));
     assert_int_equal(wisp_quantize_for_texts(input, output, "q5_0", texts, TEXTS, &o, &error),
                      WISP_OK);
@@ -416,8 +413,8 @@ static void cancelled_at_any_time(void **state) {
     (void)state;
     char input[256];
     const char *output = temporary_path("cancelled.gguf");
-    const wisp_text *texts = make_texts(1);
-    write_shape(&shape, input);
+    const wisp_text *texts = quantise_texts(1);
+    write_shape(&quantise_shape, input);
     for (size_t most = 0;; most += 3) {
         struct stopping stopping = {.most = most};
         const wisp_quantize_options o = {.progress = stop_after, .context = &stopping};
@@ -440,7 +437,7 @@ static void wrong_arguments(void **state) {
     (void)state;
     char input[256], output[256];
     snprintf(output, sizeof output, "%s", temporary_path("refused.gguf"));
-    const wisp_text *texts = make_texts(1);
+    const wisp_text *texts = quantise_texts(1);
     const wisp_quantize_options positions = {.position_type = "q8_0"},
                                 embedding = {.embedding_type = "f16"}, threads = {.threads = 5000};
     struct gguf file;
@@ -448,13 +445,13 @@ static void wrong_arguments(void **state) {
     snprintf(input, sizeof input, "%s", write_made(&file, "narrow.gguf"));
     expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, NULL, &error),
                    WISP_ERROR_UNSUPPORTED, "embedding_type");
-    write_shape(&shape, input);
+    write_shape(&quantise_shape, input);
     expect_refused(wisp_quantize_for_texts(input, output, "q4_k", texts, TEXTS, NULL, &error),
                    WISP_ERROR_ARGUMENT, "type");
     write_shape(&gated, input);
     expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &positions, &error),
                    WISP_ERROR_ARGUMENT, "position_type");
-    write_shape(&shape, input);
+    write_shape(&quantise_shape, input);
     expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &embedding, &error),
                    WISP_ERROR_ARGUMENT, "embedding_type");
     expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &threads, &error),
@@ -471,6 +468,7 @@ int main(void) {
         cmocka_unit_test(grids_are_what_blocks_hold),
         cmocka_unit_test(ternary_scales_are_the_best),
         cmocka_unit_test(corrections_lower_the_error),
+        cmocka_unit_test(estimates_are_of_every_tensor),
         cmocka_unit_test(models_stay_near),
         cmocka_unit_test(models_of_any_kind),
         cmocka_unit_test(positions_of_another_type),

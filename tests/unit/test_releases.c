@@ -25,7 +25,7 @@ enum { ROW = 32, MOST_TEXTS = 8 };
  * low-rank predictor of a tiny model then chooses several other neurons. */
 static const double MOST_DIFFERENCE = 1e-5, LEAST_COSINE = 0.995, LEAST_COSINE_NARROW = 0.98;
 
-/* Whether scalar kernels round as on the machine that wrote the goldens. */
+/* Says whether scalar kernels round as on the machine that wrote the goldens. */
 #if defined(__x86_64__) && defined(__GLIBC__)
 static const bool rounds_alike = true;
 #else

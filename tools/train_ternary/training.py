@@ -1,8 +1,8 @@
 """Trains a student with ternary matrices."""
 
 import torch
-from train_relu.losses import relative_error, whole_errors
-from train_relu.training import Training
+from train_twin.losses import relative_error, whole_errors
+from train_twin.training import Training, train_all_but_words
 
 from .ternary import TernaryLinear
 
@@ -44,9 +44,7 @@ class TernaryTraining(Training):
     """Training of all weights but word embeddings, first each layer alone, then the whole."""
 
     def __init__(self, teacher, student, texts, options):
-        for name, parameter in student.model.named_parameters():
-            parameter.requires_grad_("word_embeddings" not in name and not name.startswith("pooler."))
-        whole = [parameter for parameter in student.model.parameters() if parameter.requires_grad]
+        whole = train_all_but_words(student.model)
         alone = list(student.layers.parameters())
         super().__init__(teacher, student, texts, options, (
             ("layers", layer_errors, texts.plain, options.layer_steps, options.layer_rate, alone),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/number_text.h"
 #include "engine/beams.h"
 
 struct search {
@@ -33,8 +34,8 @@ static void take_hypothesis(void *context, const wisp_hypothesis *h) {
     struct engine *engine = search->engine;
     put(engine, "%s{\"text\":\"", search->found++ ? "," : "");
     put_escaped(engine, h->text.bytes, h->text.length);
-    put(engine, "\",\"score\":%.17g,\"logprob\":%.17g,\"end\":\"%s\",\"ids\":[", h->score,
-        h->logprob, wisp_end_name(h->end));
+    put(engine, "\",\"score\":%s,\"logprob\":%s,\"end\":\"%s\",\"ids\":[",
+        number_text(h->score, 17).text, number_text(h->logprob, 17).text, wisp_end_name(h->end));
     for (size_t i = 0; i < h->tokens; i++)
         put(engine, "%s%d", i ? "," : "", h->ids[i]);
     put(engine, "]}");

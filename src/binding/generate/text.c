@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/byte_order.h"
+#include "base/number_text.h"
 #include "engine/conversation.h"
 #include "engine/requests.h"
 
@@ -83,14 +85,15 @@ static wisp_status fail_description(struct writing *writing) {
     return fail(&writing->engine->error, WISP_ERROR_ARGUMENT, NULL, "texts", "no description");
 }
 
-/* Sets an option to a number: 8 bytes, and the option's name after them. Whole numbers are those of
- * JavaScript, checked there. */
+/* Sets an option to a number, a double, after which the option's name stands. js/generator.js has
+ * checked that it is in the range of its type. */
 static wisp_status set_number(struct text *text, const char *bytes, size_t length) {
     wisp_error *error = &text->writing->engine->error;
     double number;
     if (length < sizeof number)
         return fail_description(text->writing);
     memcpy(&number, bytes, sizeof number);
+    swap_file_numbers(&number, 1, sizeof number);
     const char *name =
         arena_copy_text(&text->writing->arena, bytes + sizeof number, length - sizeof number);
     if (!name)
@@ -117,7 +120,7 @@ static wisp_status set_number(struct text *text, const char *bytes, size_t lengt
     return WISP_OK;
 }
 
-/* Adds a text that ends the text. */
+/* Adds a stop text: the text ends before it. */
 static wisp_status add_stop(struct text *text, const char *bytes, size_t length) {
     wisp_error *error = &text->writing->engine->error;
     wisp_generate_options *o = &text->options;
@@ -139,6 +142,7 @@ static wisp_status set_stop_ids(struct text *text, const char *bytes, size_t len
     const size_t n = length / sizeof *ids;
     ARENA_TAKE(&text->writing->arena, ids, n + 1, &text->writing->engine->error);
     memcpy(ids, bytes, n * sizeof *ids);
+    swap_file_numbers(ids, n, sizeof *ids);
     text->options.stop_id = ids;
     text->options.stop_ids = n;
     return WISP_OK;
@@ -150,6 +154,7 @@ static wisp_status set_bias(struct text *text, const char *bytes, size_t length)
     const size_t n = length / sizeof *values;
     ARENA_TAKE(&text->writing->arena, values, n + 1, &text->writing->engine->error);
     memcpy(values, bytes, n * sizeof *values);
+    swap_file_numbers(values, 2 * n, sizeof values->id);
     text->options.sampling.bias = values;
     text->options.sampling.biases = n;
     return WISP_OK;
@@ -186,10 +191,10 @@ static bool take_piece(void *context, const wisp_piece *piece) {
     if (text->writing->n > 1)
         put(engine, ",\"index\":%zu", text->index);
     if (text->options.logprobs && piece->id >= 0) {
-        put(engine, ",\"logprob\":%.9g,\"likely\":[", (double)piece->logprob);
+        put(engine, ",\"logprob\":%s,\"likely\":[", number_text((double)piece->logprob, 9).text);
         for (size_t i = 0; i < piece->likely_count; i++)
-            put(engine, "%s{\"id\":%d,\"logprob\":%.9g}", i ? "," : "", piece->likely[i].id,
-                (double)piece->likely[i].value);
+            put(engine, "%s{\"id\":%d,\"logprob\":%s}", i ? "," : "", piece->likely[i].id,
+                number_text((double)piece->likely[i].value, 9).text);
         put(engine, "]");
     }
     put(engine, "}");
@@ -252,15 +257,15 @@ static wisp_status set_prompt(struct text *text, const char *bytes, size_t lengt
     return copy ? WISP_OK : fail_memory(&text->writing->engine->error, length);
 }
 
-/* Add what js/text-engine.js describes to a text, by the number that a part begins with. The part
- * 0 begins a text. */
+/* The functions that add a part of a description (js/text-engine.js) to a text, by the number that
+ * the part begins with. Number 0 begins a text and has no function. */
 static wisp_status (*const add_part[])(struct text *text, const char *bytes, size_t length) = {
     NULL,        set_number, add_stop,    set_stop_ids,      set_bias,
     set_grammar, set_schema, add_message, reply_to_messages, set_prompt,
 };
 
-/* Reads the texts from their description: parts, each its number, the number of its bytes, and
- * these. */
+/* Reads the texts from their description. It is a list of parts, each of which is a number, the
+ * number of its bytes, and these bytes. Numbers have their low byte first, on every machine. */
 static wisp_status read_texts(struct writing *writing, const char *bytes, size_t length) {
     struct text *text = NULL;
     uint32_t head[2];
@@ -269,6 +274,7 @@ static wisp_status read_texts(struct writing *writing, const char *bytes, size_t
         bool is_part = length - at >= sizeof head;
         if (is_part) {
             memcpy(head, bytes + at, sizeof head);
+            swap_file_numbers(head, 2, sizeof *head);
             is_part = head[1] <= length - at - sizeof head &&
                       head[0] < sizeof add_part / sizeof *add_part && (text || head[0] == 0);
         }
@@ -327,10 +333,11 @@ wisp_status writing_run(struct writing *writing, double seconds) {
         const wisp_generation *result = &writing->results[text->index];
         put(engine,
             "%s{\"end\":\"%s\",\"promptTokens\":%zu,\"reusedTokens\":%zu,\"tokens\":%zu,"
-            "\"promptSeconds\":%.9g,\"seconds\":%.9g,\"droppedTokens\":%zu}",
+            "\"promptSeconds\":%s,\"seconds\":%s,\"droppedTokens\":%zu}",
             text->index ? "," : "", wisp_end_name(text->has_ended ? result->end : WISP_END_CALLER),
-            result->prompt_tokens, result->reused_tokens, result->tokens, result->prompt_seconds,
-            result->seconds, result->dropped_tokens);
+            result->prompt_tokens, result->reused_tokens, result->tokens,
+            number_text(result->prompt_seconds, 9).text, number_text(result->seconds, 9).text,
+            result->dropped_tokens);
     }
     put(engine, "]}");
     return engine->out_of_memory ? fail_memory(&engine->error, engine->capacity) : WISP_OK;

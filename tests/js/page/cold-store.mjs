@@ -98,23 +98,3 @@ export function withoutStore(what) {
   delete (/** @type {any} */ (FileSystemFileHandle.prototype).createWritable);
   if (what === 'all') Object.defineProperty(globalThis, 'indexedDB', { value: undefined });
 }
-
-/**
- * Writes and reads entries of a store, and returns the milliseconds of each.
- * @param {number} count
- * @param {number} length in bytes
- */
-export async function timeStore(count, length) {
-  const { openStore } = await import('../../../js/cold-store-browser.js');
-  const store = await openStore();
-  const bytes = new Uint8Array(length);
-  const time = async (/** @type {(i: number) => Promise<unknown>} */ body) => {
-    const start = performance.now();
-    for (let i = 0; i < count; i++) await body(i);
-    return Math.round((performance.now() - start) / count * 10) / 10; // prettier-ignore
-  };
-  const put = await time((i) => store.put(`${'0'.repeat(64)}/${i}-1`, bytes));
-  const get = await time((i) => store.get(`${'0'.repeat(64)}/${i}-1`));
-  await store.delete('0'.repeat(64));
-  return { kind: store.kind, put, get };
-}

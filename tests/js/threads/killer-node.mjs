@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An embedder's worker with threads that ends one of them, without a trap, when it is asked for rows.
+// A worker with threads that ends one of them, without a trap, when it is asked for something: its data name the
+// worker's script and the type of the request.
 import { createRequire, syncBuiltinESMExports } from 'node:module';
-import { parentPort } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 
 const threads = createRequire(import.meta.url)('node:worker_threads');
 const helpers = /** @type {import('node:worker_threads').Worker[]} */ ([]);
@@ -13,7 +14,7 @@ threads.Worker = class extends threads.Worker {
   }
 };
 syncBuiltinESMExports();
-await import('../../../js/threads-worker-node.js');
+await import(workerData.script);
 parentPort?.on('message', ({ type }) => {
-  if (type === 'embed') void helpers[0].terminate();
+  if (type === workerData.asked) void helpers[0].terminate();
 });

@@ -1,6 +1,4 @@
-"""Losses: the student's distance from the teacher, and the penalty on activations."""
-
-import math
+"""Losses: the student's distance from the teacher."""
 
 import torch
 from torch.nn import functional
@@ -39,25 +37,6 @@ def relative_error(mine, wanted):
     """Returns the squared error divided by the squares of the wanted values."""
     mine, wanted = mine.float(), wanted.float()
     return (mine - wanted).square().sum() / (wanted.square().sum() + EPSILON)
-
-
-def penalty_of(layer, activations):
-    """Returns the size of activations' contributions to the output, summed over neurons, averaged over tokens."""
-    norms = layer.output.dense.weight.norm(dim=0)
-    return (activations.float().abs() @ norms).mean() / math.sqrt(len(norms))
-
-
-def layer_errors(teacher, student, ids, mask):
-    """Runs each feed-forward layer alone on the teacher's inputs. Returns (error, activations of each layer)."""
-    with torch.no_grad():
-        teacher.run(ids, mask)
-    error, activations = 0.0, []
-    for i, layer in enumerate(student.layers):
-        with torch.no_grad():
-            wanted = teacher.layers[i].output.dense(teacher.activations[i])
-        activations.append(layer.intermediate.intermediate_act_fn(layer.intermediate.dense(teacher.inputs[i])))
-        error = error + relative_error(layer.output.dense(activations[-1]), wanted)
-    return error, activations
 
 
 def whole_errors(teacher, student, ids, mask):

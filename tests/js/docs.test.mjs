@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The documentation agrees with the tests, files, options and figures that it names.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { environments } from '../compat/environments.mjs';
+import { bytesOf, scriptsOf } from './sizes.mjs';
+import { PROGRAM, ROOT } from './support.mjs';
+
+/** @param {string} name of a file, from the top of the checkout */
+const read = (name) => readFileSync(ROOT + name, 'utf8');
+
+/** @param {string} folder @param {RegExp} ending @returns {string[]} paths from the top of the checkout */
+const filesIn = (folder, ending) =>
+  readdirSync(ROOT + folder, { recursive: true })
+    .map((name) => join(folder, String(name)))
+    .filter((name) => ending.test(name) && !name.includes('node_modules'));
+
+const PAGES = [
+  ...['README.md', 'SECURITY.md', 'CONTRIBUTING.md', 'models/README.md'],
+  ...['docs', 'tests', 'bench', 'tools'].flatMap((folder) => filesIn(folder, /\.md$/)),
+];
+
+test('pages name files, tests and functions that exist', () => {
+  const sources = filesIn('tests', /\.c$/);
+  const inC = sources.map(read).join('\n');
+  for (const page of PAGES) {
+    const text = read(page);
+    const paths =
+      /(?<![\w./-])(tests|tools|bench|docs|js|web-demo)\/[\w/.-]+\.(c|h|m?js|py|sh|md|html)\b/g;
+    for (const [name] of text.matchAll(paths)) {
+      const places = [ROOT, join(ROOT, dirname(page))];
+      assert.ok(
+        places.some((place) => existsSync(join(place, name))),
+        `${page}: ${name}`,
+      );
+    }
+    for (const [name] of text.matchAll(/(?<![\w/-])[\w-]+\.test\.mjs/g)) {
+      assert.ok(existsSync(`${ROOT}tests/js/${name}`), `${page}: ${name}`);
+    }
+    for (const [name] of text.matchAll(/(?<![\w/-])test_[a-z]\w+/g)) {
+      const isFile = sources.some((path) => path.endsWith(`/${name}.c`));
+      assert.ok(isFile || inC.includes(name), `${page}: ${name}`);
+    }
+  }
+});
+
+/** The names by which a page's headings are linked to. @param {string} text */
+const anchorsOf = (text) =>
+  [...text.matchAll(/^#+ (.*)$/gm)].map(([, title]) =>
+    title
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
+test('links lead to files and headings', () => {
+  for (const page of PAGES) {
+    for (const [, to] of read(page).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^https?:/.test(to)) continue;
+      const [path, anchor] = to.split('#');
+      const target = path === '' ? page : join(dirname(page), path);
+      assert.ok(existsSync(ROOT + target), `${page}: ${to}`);
+      if (anchor !== undefined) {
+        assert.ok(anchorsOf(read(target)).includes(anchor), `${page}: ${to}`);
+      }
+    }
+  }
+});
+
+test('pages name targets of make', () => {
+  const rules = ['Makefile', 'tests/rules.mk', 'bench/rules.mk'].map(read).join('\n');
+  const targets = new Set(
+    [...rules.matchAll(/^(?:\.PHONY: *)?([a-z][\w -]*?) *(?::|$)/gm)].flatMap(([, names]) =>
+      names.split(' '),
+    ),
+  );
+  for (const page of PAGES) {
+    for (const [, names] of read(page).matchAll(
+      /(?:^ {4}|`|&& )make((?: [a-z][\w-]*(?![\w/.=-]))+)/gm,
+    )) {
+      for (const name of names.trim().split(' ')) assert.ok(targets.has(name), `${page}: ${name}`);
+    }
+  }
+});
+
+/** A command, after a prompt and the place of the program. */
+const COMMAND = /^\s*(?:\$ )?(?:build\/|npx )?(wisp|wisp-engine) ([a-z][a-z-]*)(.*)$/;
+
+/** The commands of a page, in examples and within lines, with the options that they have. @param {string} text */
+function commandsOf(text) {
+  const within = [...text.matchAll(/`([^`\n]+)`/g)].map(([, code]) => code);
+  const examples = text.replaceAll(/\\\n\s*/g, '').match(/^ {4}.*$/gm) ?? [];
+  return [...within, ...examples].flatMap((line) =>
+    line.split(/\||&&|[<>#]/).flatMap((part) => {
+      const [, program, command, rest] = COMMAND.exec(part) ?? [];
+      return program ? [{ program, command, options: rest.match(/(?<=\s)--[a-z][\w-]*/g) }] : [];
+    }),
+  );
+}
+
+/** The help of each command, by its name. @type {Map<string, string>} */
+const helps = new Map();
+
+/** @param {string} program @param {string} command */
+function helpOf(program, command) {
+  const name = `${program} ${command}`;
+  const [path, ...args] = program === 'wisp' ? [PROGRAM] : [process.execPath, `${ROOT}js/cli.js`];
+  const help = helps.get(name) ?? String(spawnSync(path, [...args, command, '--help']).stdout);
+  helps.set(name, help);
+  return help;
+}
+
+test('commands in pages have the options that are shown', () => {
+  const unknown = PAGES.flatMap((page) =>
+    commandsOf(read(page)).flatMap(({ program, command, options }) =>
+      (options ?? ['--help'])
+        .filter((option) => !new RegExp(`${option}(?![\\w-])`).test(helpOf(program, command)))
+        .map((option) => `${page}: ${program} ${command} ${option}`),
+    ),
+  );
+  assert.deepEqual(unknown, []);
+});
+
+test('docs/javascript.md lists the options of load, and the entries of the package', () => {
+  const text = read('docs/javascript.md');
+  const rows = text.slice(text.indexOf('## Embedder.load'), text.indexOf('## Threads'));
+  const listed = [...rows.matchAll(/^\| (.*?) \|/gm)].flatMap(([, cell]) =>
+    [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name),
+  );
+  const names = /LOAD_OPTIONS =\s*'([^']+)'/.exec(read('js/load.js'))?.[1].split(' ');
+  assert.deepEqual(listed.sort(), names?.sort());
+  for (const entry of Object.keys(JSON.parse(read('package.json')).exports)) {
+    const name = entry.slice(2);
+    if (name === '' || /\.(wasm|gguf)$|^package\.json$/.test(name)) continue;
+    assert.ok(text.includes(`wisp-engine/${name}`), name);
+  }
+});
+
+test('README has the figures of bench/RESULTS.md', () => {
+  const found = Object.fromEntries(
+    [...read('bench/RESULTS.md').matchAll(/^\| (.+?) \| ([\d.]+)x \|/gm)].map(
+      ([, what, figure]) => [what.replace(/ \(\d+ ms\)/, ''), figure],
+    ),
+  );
+  /** @type {[row: string, runner: string, peer: string][]} */
+  const rows = [
+    ['native: onnxruntime int8', 'native, 1 thread', 'onnxruntime-int8@1'],
+    ['Node, native code: transformers.js q8', 'Node with the addon, 1 thread', 'node-tjs-q8@1'],
+    ['Chromium: transformers.js q8', 'Chromium, 1 worker', 'chromium-tjs-q8@1'],
+    ['Chromium: wllama Q8_0', 'Chromium, 1 worker', 'chromium-wllama-q8_0@1'],
+    ['Firefox: transformers.js q8', 'Firefox, 1 worker', 'firefox-tjs-q8@1'],
+  ];
+  const text = read('README.md');
+  for (const [row, runner, peer] of rows) {
+    const cells = text.split(`\n| ${row} | `)[1]?.split('\n')[0].split('|') ?? [];
+    const opening = `${runner.split(',')[0]}, open to first embedding, warm`;
+    const wanted = [...['W1', 'W2', 'W3-1x16'].map((load) => `${runner}, ${load}`), opening].map(
+      (what) => found[`${what}, beside ${peer}`] ?? '',
+    );
+    const stated = cells.slice(0, 4).map((cell) => /[\d.]+(?=x)/.exec(cell)?.[0] ?? '');
+    assert.deepEqual(stated, wanted, row);
+  }
+});
+
+test('docs/compat.md has a row for each environment of make compat', () => {
+  const rows = [...read('docs/compat.md').matchAll(/tests\/compat `([^`]+)`/g)];
+  assert.deepEqual(rows.map(([, name]) => name).sort(), Object.keys(environments).sort());
+});
+
+test('docs/javascript.md and the demo page say how much a page loads', () => {
+  const text = read('docs/javascript.md');
+  const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
+  /** @param {string[]} entries */
+  const more = (...entries) =>
+    bytesOf([...scriptsOf(...entries).reached].filter((name) => !embedding.has(name)));
+  /** @type {[text: string, stated: RegExp, bytes: number][]} */
+  const sizes = [
+    [
+      text,
+      /wisp-engine\/cold'; \/\/ in browsers \((\d+) KB\)/,
+      more('cold-browser.js', 'cold-worker-browser.js'),
+    ],
+    [
+      text,
+      /wisp-engine\/threads'; \/\/ in browsers \((\d+) KB\)/,
+      more('threads-browser.js', 'threads-worker-browser.js'),
+    ],
+    [text, /import 'wisp-engine\/hub'` \((\d+) KB after brotli\)/, more('hub-browser.js')],
+    [text, /wisp-convert\.wasm \((\d+) KB after brotli\)/, bytesOf(['wisp-convert.wasm'])],
+    [text, /the module has (\d+) KB after brotli/, bytesOf(['wisp-embed-threads-relaxed.wasm'])],
+    [text, /a module about (\d+) KB/, bytesOf(['wisp-relaxed.wasm'])],
+    [text, /one module of about (\d+) KB/, bytesOf(['wisp-threads-relaxed.wasm'])],
+    [read('web-demo/index.html'), /WebAssembly module of (\d+) KB/, bytesOf(['wisp-relaxed.wasm'])],
+  ];
+  for (const [page, stated, bytes] of sizes) {
+    const found = Number(stated.exec(page)?.[1]);
+    assert.ok(Math.abs(found - bytes / 1000) <= 2, `${stated}: ${bytes} bytes`);
+  }
+});

@@ -1,0 +1,1 @@
+"""The parts that tools/train_relu.py and tools/train_ternary.py share."""
