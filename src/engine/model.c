@@ -155,6 +155,14 @@ static wisp_status check_options(const wisp_model_options *options, wisp_error *
     return WISP_OK;
 }
 
+/* In modules that only embed, the tokenizer has its own copy of the tokens' texts, and no function
+ * returns one. Their memory is used for weights: WebAssembly memory never shrinks. */
+#ifdef WISP_EMBED_ONLY
+enum { KEEPS_TOKEN_TEXTS = 0 };
+#else
+enum { KEEPS_TOKEN_TEXTS = 1 };
+#endif
+
 /* WebAssembly memory never shrinks. Evicting neurons would not give any back, so cold neurons
  * always have frames there, which are used again. */
 #ifdef __wasm__
@@ -233,11 +241,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     }
     if (model->network.architecture->embeds)
         TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
-#ifdef WISP_EMBED_ONLY
-    /* The tokenizer has its own copy of the tokens' texts, and no function of such a module returns
-     * one. Their memory is used for weights: WebAssembly memory never shrinks. */
-    directory_drop_vocabulary(&model->dir);
-#endif
+    if (!KEEPS_TOKEN_TEXTS)
+        directory_drop_vocabulary(&model->dir);
     if (model->network.architecture->generates)
         TRY(model->network.architecture->open_codec(&model->dir, &model->codec, error));
     model->int8 = options->portable || wants_int8(&model->dir, options->compute);
@@ -399,6 +404,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .parameters = count_parameters(&model->dir),
         .resident_bytes = model->network.resident_bytes + cold.warm_bytes +
                           cold.tokens * token_row_bytes + model->dir.arena.total +
+                          (KEEPS_TOKEN_TEXTS ? model->dir.vocabulary.total : 0) +
                           (model->tokenizer ? tokenizer_resident_bytes(model->tokenizer) : 0) +
                           (model->codec ? codec_resident_bytes(model->codec) : 0),
     };
