@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The platform of a browser: fetch, and shared memory where the page is isolated.
 import { orRemedy, ownFile, resolve } from './files.js';
-import { holdModel, holdUrl } from './models.js';
 import { wrong } from './options.js';
 import {
   bodySize,
   checkBytes,
-  checker,
-  readParts,
-  readStream,
+  readChecked,
+  readWhole,
   request,
-  share,
+  stateOf,
   viewOf,
   wrongSource,
 } from './source.js';
@@ -24,7 +22,10 @@ export const platform = {
   sharing: () =>
     globalThis.crossOriginIsolated
       ? { shared: true, reason: 'the page is cross-origin isolated' }
-      : { shared: false, reason: 'the page is not cross-origin isolated: workers read a Blob' },
+      : {
+          shared: false,
+          reason: 'the page is not cross-origin isolated: each worker holds all it needs',
+        },
   folder: (files) => resolve(files, 'files'),
   compile: compileFetched,
   readModel,
@@ -73,73 +74,78 @@ async function compileFrom(url, signal, integrity) {
  * @returns {Promise<import('../types/internal.js').HeldModel>}
  */
 async function readModel(own, source, reading) {
-  const shared = globalThis.crossOriginIsolated;
   const view = viewOf(source);
-  if (view) return holdModel(undefined, async () => handOver(view, shared, reading));
-  if (source instanceof Blob) return holdModel(undefined, () => readGiven(source, shared, reading));
-  if (source === undefined) return orRemedy(readUrl(ownFile(own), shared, reading), true);
+  if (view) return handOver(view, reading);
+  if (source instanceof Blob) return checkGiven(source, reading);
+  if (source === undefined) return orRemedy(readUrl(ownFile(own), reading), true);
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   if (/^hf:/.test(String(source))) throw wrong('source', "import 'wisp-engine/hub'");
-  return readUrl(source, shared, reading);
+  return readUrl(source, reading);
 }
 
 /**
+ * @param {import('../types/protocol.js').LentModel['from']} from
+ * @param {number} size
+ * @param {ArrayBuffer} [bytes]
+ */
+function lend(from, size, bytes) {
+  return { model: { from, size, bytes, shares: globalThis.crossOriginIsolated }, release() {} };
+}
+
+/** The caches of Chromium and of Firefox keep no larger files. */
+const CACHED_BYTES = 32e6;
+
+/**
+ * Reads a model into memory, to let go of it when the workers have it: the browser's cache has the bytes, too.
+ * Where it may not have them, they become a Blob, which the browser keeps outside the page's memory.
  * @param {string | URL} url
- * @param {boolean} shared
  * @param {import('../types/internal.js').Reading} reading
  */
-function readUrl(url, shared, reading) {
-  const place = resolve(url, 'source');
-  return holdUrl(place, reading, (response) => {
-    const body = /** @type {ReadableStream<Uint8Array>} */ (response.body);
-    return (shared ? readStream : readBlob)(body, bodySize(response), place.href, reading);
-  });
+async function readUrl(url, reading) {
+  const { href } = resolve(url, 'source');
+  const response = await request(href, reading.signal);
+  const size = bodySize(response);
+  const state = stateOf(href, response);
+  const isCached =
+    Number(size) <= CACHED_BYTES && !/no-store/.test(`${response.headers.get('cache-control')}`);
+  if (!state || !isCached) return readBlob(response, size, href, reading);
+  const { length, buffer } = await readWhole(response.body, Number(size), href, reading);
+  return lend({ url: href, state, integrity: reading.integrity }, length, buffer);
 }
 
 /**
- * @param {Blob} blob
- * @param {boolean} shared
- * @param {import('../types/internal.js').Reading} reading
- */
-async function readGiven(blob, shared, reading) {
-  if (shared) return readStream(blob.stream(), blob.size, 'the file', reading);
-  const check = checker('the file', reading);
-  const looked = reading.integrity ? blob : blob.slice(0, 1);
-  await readParts(looked.stream(), 'the file', reading.signal, check.add);
-  check.end();
-  reading.progress(blob.size, blob.size);
-  return blob;
-}
-
-/**
- * @param {Uint8Array} view
- * @param {boolean} shared
- * @param {import('../types/internal.js').Reading} reading
- */
-function handOver(view, shared, reading) {
-  checkBytes(view, 'the model', reading);
-  const model = shared ? share(view) : new Blob([/** @type {any} */ (view)]);
-  reading.progress(view.length, view.length);
-  return model;
-}
-
-/**
- * Makes a Blob, whose bytes the browser keeps outside the page's memory.
- * @param {ReadableStream<Uint8Array>} body
+ * @param {{ body: ReadableStream<Uint8Array> }} response
  * @param {number | undefined} total
  * @param {string} name
  * @param {import('../types/internal.js').Reading} reading
  */
-async function readBlob(body, total, name, reading) {
+async function readBlob({ body }, total, name, reading) {
   /** @type {Blob[]} */
   const parts = [];
-  const check = checker(name, reading);
-  let loaded = 0;
-  await readParts(body, name, reading.signal, (part) => {
-    check.add(part);
-    parts.push(new Blob([/** @type {any} */ (part)]));
-    reading.progress((loaded += part.length), total);
+  const loaded = await readChecked(body, total, name, reading, (part) => {
+    parts.push(new Blob([part]));
   });
-  check.end();
-  return new Blob(parts);
+  return lend(new Blob(parts), loaded);
+}
+
+/**
+ * @param {Blob} blob
+ * @param {import('../types/internal.js').Reading} reading
+ */
+async function checkGiven(blob, reading) {
+  const looked = reading.integrity ? blob : blob.slice(0, 1);
+  const unsaid = { ...reading, progress() {} };
+  await readChecked(looked.stream(), blob.size, 'the file', unsaid, () => {});
+  reading.progress(blob.size, blob.size);
+  return lend(blob, blob.size);
+}
+
+/**
+ * @param {Uint8Array} view
+ * @param {import('../types/internal.js').Reading} reading
+ */
+function handOver(view, reading) {
+  checkBytes(view, 'the model', reading);
+  reading.progress(view.length, view.length);
+  return lend(new Blob([view.slice()]), view.length); // no Blob is made of shared memory
 }

@@ -15,8 +15,31 @@ export interface SharedBytes {
   size: number;
 }
 
-/** A model on its way to workers. A Blob is passed by reference and read by each worker. */
-export type SharedModel = SharedBytes | Blob;
+/** What one worker leaves for the next to open the model from. */
+export interface Lent {
+  /** All of the model. */
+  bytes?: ArrayBuffer | undefined;
+  /**
+   * What the first engine did not read while it opened: the embeddings of tokens, which all engines read when texts
+   * need them. They have their places in the model. The other pages of this memory are never written, and take no room.
+   */
+  rest?: SharedArrayBuffer | undefined;
+}
+
+/**
+ * A model of a page. The page lends the bytes to one worker after the other, and then lets go of them: who needs them
+ * later reads them again, from where the page has them from.
+ */
+export interface LentModel extends Lent {
+  size: number;
+  /** A Blob, which is passed by reference, or a URL in the state that models.js names. */
+  from: Blob | { url: string; state: string; integrity?: string | undefined };
+  /** Whether the workers share the rest. */
+  shares: boolean;
+}
+
+/** A model on its way to workers. */
+export type SharedModel = SharedBytes | LentModel;
 
 export interface OpenRequest {
   id: number;
@@ -215,6 +238,8 @@ export interface Done {
    */
   value: any;
   usage: Usage;
+  /** For open. */
+  lent?: Lent | undefined;
   /** Statistics of a worker whose model may lack its cold neurons. */
   cold?: ColdStats;
   /** Neurons that each text was computed without. */
