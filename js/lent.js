@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models of pages: see LentModel in types/protocol.d.ts.
 import { WispError } from './errors.js';
-import { readWhole, request, sharedBytes, stateOf } from './source.js';
+import { ownBytes, readWhole, request, stateOf } from './source.js';
 
 /**
- * Opens an engine. Returns what the next worker opens its own from.
+ * Opens an engine. Returns it, and the bytes that were lent.
  * @param {{ open: Function }} Engine
  * @param {Omit<import('../types/protocol.js').OpenRequest, 'id' | 'type'>} request
- * @returns {Promise<{ engine: any, lent?: import('../types/protocol.js').Lent }>}
+ * @returns {Promise<{ engine: any, bytes?: ArrayBuffer | undefined }>}
  */
 export async function openModel(Engine, { module, model, options }) {
   if (!('from' in model)) {
     const { buffer, at, size } = model;
     return { engine: await Engine.open(module, new Uint8Array(buffer, at, size), options) };
   }
-  const { bytes, shares, rest } = model;
+  const { bytes } = model;
   const whole = bytes ? new Uint8Array(bytes) : await readAgain(model);
-  const reader = shares ? restReader(whole, rest) : undefined;
-  const engine = await Engine.open(module, reader ?? whole, options);
-  const lent = { bytes, rest: reader?.end() };
+  const engine = await Engine.open(module, whole, options);
   if (!bytes) release({ bytes: whole.buffer });
-  return { engine, lent };
+  return { engine, bytes };
 }
 
 /**
@@ -40,40 +38,10 @@ export function release(model) {
 async function readAgain({ from, size }) {
   const { signal } = new AbortController();
   const reading = { signal, progress() {} };
-  if (from instanceof Blob) return readWhole(from.stream(), size, 'the model', reading);
+  if (from instanceof Blob) return readWhole(from.stream(), size, 'the model', reading, ownBytes);
   const { url, state, integrity } = from;
   const response = await request(url, signal, 'force-cache');
   if (stateOf(url, response) !== state)
     throw new WispError('io', `${url} has changed since the model was loaded`);
-  return readWhole(response.body, size, url, { ...reading, integrity });
-}
-
-/**
- * @param {Uint8Array} whole
- * @param {SharedArrayBuffer} [shared] as another worker has left it
- */
-function restReader(whole, shared) {
-  /** @type {[start: number, end: number][]} */
-  const read = [];
-  let bytes = whole;
-  return {
-    size: whole.length,
-    lasting: true,
-    /** @param {number} offset @param {Uint8Array} into */
-    read(offset, into) {
-      const end = offset + into.length;
-      if (bytes === whole) read.push([offset, end]);
-      into.set(bytes.subarray(offset, end));
-    },
-    end() {
-      const { length } = whole;
-      bytes = shared ? new Uint8Array(shared) : sharedBytes(length);
-      let done = shared ? length : 0;
-      for (const [start, end] of [...read.sort((a, b) => a[0] - b[0]), [length, length]]) {
-        if (start > done) bytes.set(whole.subarray(done, start), done);
-        done = Math.max(done, end);
-      }
-      return /** @type {SharedArrayBuffer} */ (bytes.buffer);
-    },
-  };
+  return readWhole(response.body, size, url, { ...reading, integrity }, ownBytes);
 }

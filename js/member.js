@@ -20,9 +20,9 @@ export class Member {
   rest;
   /** The info of its engine, once ready. */
   info;
-  /** @type {(lent?: import('../types/protocol.js').Lent) => void} */
+  /** @type {(lent?: ArrayBuffer) => void} */
   #giveBack = () => {};
-  /** What it leaves when it has opened the model, or has ended. */
+  /** The bytes that it was lent, when it has opened the model; undefined where it has ended. */
   lent = new Promise((resolve) => (this.#giveBack = resolve));
   /** @type {import('./options.js').SparseOptions} what its layers run by */
   sparse;

@@ -5,9 +5,12 @@ import { wrong } from './options.js';
 import {
   bodySize,
   checkBytes,
+  ownBytes,
   readChecked,
   readWhole,
   request,
+  sharedBytes,
+  sharedPart,
   stateOf,
   viewOf,
   wrongSource,
@@ -24,7 +27,7 @@ export const platform = {
       ? { shared: true, reason: 'the page is cross-origin isolated' }
       : {
           shared: false,
-          reason: 'the page is not cross-origin isolated: each worker holds all it needs',
+          reason: 'the page is not cross-origin isolated: workers hold all they need',
         },
   folder: (files) => resolve(files, 'files'),
   compile: compileFetched,
@@ -75,77 +78,78 @@ async function compileFrom(url, signal, integrity) {
  */
 async function readModel(own, source, reading) {
   const view = viewOf(source);
-  if (view) return handOver(view, reading);
-  if (source instanceof Blob) return checkGiven(source, reading);
+  // No Blob is made of shared memory.
+  if (view) return readGiven(new Blob([view.slice()]), 'the model', reading);
+  if (source instanceof Blob) return readGiven(source, 'the file', reading);
   if (source === undefined) return orRemedy(readUrl(ownFile(own), reading), true);
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   if (/^hf:/.test(String(source))) throw wrong('source', "import 'wisp-engine/hub'");
   return readUrl(source, reading);
 }
 
-/**
- * @param {import('../types/protocol.js').LentModel['from']} from
- * @param {number} size
- * @param {ArrayBuffer} [bytes]
- */
-function lend(from, size, bytes) {
-  return { model: { from, size, bytes, shares: globalThis.crossOriginIsolated }, release() {} };
-}
+/** @param {import('../types/internal.js').HeldModel['model']} model */
+const held = (model) => ({ model, release() {} });
 
 /** The caches of Chromium and of Firefox keep no larger files. */
 const CACHED_BYTES = 32e6;
 
+/** @type {Map<string, WeakRef<import('../types/protocol.js').SharedBytes>>} by state and hash */
+const shared = new Map();
+
+/** @param {import('../types/internal.js').Reading} reading */
+const mayShare = ({ shares }) => shares && globalThis.crossOriginIsolated;
+
 /**
- * Reads a model into memory, to let go of it when the workers have it: the browser's cache has the bytes, too.
- * Where it may not have them, they become a Blob, which the browser keeps outside the page's memory.
+ * Reads a model into memory: into that of all workers where they share it, which other embedders then use, too; else to
+ * let go of it when the workers have opened it, because the browser's cache has the bytes. Where that may not have them,
+ * they become a Blob, which the browser keeps outside the page's memory.
  * @param {string | URL} url
  * @param {import('../types/internal.js').Reading} reading
  */
 async function readUrl(url, reading) {
   const { href } = resolve(url, 'source');
   const response = await request(href, reading.signal);
+  const { body, headers } = response;
   const size = bodySize(response);
   const state = stateOf(href, response);
-  const isCached =
-    Number(size) <= CACHED_BYTES && !/no-store/.test(`${response.headers.get('cache-control')}`);
-  if (!state || !isCached) return readBlob(response, size, href, reading);
-  const { length, buffer } = await readWhole(response.body, Number(size), href, reading);
-  return lend({ url: href, state, integrity: reading.integrity }, length, buffer);
+  const { integrity, progress } = reading;
+  if (size && mayShare(reading)) {
+    const key = `${state} ${integrity}`;
+    let model = shared.get(key)?.deref();
+    if (model) {
+      await body.cancel();
+      progress(size, size);
+    } else {
+      model = sharedPart(await readWhole(body, size, href, reading, sharedBytes));
+      if (state) shared.set(key, new WeakRef(model));
+    }
+    return held(model);
+  }
+  const isStored = state && !/no-store/.test(headers.get('cache-control'));
+  if (isStored && size && size <= CACHED_BYTES) {
+    const { buffer } = await readWhole(body, size, href, reading, ownBytes);
+    return held({ size, from: { url: href, state, integrity }, bytes: buffer });
+  }
+  /** @type {Blob[]} */
+  const parts = [];
+  await readChecked(body, size, href, reading, (part) => {
+    parts.push(new Blob([part]));
+  });
+  const from = new Blob(parts);
+  return held({ size: from.size, from });
 }
 
 /**
- * @param {{ body: ReadableStream<Uint8Array> }} response
- * @param {number | undefined} total
+ * @param {Blob} from
  * @param {string} name
  * @param {import('../types/internal.js').Reading} reading
  */
-async function readBlob({ body }, total, name, reading) {
-  /** @type {Blob[]} */
-  const parts = [];
-  const loaded = await readChecked(body, total, name, reading, (part) => {
-    parts.push(new Blob([part]));
-  });
-  return lend(new Blob(parts), loaded);
-}
-
-/**
- * @param {Blob} blob
- * @param {import('../types/internal.js').Reading} reading
- */
-async function checkGiven(blob, reading) {
-  const looked = reading.integrity ? blob : blob.slice(0, 1);
-  const unsaid = { ...reading, progress() {} };
-  await readChecked(looked.stream(), blob.size, 'the file', unsaid, () => {});
-  reading.progress(blob.size, blob.size);
-  return lend(blob, blob.size);
-}
-
-/**
- * @param {Uint8Array} view
- * @param {import('../types/internal.js').Reading} reading
- */
-function handOver(view, reading) {
-  checkBytes(view, 'the model', reading);
-  reading.progress(view.length, view.length);
-  return lend(new Blob([view.slice()]), view.length); // no Blob is made of shared memory
+async function readGiven(from, name, reading) {
+  const { size } = from;
+  if (mayShare(reading))
+    return held(sharedPart(await readWhole(from.stream(), size, name, reading, sharedBytes)));
+  const looked = reading.integrity ? from : from.slice(0, 1);
+  await readChecked(looked.stream(), size, name, { ...reading, progress() {} }, () => {});
+  reading.progress(size, size);
+  return held({ size, from });
 }

@@ -243,11 +243,9 @@ export class Pool {
     const before = this.#turn;
     const open = async () => {
       const [module, model] = await this.#files;
-      if (!('from' in model)) return { type: 'open', module, model, options };
-      const shares = model.shares && this.#size > 1 && !('threads' in options);
-      // Else they read the model by themselves, all at once.
-      if (model.bytes || shares) await before;
-      const request = { type: 'open', module, model: { ...model, shares }, options };
+      if (!('bytes' in model)) return { type: 'open', module, model, options };
+      await before;
+      const request = { type: 'open', module, model: { ...model }, options };
       model.bytes = undefined;
       return request;
     };
@@ -261,7 +259,7 @@ export class Pool {
     });
     this.#members.add(added);
     this.#turn = Promise.all([added.lent, this.#files, before])
-      .then(([lent, [, model]]) => Object.assign(model, lent))
+      .then(([bytes, [, model]]) => bytes && Object.assign(model, { bytes }))
       .catch(() => {}); // open reports it
   }
 

@@ -79,13 +79,15 @@ export async function readChecked(stream, total, name, reading, take) {
 
 /**
  * Reads a stream of `size` bytes into memory.
+ * @template {ArrayBufferLike} T
  * @param {ReadableStream<Uint8Array>} stream
  * @param {number} size
  * @param {string} name
  * @param {import('../types/internal.js').Reading} reading
+ * @param {(size: number) => Uint8Array<T>} allocate
  */
-export async function readWhole(stream, size, name, reading) {
-  const bytes = ownBytes(size);
+export async function readWhole(stream, size, name, reading, allocate) {
+  const bytes = allocate(size);
   const came = await readChecked(stream, size, name, reading, (part, at) => {
     bytes.set(part.subarray(0, Math.max(0, size - at)), at < size ? at : size);
   });

@@ -32,7 +32,7 @@ export function serveBy(post, Engine, work) {
   let engine;
   /** @type {Omit<import('../types/protocol.js').OpenRequest, 'id' | 'type'>} how the engine was opened */
   let origin;
-  /** @type {import('../types/protocol.js').Lent | undefined} */
+  /** @type {ArrayBuffer | undefined} bytes to give back */
   let lent;
   /** Totals of earlier engines. */
   const totals = noTotals();
@@ -44,8 +44,8 @@ export function serveBy(post, Engine, work) {
       addTotals(totals, engine.stats());
       engine.close();
     }
-    ({ engine, lent } = opened);
-    origin = { ...from, model: { ...from.model, ...lent, bytes: undefined } };
+    ({ engine, bytes: lent } = opened);
+    origin = { ...from, model: { ...from.model, bytes: undefined } };
   }
 
   /**
@@ -80,7 +80,7 @@ export function serveBy(post, Engine, work) {
       const { memoryBytes } = /** @type {Engine} */ (engine);
       const usage = { ...structuredClone(totals), memoryBytes };
       addTotals(usage, /** @type {Engine} */ (engine).stats());
-      const bytes = lent?.bytes ?? /** @type {any} */ (value)?.buffer;
+      const bytes = lent ?? /** @type {any} */ (value)?.buffer;
       post({ id, type: 'done', value, usage, lent }, bytes ? [bytes] : []);
       lent = undefined;
     } catch (error) {

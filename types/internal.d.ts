@@ -22,6 +22,8 @@ export interface Reading {
   progress(loaded: number, total: number | undefined): void;
   /** That the bytes must have: 'sha256-' and the hash in base64. */
   integrity?: string | undefined;
+  /** Whether several workers may share the bytes. */
+  shares?: boolean;
   /** Native code that computes, and may read a file by itself. */
   addon?: unknown;
 }

@@ -15,27 +15,16 @@ export interface SharedBytes {
   size: number;
 }
 
-/** What one worker leaves for the next to open the model from. */
-export interface Lent {
-  /** All of the model. */
-  bytes?: ArrayBuffer | undefined;
-  /**
-   * What the first engine did not read while it opened: the embeddings of tokens, which all engines read when texts
-   * need them. They have their places in the model. The other pages of this memory are never written, and take no room.
-   */
-  rest?: SharedArrayBuffer | undefined;
-}
-
 /**
  * A model of a page. The page lends the bytes to one worker after the other, and then lets go of them: who needs them
- * later reads them again, from where the page has them from.
+ * later reads them again, from where the page has them from. A model without the property is read by each worker, at
+ * once.
  */
-export interface LentModel extends Lent {
+export interface LentModel {
   size: number;
-  /** A Blob, which is passed by reference, or a URL in the state that models.js names. */
+  /** A Blob, which is passed by reference, or a URL in the state that stateOf of js/source.js names. */
   from: Blob | { url: string; state: string; integrity?: string | undefined };
-  /** Whether the workers share the rest. */
-  shares: boolean;
+  bytes?: ArrayBuffer | undefined;
 }
 
 /** A model on its way to workers. */
@@ -238,8 +227,8 @@ export interface Done {
    */
   value: any;
   usage: Usage;
-  /** For open. */
-  lent?: Lent | undefined;
+  /** For open: the bytes of a LentModel. */
+  lent?: ArrayBuffer | undefined;
   /** Statistics of a worker whose model may lack its cold neurons. */
   cold?: ColdStats;
   /** Neurons that each text was computed without. */

@@ -81,7 +81,7 @@ for (const name of ['chromium', 'firefox']) {
           );
           assert.equal(info.workers, workers);
           assert.equal(info.sharedMemory, kind === 'isolated');
-          assert.match(info.reasons.memory, kind === 'isolated' ? /is cross-origin/ : /Blob/);
+          assert.match(info.reasons.memory, kind === 'isolated' ? /is cross-origin/ : /not cross-origin/);
         });
       }
     });
