@@ -30,7 +30,12 @@ async function servePages(isolated) {
     sent: 0,
     /** @param {Record<string, string>} headers of the model at a new address, which no cache has */
     renew(headers) {
-      Object.assign(state, { url: `/lent/${state.count++}.gguf`, headers, bytes: MODEL, sent: 0 });
+      Object.assign(state, {
+        url: `/lent/${state.count++}.gguf`,
+        headers: { ...headers },
+        bytes: MODEL,
+        sent: 0,
+      });
     },
     count: 0,
     async close() {
