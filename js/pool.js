@@ -84,8 +84,7 @@ export class Pool {
         };
         this.#fill();
       });
-      await this.#turn;
-      release((await this.#files)[1]);
+      void this.#turn.then(async () => release((await this.#files)[1]));
     } catch (error) {
       await this.destroy();
       throw error;
