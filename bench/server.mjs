@@ -83,7 +83,12 @@ async function sendFile(name, response, headers) {
     return false;
   }
   const type = TYPES[extname(path)] ?? 'application/octet-stream';
-  response.writeHead(200, { ...headers, 'Content-Type': type, 'Content-Length': found.size });
+  response.writeHead(200, {
+    ...headers,
+    'Content-Type': type,
+    'Content-Length': found.size,
+    'Last-Modified': found.mtime.toUTCString(),
+  });
   createReadStream(path).pipe(response);
   return true;
 }

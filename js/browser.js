@@ -3,7 +3,6 @@
 import { BaseEmbedder } from './embedder.js';
 import { localLink } from './link-local.js';
 import { load } from './load.js';
-import { releaseModels } from './models.js';
 import { platform } from './platform-browser.js';
 import { serve } from './worker.js';
 
@@ -42,10 +41,6 @@ export class Embedder extends BaseEmbedder {
     return new Embedder(await load(platform, own, source, options));
   }
 
-  /**
-   * Lets go of the model that stays for the next load when no embedder uses it.
-   */
-  static releaseModels() {
-    releaseModels();
-  }
+  /** A page keeps no model for the next load; Node does. */
+  static releaseModels() {}
 }

@@ -186,7 +186,7 @@ class ColdModel {
     }
     if (this.#fresh) this.#fresh.hot = bytes;
     progress(this.#hotBytes, this.#hotBytes);
-    if (!platform.sharing().shared) return new Blob([bytes]);
+    if (!platform.sharing().shared) return { from: new Blob([bytes]), size: bytes.length };
     const shared = sharedBytes(bytes.length);
     shared.set(bytes);
     return sharedPart(shared);

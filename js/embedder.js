@@ -61,7 +61,7 @@ export class BaseEmbedder extends LoadedModel {
 
   /**
    * @param {string | readonly string[]} texts
-   * @param {Omit<ConstructorParameters<typeof EmbedJob>[1], 'maxTokens'>} how
+   * @param {Omit<import('../types/internal.js').EmbedHow, 'maxTokens'>} how
    */
   async #submit(texts, how) {
     throwIfAborted(how.signal);

@@ -3,7 +3,6 @@
 import { BaseGenerator } from './generator.js';
 import { localLink } from './link-local.js';
 import { load } from './load.js';
-import { releaseModels } from './models.js';
 import { platform } from './platform-browser.js';
 import { serveText } from './text-worker.js';
 import { countThreads } from './threads.js';
@@ -54,10 +53,6 @@ export class Generator extends BaseGenerator {
     return new Generator(await load(platform, own, source, options));
   }
 
-  /**
-   * Lets go of the model that stays for the next load when nothing uses it.
-   */
-  static releaseModels() {
-    releaseModels();
-  }
+  /** A page keeps no model for the next load; Node does. */
+  static releaseModels() {}
 }

@@ -173,14 +173,7 @@ export class EmbedJob extends Job {
 
   /**
    * @param {readonly string[]} texts
-   * @param {object} how
-   * @param {'embed' | 'count'} [how.type] of the request; of count, a row is the number of tokens
-   * @param {import('./engine.js').EmbedOptions} how.options
-   * @param {number} how.dimensions of a row
-   * @param {number} how.maxTokens of a text
-   * @param {'high' | 'low' | 'auto'} [how.priority]
-   * @param {AbortSignal} [how.signal]
-   * @param {(progress: { done: number, total: number }) => void} [how.onProgress]
+   * @param {import('../types/internal.js').EmbedHow} how
    */
   constructor(
     texts,

@@ -75,6 +75,7 @@ export async function load(platform, own, source, options = {}) {
       signal: stop.signal,
       progress: (loaded, total) => report({ phase: 'model', loaded, total }),
       integrity: integrity.model,
+      shares: counted.size > 1 && !threads,
       addon: native.addon,
     },
   );

@@ -20,6 +20,10 @@ export class Member {
   rest;
   /** The info of its engine, once ready. */
   info;
+  /** @type {(lent?: ArrayBuffer) => void} */
+  #giveBack = () => {};
+  /** The bytes that it was lent, when it has opened the model; undefined where it has ended. */
+  lent = new Promise((resolve) => (this.#giveBack = resolve));
   /** @type {import('./options.js').SparseOptions} what its layers run by */
   sparse;
   #id = 0;
@@ -30,11 +34,9 @@ export class Member {
 
   /**
    * @param {import('../types/internal.js').StartLink} start
-   * @param {() => Promise<object>} open gives the request that makes it ready
+   * @param {() => Promise<any>} open gives the request that makes it ready
    * @param {import('./options.js').SparseOptions} sparse that is in the request
-   * @param {{ idle: (member: Member) => void,
-   *   end: (member: Member, error: WispError) => void }} on idle: it is ready for a task. end: it
-   *   is gone; its task, if it had one, is still there
+   * @param {import('../types/internal.js').MemberEvents} on
    */
   constructor(start, open, sparse, { idle, end }) {
     this.sparse = sparse;
@@ -46,7 +48,7 @@ export class Member {
 
   /**
    * @param {import('../types/internal.js').StartLink} start
-   * @param {() => Promise<object>} open
+   * @param {() => Promise<any>} open
    */
   async #open(start, open) {
     try {
@@ -94,8 +96,7 @@ export class Member {
    */
   discard(error) {
     if (this.ended) return;
-    this.ended = error;
-    void this.#link?.stop();
+    void this.stop(error);
     this.#onEnd(this, error);
   }
 
@@ -105,15 +106,17 @@ export class Member {
    */
   async stop(error) {
     this.ended ??= error;
+    this.#giveBack();
     await this.#link?.stop();
   }
 
-  /** @param {object} request */
+  /** @param {any} request */
   #post(request) {
     const link = /** @type {Link} */ (this.#link);
     this.#id = ++lastId;
     link.hold(true);
-    link.post({ ...request, id: this.#id });
+    const bytes = request.model?.bytes;
+    link.post({ ...request, id: this.#id }, bytes && [bytes]);
   }
 
   #becomeIdle() {
@@ -137,12 +140,13 @@ export class Member {
   }
 
   /** @param {import('../types/protocol.js').Done} reply */
-  #succeed({ value, usage }) {
+  #succeed({ value, usage, lent }) {
     const { task } = this;
     this.usage = usage;
     if (!this.ready) {
       this.ready = true;
       this.info = value;
+      this.#giveBack(lent);
     }
     if (task?.sparse) this.sparse = task.sparse;
     this.#becomeIdle();

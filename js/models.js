@@ -48,7 +48,7 @@ export async function holdModel(key, read) {
  * Requests a model; reads it unless an embedder has it in the state that the server names.
  * @param {URL} url
  * @param {import('../types/internal.js').Reading} reading
- * @param {(response: Response) => Promise<SharedModel>} read
+ * @param {(response: Awaited<ReturnType<typeof request>>) => Promise<SharedModel>} read
  */
 export async function holdUrl(url, reading, read) {
   const response = await request(url, reading.signal);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The platform of a browser: fetch, and shared memory where the page is isolated.
 import { orRemedy, ownFile, resolve } from './files.js';
-import { holdModel, holdUrl } from './models.js';
 import { wrong } from './options.js';
 import {
   bodySize,
   checkBytes,
-  checker,
-  readParts,
-  readStream,
+  ownBytes,
+  readChecked,
+  readWhole,
   request,
-  share,
+  sharedBytes,
+  sharedPart,
+  stateOf,
   viewOf,
   wrongSource,
 } from './source.js';
@@ -24,7 +25,10 @@ export const platform = {
   sharing: () =>
     globalThis.crossOriginIsolated
       ? { shared: true, reason: 'the page is cross-origin isolated' }
-      : { shared: false, reason: 'the page is not cross-origin isolated: workers read a Blob' },
+      : {
+          shared: false,
+          reason: 'the page is not cross-origin isolated: workers hold all they need',
+        },
   folder: (files) => resolve(files, 'files'),
   compile: compileFetched,
   readModel,
@@ -73,73 +77,79 @@ async function compileFrom(url, signal, integrity) {
  * @returns {Promise<import('../types/internal.js').HeldModel>}
  */
 async function readModel(own, source, reading) {
-  const shared = globalThis.crossOriginIsolated;
   const view = viewOf(source);
-  if (view) return holdModel(undefined, async () => handOver(view, shared, reading));
-  if (source instanceof Blob) return holdModel(undefined, () => readGiven(source, shared, reading));
-  if (source === undefined) return orRemedy(readUrl(ownFile(own), shared, reading), true);
+  // No Blob is made of shared memory.
+  if (view) return readGiven(new Blob([view.slice()]), 'the model', reading);
+  if (source instanceof Blob) return readGiven(source, 'the file', reading);
+  if (source === undefined) return orRemedy(readUrl(ownFile(own), reading), true);
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   if (/^hf:/.test(String(source))) throw wrong('source', "import 'wisp-engine/hub'");
-  return readUrl(source, shared, reading);
+  return readUrl(source, reading);
 }
 
+/** @param {import('../types/internal.js').HeldModel['model']} model */
+const held = (model) => ({ model, release() {} });
+
+/** The caches of Chromium and of Firefox keep no larger files. */
+const CACHED_BYTES = 32e6;
+
+/** @type {Map<string, WeakRef<import('../types/protocol.js').SharedBytes>>} by state and hash */
+const shared = new Map();
+
+/** @param {import('../types/internal.js').Reading} reading */
+const mayShare = ({ shares }) => shares && globalThis.crossOriginIsolated;
+
 /**
+ * Reads a model into memory: into that of all workers where they share it, which other embedders then use, too; else to
+ * let go of it when the workers have opened it, because the browser's cache has the bytes. Where that may not have them,
+ * they become a Blob, which the browser keeps outside the page's memory.
  * @param {string | URL} url
- * @param {boolean} shared
  * @param {import('../types/internal.js').Reading} reading
  */
-function readUrl(url, shared, reading) {
-  const place = resolve(url, 'source');
-  return holdUrl(place, reading, (response) => {
-    const body = /** @type {ReadableStream<Uint8Array>} */ (response.body);
-    return (shared ? readStream : readBlob)(body, bodySize(response), place.href, reading);
+async function readUrl(url, reading) {
+  const { href } = resolve(url, 'source');
+  const response = await request(href, reading.signal);
+  const { body, headers } = response;
+  const size = bodySize(response);
+  const state = stateOf(href, response);
+  const { integrity, progress } = reading;
+  if (size && mayShare(reading)) {
+    const key = `${state} ${integrity}`;
+    let model = shared.get(key)?.deref();
+    if (model) {
+      await body.cancel();
+      progress(size, size);
+    } else {
+      model = sharedPart(await readWhole(body, size, href, reading, sharedBytes));
+      if (state) shared.set(key, new WeakRef(model));
+    }
+    return held(model);
+  }
+  const isStored = state && !/no-store/.test(headers.get('cache-control'));
+  if (isStored && size && size <= CACHED_BYTES) {
+    const { buffer } = await readWhole(body, size, href, reading, ownBytes);
+    return held({ size, from: { url: href, state, integrity }, bytes: buffer });
+  }
+  /** @type {Blob[]} */
+  const parts = [];
+  await readChecked(body, size, href, reading, (part) => {
+    parts.push(new Blob([part]));
   });
+  const from = new Blob(parts);
+  return held({ size: from.size, from });
 }
 
 /**
- * @param {Blob} blob
- * @param {boolean} shared
- * @param {import('../types/internal.js').Reading} reading
- */
-async function readGiven(blob, shared, reading) {
-  if (shared) return readStream(blob.stream(), blob.size, 'the file', reading);
-  const check = checker('the file', reading);
-  const looked = reading.integrity ? blob : blob.slice(0, 1);
-  await readParts(looked.stream(), 'the file', reading.signal, check.add);
-  check.end();
-  reading.progress(blob.size, blob.size);
-  return blob;
-}
-
-/**
- * @param {Uint8Array} view
- * @param {boolean} shared
- * @param {import('../types/internal.js').Reading} reading
- */
-function handOver(view, shared, reading) {
-  checkBytes(view, 'the model', reading);
-  const model = shared ? share(view) : new Blob([/** @type {any} */ (view)]);
-  reading.progress(view.length, view.length);
-  return model;
-}
-
-/**
- * Makes a Blob, whose bytes the browser keeps outside the page's memory.
- * @param {ReadableStream<Uint8Array>} body
- * @param {number | undefined} total
+ * @param {Blob} from
  * @param {string} name
  * @param {import('../types/internal.js').Reading} reading
  */
-async function readBlob(body, total, name, reading) {
-  /** @type {Blob[]} */
-  const parts = [];
-  const check = checker(name, reading);
-  let loaded = 0;
-  await readParts(body, name, reading.signal, (part) => {
-    check.add(part);
-    parts.push(new Blob([/** @type {any} */ (part)]));
-    reading.progress((loaded += part.length), total);
-  });
-  check.end();
-  return new Blob(parts);
+async function readGiven(from, name, reading) {
+  const { size } = from;
+  if (mayShare(reading))
+    return held(sharedPart(await readWhole(from.stream(), size, name, reading, sharedBytes)));
+  const looked = reading.integrity ? from : from.slice(0, 1);
+  await readChecked(looked.stream(), size, name, { ...reading, progress() {} }, () => {});
+  reading.progress(size, size);
+  return held({ size, from });
 }

@@ -13,14 +13,13 @@ import {
   bodySize,
   checkBytes,
   checker,
-  readStream,
   request,
-  share,
   sharedBytes,
   sharedPart,
   viewOf,
   wrongSource,
 } from './source.js';
+import { readStream, share } from './source-node.js';
 
 /** Bytes read from a file at once. */
 const READ_BYTES = 4 * 1024 * 1024;
@@ -123,10 +122,9 @@ async function readModel(own, source, reading) {
   }
   if (!url) return readFileShared(/** @type {string} */ (source), reading);
   if (url.protocol === 'file:') return readFileShared(fileURLToPath(url), reading);
-  return holdUrl(url, reading, (response) => {
-    const body = /** @type {ReadableStream<Uint8Array>} */ (response.body);
-    return readStream(body, bodySize(response), url.href, reading);
-  });
+  return holdUrl(url, reading, (response) =>
+    readStream(response.body, bodySize(response), url.href, reading),
+  );
 }
 
 /**

@@ -2,6 +2,7 @@
 import { Backlog } from './queue.js';
 import { WispError } from './errors.js';
 import { ChangeJob, FollowJob } from './job.js';
+import { release } from './lent.js';
 import { Member } from './member.js';
 import { addTotals, noTotals } from './usage.js';
 
@@ -14,20 +15,7 @@ const MOST_TIMEOUT = 2 ** 31 - 1;
 /** A text may be what ends workers, so a task is given to another worker twice at most. */
 const MOST_LOSSES = 3;
 
-/**
- * Workers with one model, and their jobs.
- *
- * When a worker ends, it is replaced and its task is given to another. A task that has cost MOST_LOSSES
- * workers fails its job with the cause. Workers cannot be started without end: a new one is started
- * only for a task that was lost with its worker, or for a job that was submitted while workers were
- * missing. A worker that never becomes ready is not replaced. When no worker is left, the waiting jobs
- * fail with the cause.
- *
- * A worker that has had no task for idleTimeout ends, and rests until there is work for it.
- *
- * A change of the sparse options is tried by one worker when all earlier jobs are taken. Where it
- * succeeds, every other worker makes the change before its next task; else nothing has changed.
- */
+/** Workers with one model, and their jobs: see PoolParts in types/internal.d.ts. */
 export class Pool {
   #size;
   #start;
@@ -60,6 +48,8 @@ export class Pool {
   #idleTimeout;
   /** Workers that were ended because they had nothing to do, and not started again. */
   #resting = 0;
+  /** Ends when the workers so far have opened the model. @type {Promise<unknown>} */
+  #turn = Promise.resolve();
   /** The info of the engines. */
   info = /** @type {import('./engine.js').EngineInfo | undefined} */ (undefined);
 
@@ -94,6 +84,7 @@ export class Pool {
         };
         this.#fill();
       });
+      void this.#turn.then(async () => release((await this.#files)[1]));
     } catch (error) {
       await this.destroy();
       throw error;
@@ -248,20 +239,27 @@ export class Pool {
   #startMember() {
     const sparse = this.#sparse;
     const options = { ...this.#options, ...sparse };
+    const before = this.#turn;
     const open = async () => {
       const [module, model] = await this.#files;
-      return { type: 'open', module, model, options };
+      if (!('bytes' in model)) return { type: 'open', module, model, options };
+      await before;
+      const request = { type: 'open', module, model: { ...model }, options };
+      model.bytes = undefined;
+      return request;
     };
-    this.#members.add(
-      new Member(this.#start, open, sparse, {
-        idle: (member) => {
-          this.info ??= member.info;
-          this.#opened?.();
-          this.#pump();
-        },
-        end: (member, error) => this.#lose(member, error),
-      }),
-    );
+    const added = new Member(this.#start, open, sparse, {
+      idle: (member) => {
+        this.info ??= member.info;
+        this.#opened?.();
+        this.#pump();
+      },
+      end: (member, error) => this.#lose(member, error),
+    });
+    this.#members.add(added);
+    this.#turn = Promise.all([added.lent, this.#files, before])
+      .then(([bytes, [, model]]) => bytes && Object.assign(model, { bytes }))
+      .catch(() => {}); // open reports it
   }
 
   /** Gives tasks to the workers that have none. */

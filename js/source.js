@@ -8,10 +8,11 @@ import { hasher } from './sha256.js';
 /**
  * @param {URL | string} url
  * @param {AbortSignal} signal
- * @returns {Promise<Response>} with a body
+ * @param {RequestCache} [cache] how the browser's cache is asked
+ * @returns {Promise<any>} a Response with a body
  */
-export async function request(url, signal) {
-  const response = await orError(fetch(url, { signal }), `cannot fetch ${url}`, signal);
+export async function request(url, signal, cache = 'default') {
+  const response = await orError(fetch(url, { signal, cache }), `cannot fetch ${url}`, signal);
   if (!response.ok || !response.body) {
     throw new WispError(
       response.status === 404 ? 'not_found' : 'io',
@@ -56,23 +57,42 @@ export function bodySize(response) {
 }
 
 /**
- * Reads a stream into memory that workers can share.
+ * Reads a stream of a model's bytes, checks them, and reports progress.
  * @param {ReadableStream<Uint8Array>} stream
  * @param {number | undefined} total
  * @param {string} name
  * @param {import('../types/internal.js').Reading} reading
- * @returns {Promise<import('../types/protocol.js').SharedBytes>}
+ * @param {(part: any, at: number) => void} take has to copy the part
+ * @returns {Promise<number>} how many bytes came
  */
-export async function readStream(stream, total, name, reading) {
-  const parts = new Parts(total);
+export async function readChecked(stream, total, name, reading, take) {
   const check = checker(name, reading);
+  let loaded = 0;
   await readParts(stream, name, reading.signal, (part) => {
     check.add(part);
-    parts.add(part);
-    reading.progress(parts.size, total);
+    take(part, loaded);
+    reading.progress((loaded += part.length), total);
   });
   check.end();
-  return sharedPart(parts.join());
+  return loaded;
+}
+
+/**
+ * Reads a stream of `size` bytes into memory.
+ * @template {ArrayBufferLike} T
+ * @param {ReadableStream<Uint8Array>} stream
+ * @param {number} size
+ * @param {string} name
+ * @param {import('../types/internal.js').Reading} reading
+ * @param {(size: number) => Uint8Array<T>} allocate
+ */
+export async function readWhole(stream, size, name, reading, allocate) {
+  const bytes = allocate(size);
+  const came = await readChecked(stream, size, name, reading, (part, at) => {
+    bytes.set(part.subarray(0, Math.max(0, size - at)), at < size ? at : size);
+  });
+  if (came === size) return bytes;
+  throw new WispError('io', `${name} has ${came} bytes, and not the ${size} that the server said`);
 }
 
 /**
@@ -152,43 +172,6 @@ export async function readParts(stream, name, signal, take) {
   }
 }
 
-/** Bytes that arrive part by part: put in place where their number is known, else joined. */
-class Parts {
-  size = 0;
-  #whole;
-  /** How much of the whole is in place; `size` is more once more has come than was said. */
-  #placed = 0;
-  /** @type {Uint8Array[]} */
-  #rest = [];
-
-  /** @param {number} [total] */
-  constructor(total = 0) {
-    this.#whole = sharedBytes(total);
-  }
-
-  /** @param {Uint8Array} part */
-  add(part) {
-    this.size += part.length;
-    if (this.size > this.#whole.length) {
-      this.#rest.push(part.slice());
-    } else {
-      this.#whole.set(part, this.#placed);
-      this.#placed = this.size;
-    }
-  }
-
-  join() {
-    if (this.size === this.#whole.length) return this.#whole;
-    const joined = sharedBytes(this.size);
-    let at = 0;
-    for (const part of [this.#whole.subarray(0, this.#placed), ...this.#rest]) {
-      joined.set(part, at);
-      at += part.length;
-    }
-    return joined;
-  }
-}
-
 /** @param {number} size */
 export const sharedBytes = (size) => allocate(size, SharedArrayBuffer);
 
@@ -223,17 +206,6 @@ export function viewOf(source) {
   } catch (cause) {
     throw new WispError('argument', "the source's buffer is detached", { field: 'source', cause });
   }
-}
-
-/**
- * Returns the bytes of a view in shared memory: the same bytes where they are shared, else a copy.
- * @param {Uint8Array} view
- */
-export function share(view) {
-  if (view.buffer instanceof SharedArrayBuffer) return sharedPart(view);
-  const copy = sharedBytes(view.length);
-  copy.set(view);
-  return sharedPart(copy);
 }
 
 /**

@@ -44,7 +44,7 @@ export function startWorker(own, given, startTimeout) {
       end(await whyNotLoaded(script.url, !given)); // the event does not say
     };
     return {
-      post: (message) => worker.postMessage(message),
+      post: (message, transfer) => worker.postMessage(message, transfer ?? []),
       hold() {},
       async stop() {
         begun();

@@ -2,7 +2,7 @@
 // The code that runs in a worker: one engine that answers the requests of a pool.
 import { Engine } from './engine.js';
 import { WispError, packError } from './errors.js';
-import { ownBytes, readParts } from './source.js';
+import { openModel } from './lent.js';
 import { wantedPredictor } from './options.js';
 import { addTotals, noTotals } from './usage.js';
 
@@ -32,22 +32,20 @@ export function serveBy(post, Engine, work) {
   let engine;
   /** @type {Omit<import('../types/protocol.js').OpenRequest, 'id' | 'type'>} how the engine was opened */
   let origin;
+  /** @type {ArrayBuffer | undefined} bytes to give back */
+  let lent;
   /** Totals of earlier engines. */
   const totals = noTotals();
 
   /** @param {typeof origin} from */
   async function open(from) {
-    const { module, model, options } = from;
-    const opened =
-      model instanceof Blob
-        ? await openBlob(Engine, module, model, options)
-        : await Engine.open(module, new Uint8Array(model.buffer, model.at, model.size), options);
+    const opened = await openModel(Engine, from);
     if (engine) {
       addTotals(totals, engine.stats());
       engine.close();
     }
-    engine = opened;
-    origin = from;
+    ({ engine, bytes: lent } = opened);
+    origin = { ...from, model: { ...from.model, bytes: undefined } };
   }
 
   /**
@@ -82,7 +80,9 @@ export function serveBy(post, Engine, work) {
       const { memoryBytes } = /** @type {Engine} */ (engine);
       const usage = { ...structuredClone(totals), memoryBytes };
       addTotals(usage, /** @type {Engine} */ (engine).stats());
-      post({ id, type: 'done', value, usage }, ArrayBuffer.isView(value) ? [value.buffer] : []);
+      const bytes = lent ?? /** @type {any} */ (value)?.buffer;
+      post({ id, type: 'done', value, usage, lent }, bytes ? [bytes] : []);
+      lent = undefined;
     } catch (error) {
       post({ id, type: 'failed', error: packError(error), fatal: isFatal(error) }, []);
     }
@@ -95,24 +95,4 @@ export function serveBy(post, Engine, work) {
  */
 function isFatal(error) {
   return !(error instanceof WispError) || error.code === 'trap' || error.code === 'closed';
-}
-
-/**
- * Reads the Blob into memory that is released after opening. The buffer that its arrayBuffer()
- * returns would stay until garbage is collected.
- * @param {{ open: Function }} Engine
- * @param {WebAssembly.Module} module
- * @param {Blob} model
- * @param {import('./engine.js').EngineOptions} options
- */
-async function openBlob(Engine, module, model, options) {
-  const bytes = ownBytes(model.size);
-  let at = 0;
-  await readParts(model.stream(), 'the model', new AbortController().signal, (part) => {
-    bytes.set(part, at);
-    at += part.length;
-  });
-  const engine = await Engine.open(module, bytes, options);
-  /** @type {any} */ (bytes.buffer).transfer?.(0); // releases it; older browsers lack transfer
-  return engine;
 }

@@ -218,7 +218,7 @@ export class Generator {
   private constructor();
   /** Loads a model and starts the worker. Where anything fails, nothing stays open. */
   static load(source?: ModelSource, options?: GeneratorLoadOptions): Promise<Generator>;
-  /** Lets go of the model that stays for the next load when no generator or embedder uses it. */
+  /** In Node: lets go of the model that stays for the next load when nothing uses it. Pages keep none. */
   static releaseModels(): void;
   /**
    * Begins to continue the prompt, when the calls before are done. Throws where an option is wrong; what

@@ -389,7 +389,7 @@ export class Embedder {
   private constructor();
   /** Loads a model and starts the workers. Where anything fails, nothing stays open. */
   static load(source?: ModelSource, options?: LoadOptions): Promise<Embedder>;
-  /** Lets go of the model that stays for the next load when no embedder uses it. */
+  /** In Node: lets go of the model that stays for the next load when no embedder uses it. Pages keep none. */
   static releaseModels(): void;
   /** Values of one embedding. */
   readonly dimensions: number;

@@ -3,11 +3,12 @@
 import type { Bytes } from '../js/cold-ranges.js';
 import type { EngineOptions } from '../js/engine.js';
 import type { WispError } from '../js/errors.js';
+import type { Member } from '../js/member.js';
 import type { Pool } from '../js/pool.js';
 import type { ModelFile } from './addon.js';
 import type { Native } from '../js/addon-node.js';
 import type { ConvertSettings } from './convert.js';
-import type { EmbedderInfo, EngineInfo, LoadOptions, ModelSource } from './index.js';
+import type { EmbedOptions, EmbedderInfo, EngineInfo, LoadOptions, ModelSource } from './index.js';
 import type { SparseOptions } from './index.js';
 import type { Reply, SharedModel } from './protocol.js';
 
@@ -21,6 +22,8 @@ export interface Reading {
   progress(loaded: number, total: number | undefined): void;
   /** That the bytes must have: 'sha256-' and the hash in base64. */
   integrity?: string | undefined;
+  /** Whether several workers may share the bytes. */
+  shares?: boolean;
   /** Native code that computes, and may read a file by itself. */
   addon?: unknown;
 }
@@ -116,7 +119,23 @@ export interface Loaded {
   about: Omit<EmbedderInfo, keyof EngineInfo>;
 }
 
-/** The arguments of a Pool. */
+/**
+ * The arguments of a Pool: workers with one model, and their jobs.
+ *
+ * When a worker ends, it is replaced and its task is given to another. A task that has cost MOST_LOSSES
+ * workers fails its job with the cause. Workers cannot be started without end: a new one is started
+ * only for a task that was lost with its worker, or for a job that was submitted while workers were
+ * missing. A worker that never becomes ready is not replaced. When no worker is left, the waiting jobs
+ * fail with the cause.
+ *
+ * A worker that has had no task for idleTimeout ends, and rests until there is work for it.
+ *
+ * A change of the sparse options is tried by one worker when all earlier jobs are taken. Where it
+ * succeeds, every other worker makes the change before its next task; else nothing has changed.
+ *
+ * The bytes of a page's model go from one worker to the next. When all have opened it, they are let go: a worker that
+ * is started later reads them again.
+ */
 export interface PoolParts {
   /** Workers. */
   size: number;
@@ -133,7 +152,7 @@ export interface PoolParts {
 /** A worker of the platform. */
 export interface Link {
   /** Throws what structured clone throws. */
-  post(message: unknown): void;
+  post(message: unknown, transfer?: Transferable[]): void;
   /** Ends the worker; resolves when it is gone. */
   stop(): Promise<void>;
   /** Whether the worker keeps the process running. */
@@ -158,6 +177,28 @@ export interface Work {
   /** Ends the run of a native thread. */
   stop?(): void;
   close(): void;
+}
+
+/** What a pool is told of a worker. */
+export interface MemberEvents {
+  /** It is ready for a task. */
+  idle(member: Member): void;
+  /** It is gone; its task, if it had one, is still there. */
+  end(member: Member, error: WispError): void;
+}
+
+/** How texts are embedded, or their tokens counted. */
+export interface EmbedHow {
+  /** Of the request; of count, a row is the number of tokens. Default: embed. */
+  type?: 'embed' | 'count' | undefined;
+  options: EmbedOptions;
+  /** Values of a row. */
+  dimensions: number;
+  /** Of a text. */
+  maxTokens: number;
+  priority?: 'high' | 'low' | 'auto' | undefined;
+  signal?: AbortSignal | undefined;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
 }
 
 /** One request to a worker. It gets its id when it is sent. */

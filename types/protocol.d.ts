@@ -15,8 +15,20 @@ export interface SharedBytes {
   size: number;
 }
 
-/** A model on its way to workers. A Blob is passed by reference and read by each worker. */
-export type SharedModel = SharedBytes | Blob;
+/**
+ * A model of a page. The page lends the bytes to one worker after the other, and then lets go of them: who needs them
+ * later reads them again, from where the page has them from. A model without the property is read by each worker, at
+ * once.
+ */
+export interface LentModel {
+  size: number;
+  /** A Blob, which is passed by reference, or a URL in the state that stateOf of js/source.js names. */
+  from: Blob | { url: string; state: string; integrity?: string | undefined };
+  bytes?: ArrayBuffer | undefined;
+}
+
+/** A model on its way to workers. */
+export type SharedModel = SharedBytes | LentModel;
 
 export interface OpenRequest {
   id: number;
@@ -215,6 +227,8 @@ export interface Done {
    */
   value: any;
   usage: Usage;
+  /** For open: the bytes of a LentModel. */
+  lent?: ArrayBuffer | undefined;
   /** Statistics of a worker whose model may lack its cold neurons. */
   cold?: ColdStats;
   /** Neurons that each text was computed without. */

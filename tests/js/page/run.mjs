@@ -17,6 +17,7 @@ export * from './cold.mjs';
 export * from './cold-store.mjs';
 export * from './convert.mjs';
 export * from './hub.mjs';
+export * from './lent.mjs';
 export * from './neurons.mjs';
 export * from './threads.mjs';
 
