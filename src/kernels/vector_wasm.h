@@ -193,10 +193,13 @@ typedef struct vi_pairs {
 typedef vi_pairs vi_weights;
 typedef vi_pairs vi_activations;
 
+ALWAYS_INLINE vi_pairs widened(v128_t bytes) {
+    return (vi_pairs){.even = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 8), 8),
+                      .odd = wasm_i16x8_shr(bytes, 8)};
+}
+
 ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
-    const v128_t bytes = wasm_v128_load(p);
-    return (vi_weights){.even = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 8), 8),
-                        .odd = wasm_i16x8_shr(bytes, 8)};
+    return widened(wasm_v128_load(p));
 }
 
 ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
@@ -261,43 +264,101 @@ ALWAYS_INLINE vi vi16_widen(vi x) {
 
 #endif
 
-/* ---- ternary weights ------------------------------------------------------------------------- */
+/* ---- weights in blocks ----------------------------------------------------------------------- */
 
 #if defined(DECODER_KERNELS) && (defined(VECTOR_RELAXED_DOT) || !defined(VECTOR_RELAXED))
-#define VECTOR_TERNARY
+#define VECTOR_Q4
+
+/* Returns a vector that repeats 4 bytes. They are hidden from the compiler for the reason that
+ * vf_table gives. */
+ALWAYS_INLINE v128_t repeated(uint32_t bytes) {
+    __asm__("" : "+r"(bytes));
+    return wasm_u32x4_splat(bytes);
+}
 
 ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
-    const v128_t halves = wasm_u32x4_load16x4(p);
-    const v128_t size = wasm_i32x4_shl(wasm_v128_and(halves, wasm_i32x4_splat(0x7fff)), 13);
-    const v128_t sign = wasm_i32x4_shl(wasm_u32x4_shr(halves, 15), 31);
-    return wasm_v128_or(wasm_f32x4_mul(size, wasm_f32x4_splat(0x1p112f)), sign);
+    const v128_t halves = wasm_i32x4_load16x4(p);
+    const v128_t size = wasm_v128_and(wasm_i32x4_shl(halves, 13), repeated(0x0fffe000));
+    const v128_t sign = wasm_v128_and(halves, repeated(0x80000000));
+    return wasm_v128_or(wasm_f32x4_mul(size, repeated(0x77800000)), sign); /* 2^112 */
+}
+
+ALWAYS_INLINE vf vf_load_bytes(const unsigned char *p) {
+    const v128_t bytes = wasm_v128_load32_zero(p);
+    return wasm_f32x4_convert_i32x4(
+        wasm_u32x4_extend_low_u16x8(wasm_u16x8_extend_low_u8x16(bytes)));
+}
+
+typedef v128_t vk_codes;
+
+ALWAYS_INLINE vk_codes vk_bits(const unsigned char *p, const int shift, const int mask) {
+    const v128_t bytes = wasm_v128_load(p);
+    return wasm_v128_and(shift < 0 ? wasm_i16x8_shl(bytes, (uint32_t)-shift)
+                                   : wasm_u16x8_shr(bytes, (uint32_t)shift),
+                         repeated((uint32_t)mask * 0x01010101));
+}
+
+ALWAYS_INLINE vk_codes vk_or(vk_codes a, vk_codes b) {
+    return wasm_v128_or(a, b);
+}
+
+ALWAYS_INLINE v128_t less(vk_codes codes, const int centre) {
+    return centre == 0 ? codes : wasm_i8x16_sub(codes, repeated((uint32_t)centre * 0x01010101));
 }
 
 typedef vi vq;
 typedef vi_weights vq_weights;
+typedef vi_weights vk_weights;
 typedef vi_activations vq_activations;
 
 #ifdef VECTOR_RELAXED_DOT
+
+enum { Q4_FACTOR = 16 }; /* because nibbles are used in the upper halves of bytes */
 
 ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
     return vi_load_activations(p);
 }
 
+ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
+    const v128_t bytes = wasm_v128_load(p), mask = repeated(0xf0f0f0f0);
+    *low = wasm_v128_and(wasm_i16x8_shl(bytes, 4), mask);
+    *high = wasm_v128_and(bytes, mask);
+}
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
+    return less(codes, centre);
+}
+
 ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
     const v128_t codes = wasm_u16x8_shr(wasm_v128_load(p), (uint32_t)(2 * position));
-    return wasm_i8x16_sub(wasm_v128_and(codes, wasm_i8x16_splat(3)), wasm_i8x16_splat(1));
+    return wasm_i8x16_sub(wasm_v128_and(codes, repeated(0x03030303)), repeated(0x01010101));
 }
 
 #else
 
+enum { Q4_FACTOR = 4096 }; /* because nibbles are used in the upper quarters of 16 bits */
+
 ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
     const v128_t bytes = wasm_v128_load32_splat(p);
-    return (vi_pairs){.even = wasm_v128_and(bytes, wasm_i16x8_splat(255)),
+    return (vi_pairs){.even = wasm_v128_and(bytes, repeated(0x00ff00ff)),
                       .odd = wasm_u16x8_shr(bytes, 8)};
 }
 
+ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
+    const v128_t bytes = wasm_v128_load(p), mask = repeated(0xf000f000);
+    *low = (vi_pairs){.even = wasm_i16x8_shl(bytes, 12),
+                      .odd = wasm_v128_and(wasm_i16x8_shl(bytes, 4), mask)};
+    *high = (vi_pairs){.even = wasm_v128_and(wasm_i16x8_shl(bytes, 8), mask),
+                       .odd = wasm_v128_and(bytes, mask)};
+}
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
+    return widened(less(codes, centre));
+}
+
 ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
-    const v128_t codes = wasm_v128_load(p), mask = wasm_i16x8_splat(3), one = wasm_i16x8_splat(1);
+    const v128_t codes = wasm_v128_load(p);
+    const v128_t mask = repeated(0x00030003), one = repeated(0x00010001);
     const v128_t even = wasm_u16x8_shr(codes, (uint32_t)(2 * position));
     const v128_t odd = wasm_u16x8_shr(codes, (uint32_t)(8 + 2 * position));
     return (vi_pairs){.even = wasm_i16x8_sub(wasm_v128_and(even, mask), one),
@@ -312,6 +373,10 @@ ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
 
 ALWAYS_INLINE vi vq_sum(vq sum) {
     return sum;
+}
+
+ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
+    return vi_dot(sum, x, w);
 }
 
 #endif

@@ -28,7 +28,7 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS =
 
 #include "kernels/gemm_dot_template.h"
 
-#ifdef VECTOR_TERNARY
+#ifdef VECTOR_Q4
 #include "kernels/gemm_q4_template.h"
 #endif
 
