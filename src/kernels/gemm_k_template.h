@@ -61,7 +61,7 @@ ALWAYS_INLINE struct q4_factors k_factors(const unsigned char *halves, const uns
     if (bits == 5) {
         const vf scale = vf_mul(d, vf_load_bytes(at));
         const vf min = vf_mul(dmin, vf_load_bytes(at + Q4_PANEL));
-        return (struct q4_factors){scale, vf_sub(vf_mul(scale, vf_set1(16)), min)};
+        return (struct q4_factors){scale, vf_sub(vf_set1(0), min)};
     }
     const vf both = vf_load_bytes(at + h * Q4_PANEL);
     const vf min = vf_of_vi(vi_round(vf_mul(vf_sub(both, vf_set1(7.5f)), vf_set1(0x1p-4f))));

@@ -14,10 +14,9 @@ static inline bool k_has_min(const int bits) {
     return bits == 2 || bits == 5;
 }
 
-/* Returns what is subtracted from codes, so that weights have a scale alone, or a smaller offset.
- */
+/* Returns what is subtracted from codes. Weights have a minimum or a centre. */
 static inline int k_centre(const int bits) {
-    return bits == 2 ? 0 : 1 << (bits - 1);
+    return k_has_min(bits) ? 0 : 1 << (bits - 1);
 }
 
 /* Return the bytes for each row of a panel: of a block without its parts, and of a part. */

@@ -256,6 +256,7 @@ extern const struct kernels kernels_neon_i8mm, kernels_neon_i8mm_portable;
 extern const struct kernels kernels_relaxed_unsigned;
 extern const struct kernels kernels_relaxed_signed;
 extern const struct kernels kernels_relaxed_narrow;
+extern const struct kernels kernels_relaxed_narrow_portable;
 extern const struct kernels kernels_relaxed_narrow_signed;
 #elif defined(__wasm_simd128__)
 extern const struct kernels kernels_simd128, kernels_simd128_portable;

@@ -223,7 +223,7 @@ static float k_half(const uint8_t *q, const float *sum, const unsigned char *hal
         return (float)dot * (d * (float)first);
     if (bits == 5)
         return (float)dot * (d * (float)first) +
-               *sum * (16 * (d * (float)first) - half_of(halves, PANEL + j) * (float)own);
+               *sum * (0 - half_of(halves, PANEL + j) * (float)own);
     return (float)dot * (d * (float)(own - 128));
 }
 

@@ -266,21 +266,14 @@ ALWAYS_INLINE vi vi16_widen(vi x) {
 
 /* ---- weights in blocks ----------------------------------------------------------------------- */
 
-#if defined(DECODER_KERNELS) && (defined(VECTOR_RELAXED_DOT) || !defined(VECTOR_RELAXED))
+#ifdef DECODER_KERNELS
 #define VECTOR_Q4
-
-/* Returns a vector that repeats 4 bytes. They are hidden from the compiler for the reason that
- * vf_table gives. */
-ALWAYS_INLINE v128_t repeated(uint32_t bytes) {
-    __asm__("" : "+r"(bytes));
-    return wasm_u32x4_splat(bytes);
-}
 
 ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
     const v128_t halves = wasm_i32x4_load16x4(p);
-    const v128_t size = wasm_v128_and(wasm_i32x4_shl(halves, 13), repeated(0x0fffe000));
-    const v128_t sign = wasm_v128_and(halves, repeated(0x80000000));
-    return wasm_v128_or(wasm_f32x4_mul(size, repeated(0x77800000)), sign); /* 2^112 */
+    const v128_t size = wasm_v128_and(wasm_i32x4_shl(halves, 13), wasm_u32x4_splat(0x0fffe000));
+    const v128_t sign = wasm_v128_and(halves, wasm_u32x4_splat(0x80000000));
+    return wasm_v128_or(wasm_f32x4_mul(size, wasm_f32x4_splat(0x1p112f)), sign);
 }
 
 ALWAYS_INLINE vf vf_load_bytes(const unsigned char *p) {
@@ -295,7 +288,7 @@ ALWAYS_INLINE vk_codes vk_bits(const unsigned char *p, const int shift, const in
     const v128_t bytes = wasm_v128_load(p);
     return wasm_v128_and(shift < 0 ? wasm_i16x8_shl(bytes, (uint32_t)-shift)
                                    : wasm_u16x8_shr(bytes, (uint32_t)shift),
-                         repeated((uint32_t)mask * 0x01010101));
+                         wasm_i8x16_splat((int8_t)mask));
 }
 
 ALWAYS_INLINE vk_codes vk_or(vk_codes a, vk_codes b) {
@@ -303,15 +296,57 @@ ALWAYS_INLINE vk_codes vk_or(vk_codes a, vk_codes b) {
 }
 
 ALWAYS_INLINE v128_t less(vk_codes codes, const int centre) {
-    return centre == 0 ? codes : wasm_i8x16_sub(codes, repeated((uint32_t)centre * 0x01010101));
+    return wasm_i8x16_sub(codes, wasm_i8x16_splat((int8_t)centre));
 }
+
+#ifdef VECTOR_NARROW
+
+/* Sums have 16 bits, which vector_avx2.h shows to be enough. */
+typedef v128_t vq;
+typedef v128_t vq_weights;
+typedef v128_t vk_weights;
+typedef v128_t vq_activations;
+
+enum { Q4_FACTOR = 1 };
+
+ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
+    return vi16_load_activations(p);
+}
+
+ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
+    const v128_t table = wasm_i8x16_const(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
+    *low = wasm_i8x16_relaxed_swizzle(table, vk_bits(p, 0, 15));
+    *high = wasm_i8x16_relaxed_swizzle(table, vk_bits(p, 4, 15));
+}
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
+    return less(codes, centre);
+}
+
+ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
+    return less(vk_bits(p, 2 * position, 3), 1);
+}
+
+ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
+    return vi16_add(sum, vi16_dot(x, w));
+}
+
+ALWAYS_INLINE vi vq_sum(vq sum) {
+    return vi16_widen(sum);
+}
+
+ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
+    return vi_add(sum, vi16_widen(vi16_dot(x, w)));
+}
+
+#else
 
 typedef vi vq;
 typedef vi_weights vq_weights;
 typedef vi_weights vk_weights;
 typedef vi_activations vq_activations;
 
-#ifdef VECTOR_RELAXED_DOT
+#ifdef VECTOR_RELAXED
 
 enum { Q4_FACTOR = 16 }; /* because nibbles are used in the upper halves of bytes */
 
@@ -320,9 +355,8 @@ ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
 }
 
 ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
-    const v128_t bytes = wasm_v128_load(p), mask = repeated(0xf0f0f0f0);
-    *low = wasm_v128_and(wasm_i16x8_shl(bytes, 4), mask);
-    *high = wasm_v128_and(bytes, mask);
+    *low = vk_bits(p, -4, 0xf0);
+    *high = vk_bits(p, 0, 0xf0);
 }
 
 ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
@@ -330,8 +364,7 @@ ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
 }
 
 ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
-    const v128_t codes = wasm_u16x8_shr(wasm_v128_load(p), (uint32_t)(2 * position));
-    return wasm_i8x16_sub(wasm_v128_and(codes, repeated(0x03030303)), repeated(0x01010101));
+    return less(vk_bits(p, 2 * position, 3), 1);
 }
 
 #else
@@ -340,12 +373,12 @@ enum { Q4_FACTOR = 4096 }; /* because nibbles are used in the upper quarters of 
 
 ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
     const v128_t bytes = wasm_v128_load32_splat(p);
-    return (vi_pairs){.even = wasm_v128_and(bytes, repeated(0x00ff00ff)),
+    return (vi_pairs){.even = wasm_v128_and(bytes, wasm_i16x8_splat(255)),
                       .odd = wasm_u16x8_shr(bytes, 8)};
 }
 
 ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
-    const v128_t bytes = wasm_v128_load(p), mask = repeated(0xf000f000);
+    const v128_t bytes = wasm_v128_load(p), mask = wasm_u16x8_splat(0xf000);
     *low = (vi_pairs){.even = wasm_i16x8_shl(bytes, 12),
                       .odd = wasm_v128_and(wasm_i16x8_shl(bytes, 4), mask)};
     *high = (vi_pairs){.even = wasm_v128_and(wasm_i16x8_shl(bytes, 8), mask),
@@ -357,12 +390,7 @@ ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
 }
 
 ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
-    const v128_t codes = wasm_v128_load(p);
-    const v128_t mask = repeated(0x00030003), one = repeated(0x00010001);
-    const v128_t even = wasm_u16x8_shr(codes, (uint32_t)(2 * position));
-    const v128_t odd = wasm_u16x8_shr(codes, (uint32_t)(8 + 2 * position));
-    return (vi_pairs){.even = wasm_i16x8_sub(wasm_v128_and(even, mask), one),
-                      .odd = wasm_i16x8_sub(wasm_v128_and(odd, mask), one)};
+    return widened(less(vk_bits(p, 2 * position, 3), 1));
 }
 
 #endif
@@ -378,6 +406,8 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
 ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
     return vi_dot(sum, x, w);
 }
+
+#endif
 
 #endif
 

@@ -306,7 +306,6 @@ static void time_all_from_memory(void) {
     time_from_memory(GEMM_Q5_K, 192, most);
     time_from_memory(GEMM_Q6_K, 220, most);
     time_from_memory(GEMM_TERNARY, 70, most);
-    time_from_memory(GEMM_I2_S, 68, most);
 }
 
 /* ---- sparse layers -------------------------------------------------------------------------- */
@@ -547,6 +546,16 @@ void kernel_bench(const char *part) {
     printf("\n");
     if (strcmp(part, "sparse") == 0) {
         time_sparse_layers(384, 1536);
+        return;
+    }
+    if (strcmp(part, "blocks") == 0) {
+        static const enum kernel blocks[] = {GEMM_INT8, GEMM_NARROW,  GEMM_Q4,   GEMM_Q4_1,
+                                             GEMM_Q2_K, GEMM_Q3_K,    GEMM_Q4_K, GEMM_Q5_K,
+                                             GEMM_Q6_K, GEMM_TERNARY, GEMM_I2_S};
+        static const size_t rows[] = {1, 2, 4, 16};
+        for (size_t p = 0; p < sizeof blocks / sizeof *blocks; p++)
+            for (size_t b = 0; b < sizeof rows / sizeof *rows; b++)
+                time_gemm(blocks[p], rows[b], 256, 1024);
         return;
     }
     time_all_from_memory();

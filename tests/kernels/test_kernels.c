@@ -3,7 +3,8 @@
  * with the scalar set and the rule), at many shapes and extreme values, in guarded buffers, and
  * checks that a row has the same bits in any batch. The scalar set passes the same checks, so that
  * no two sets differ by more than twice a tolerance. test_kernels --bench prints times instead,
- * --bench memory those of one row whose weights come from memory, and --bench sparse those of
+ * --bench memory those of one row whose weights come from memory, --bench blocks those of few rows
+ * whose weights come from the caches, and --bench sparse those of
  * sparse layers. */
 #include <setjmp.h>
 #include <stdarg.h>

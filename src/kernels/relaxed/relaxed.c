@@ -9,7 +9,7 @@ enum {
     F32_VECTORS = 2,
     INT8_ROWS = 4,
     INT8_VECTORS = 2,
-    Q4_ROWS = 2,
+    Q4_ROWS = 4,
     Q4_VECTORS = 2,
     Q4_FEW = 1
 };
