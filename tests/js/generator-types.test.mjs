@@ -8,10 +8,11 @@ import { writeModel } from '../../bench/generate/model.mjs';
 import { Generator } from '../../js/generate-node.js';
 import { ROOT, wisp } from './support.mjs';
 
-const SHAPE = /** @type {const} */ ({
+/** @type {import('../../bench/generate/model.mjs').Shape} */
+const SHAPE = {
   ...{ architecture: 'llama', layers: 2, hidden: 512, feedForward: 2048, tied: true },
   ...{ heads: 8, keyValueHeads: 8, headSize: 64, vocabulary: 600 },
-});
+};
 /** Weights of the layers. */
 const WEIGHTS = SHAPE.layers * (4 * SHAPE.hidden ** 2 + 3 * SHAPE.hidden * SHAPE.feedForward);
 const TEXT = 'a b c d e f g h';
