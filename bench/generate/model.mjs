@@ -40,7 +40,73 @@ const STRING = 8;
 const ARRAY = 9;
 const I32 = 5;
 /** @type {Record<string, [number, number, number]>} */
-const TYPES = { F32: [0, 1, 4], F16: [1, 1, 2], Q4_0: [2, 32, 18], Q8_0: [8, 32, 34], TQ2_0: [35, 256, 66] }; // prettier-ignore
+const TYPES = {
+  F32: [0, 1, 4],
+  F16: [1, 1, 2],
+  Q4_0: [2, 32, 18],
+  Q4_1: [3, 32, 20],
+  Q8_0: [8, 32, 34],
+  Q2_K: [10, 256, 84],
+  Q3_K: [11, 256, 110],
+  Q4_K: [12, 256, 144],
+  Q5_K: [13, 256, 176],
+  Q6_K: [14, 256, 210],
+  TQ1_0: [34, 256, 54],
+  TQ2_0: [35, 256, 66],
+  I2_S: [36, 128, 32],
+};
+
+/** Bytes after the last block of a matrix of I2_S: its scale, and what aligns them. */
+const I2_S_END = 32;
+
+/**
+ * @param {string} type
+ * @param {number} weights of a matrix
+ */
+function bytesOf(type, weights) {
+  const [, block, blockBytes] = TYPES[type];
+  return (weights / block) * blockBytes + (type === 'I2_S' ? I2_S_END : 0);
+}
+
+/** What `type` of writeModel may be: a type, or llama.cpp's mixture of Q4_K and Q6_K. */
+export const MODEL_TYPES = [...Object.keys(TYPES), 'Q4_K_M'];
+
+/**
+ * The type of a matrix of a model. Q4_K_M has Q6_K for token embeddings, and for the values of attention and the last
+ * matrix of feed-forward layers in half of the layers: the first and last eighth, and every third between. Models of I2_S
+ * have Q8_0 for token embeddings, which cannot be 0 in I2_S.
+ * @param {string} type of the model
+ * @param {string} matrix its name
+ * @param {number} layer
+ * @param {number} layers
+ */
+function typeOf(type, matrix, layer, layers) {
+  const wide = matrix === 'token_embd' || matrix === 'output';
+  if (type === 'I2_S') return wide ? 'Q8_0' : type;
+  if (type !== 'Q4_K_M') return type;
+  const eighth = Math.floor(layers / 8);
+  const more =
+    layer < eighth || layer >= Math.floor((7 * layers) / 8) || (layer - eighth) % 3 === 2;
+  return wide || (more && (matrix === 'attn_v' || matrix === 'ffn_down')) ? 'Q6_K' : 'Q4_K';
+}
+
+/**
+ * Where a block has its scales, and what makes weights of random codes about as large as wanted: the scale, and where a
+ * type has one the minimum.
+ * @type {Record<string, [number, ...number[]]>}
+ */
+const SCALES = {
+  Q4_0: [0, 1 / 8],
+  Q4_1: [0, 1 / 8, -1],
+  Q8_0: [0, 1 / 128],
+  Q2_K: [80, 1 / 12, 1 / 8],
+  Q3_K: [108, 1 / 40],
+  Q4_K: [0, 1 / 256, 1 / 32],
+  Q5_K: [0, 1 / 512, 1 / 32],
+  Q6_K: [208, 1 / 1024],
+  TQ1_0: [52, 1],
+  TQ2_0: [64, 1],
+};
 
 /** Bytes of a file that grow. */
 class Bytes {
@@ -125,8 +191,8 @@ function random(seed) {
  * @param {() => number} next
  */
 function randomMatrix(type, weights, columns, next) {
-  const [, block, blockBytes] = TYPES[type];
-  const bytes = Buffer.alloc((weights / block) * blockBytes);
+  const [, , blockBytes] = TYPES[type];
+  const bytes = Buffer.alloc(bytesOf(type, weights));
   const size = 1.7 / Math.sqrt(columns);
   for (let i = 0; i + 4 <= bytes.length; i += 4) bytes.writeUInt32LE(next(), i);
   if (type === 'F32')
@@ -134,21 +200,26 @@ function randomMatrix(type, weights, columns, next) {
   else if (type === 'F16')
     for (let i = 0; i < weights; i++)
       bytes.writeUInt16LE(halfOf((next() / 2 ** 31 - 1) * size), 2 * i);
-  else if (type === 'TQ2_0') {
+  else {
     // Four codes a byte, of which 3 stands for no weight and becomes 1, which is 0.
-    for (let i = 0; i < bytes.length; i++) bytes[i] &= ~((bytes[i] & (bytes[i] >> 1) & 0x55) << 1);
-    for (let at = 64; at < bytes.length; at += blockBytes) bytes.writeUInt16LE(halfOf(size), at);
-  } else
-    for (let at = 0; at < bytes.length; at += blockBytes)
-      bytes.writeUInt16LE(halfOf(size / (type === 'Q8_0' ? 128 : 8)), at);
+    if (type === 'TQ2_0' || type === 'I2_S')
+      for (let i = 0; i < bytes.length; i++)
+        bytes[i] &= ~((bytes[i] & (bytes[i] >> 1) & 0x55) << 1);
+    if (type === 'I2_S') bytes.writeFloatLE(size, bytes.length - I2_S_END);
+    else {
+      const [first, ...scales] = SCALES[type];
+      for (let at = 0; at < bytes.length; at += blockBytes)
+        scales.forEach((scale, i) => bytes.writeUInt16LE(halfOf(size * scale), at + first + 2 * i));
+    }
+  }
   return bytes;
 }
 
-/** @param {number} value a normal half, cut to its precision */
+/** @param {number} value not negative if it is less than a normal half, cut to a half's precision */
 function halfOf(value) {
   const [bits] = new Uint32Array(Float32Array.of(value).buffer);
   const exponent = ((bits >>> 23) & 255) - 112;
-  if (exponent <= 0) return 0;
+  if (exponent <= 0) return Math.floor(value * 2 ** 24);
   return ((bits >>> 16) & 0x8000) | (exponent << 10) | ((bits >>> 13) & 0x3ff);
 }
 
@@ -181,33 +252,35 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
   const keyValueHeadsOf = Array.from({ length: layers }, (_, l) =>
     !shape.attention || shape.attention.includes(l) ? keyValueHeads : 0,
   );
+  const plain = typeOf(type, '', 0, layers);
   /** @type {[string, string, number[]][]} */
   const tensors = [
-    ['token_embd.weight', type, [hidden, tokens.length]],
+    ['token_embd.weight', typeOf(type, 'token_embd', 0, layers), [hidden, tokens.length]],
     [name === 'lfm2' ? 'token_embd_norm.weight' : 'output_norm.weight', 'F32', [hidden]],
   ];
-  if (!shape.tied) tensors.push(['output.weight', type, [hidden, tokens.length]]);
+  if (!shape.tied)
+    tensors.push(['output.weight', typeOf(type, 'output', 0, layers), [hidden, tokens.length]]);
   for (let l = 0; l < layers; l++) {
     tensors.push(
       [`blk.${l}.attn_norm.weight`, 'F32', [hidden]],
       [`blk.${l}.ffn_norm.weight`, 'F32', [hidden]],
-      [`blk.${l}.ffn_gate.weight`, type, [hidden, feedForward]],
-      [`blk.${l}.ffn_up.weight`, type, [hidden, feedForward]],
-      [`blk.${l}.ffn_down.weight`, type, [feedForward, hidden]],
+      [`blk.${l}.ffn_gate.weight`, plain, [hidden, feedForward]],
+      [`blk.${l}.ffn_up.weight`, plain, [hidden, feedForward]],
+      [`blk.${l}.ffn_down.weight`, typeOf(type, 'ffn_down', l, layers), [feedForward, hidden]],
     );
     if (keyValueHeadsOf[l] === 0) {
       tensors.push(
-        [`blk.${l}.shortconv.in_proj.weight`, type, [hidden, 3 * hidden]],
+        [`blk.${l}.shortconv.in_proj.weight`, plain, [hidden, 3 * hidden]],
         [`blk.${l}.shortconv.conv.weight`, 'F32', [TAPS, hidden]],
-        [`blk.${l}.shortconv.out_proj.weight`, type, [hidden, hidden]],
+        [`blk.${l}.shortconv.out_proj.weight`, plain, [hidden, hidden]],
       );
       continue;
     }
     tensors.push(
-      [`blk.${l}.attn_q.weight`, type, [hidden, q]],
-      [`blk.${l}.attn_k.weight`, type, [hidden, kv]],
-      [`blk.${l}.attn_v.weight`, type, [hidden, kv]],
-      [`blk.${l}.attn_output.weight`, type, [q, hidden]],
+      [`blk.${l}.attn_q.weight`, plain, [hidden, q]],
+      [`blk.${l}.attn_k.weight`, plain, [hidden, kv]],
+      [`blk.${l}.attn_v.weight`, typeOf(type, 'attn_v', l, layers), [hidden, kv]],
+      [`blk.${l}.attn_output.weight`, plain, [q, hidden]],
     );
     if (name !== 'llama')
       tensors.push(
@@ -260,7 +333,7 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
   header.parts.push(Buffer.concat(metadata.parts));
   let offset = 0;
   const places = tensors.map(([tensor, kind, shapeOf]) => {
-    const [number, block, blockBytes] = TYPES[kind];
+    const [number] = TYPES[kind];
     const weights = shapeOf.reduce((product, n) => product * n, 1);
     header.text(tensor);
     header.u32(shapeOf.length);
@@ -268,7 +341,7 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
     header.u32(number);
     header.u64(offset);
     const place = { tensor, kind, weights, columns: shapeOf[0], offset };
-    offset = Math.ceil((offset + (weights / block) * blockBytes) / 32) * 32;
+    offset = Math.ceil((offset + bytesOf(kind, weights)) / 32) * 32;
     return place;
   });
   const head = Buffer.concat(header.parts);
@@ -277,7 +350,7 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
   writeSync(file, head);
   const next = random(1);
   for (const { tensor, kind, weights, columns, offset: at } of places) {
-    if (zeros && tensor.includes('ffn_') && kind === type) continue;
+    if (zeros && tensor.includes('ffn_') && kind !== 'F32') continue;
     const bytes = tensor.endsWith('norm.weight')
       ? Buffer.from(new Float32Array(weights).fill(1).buffer)
       : randomMatrix(kind, weights, columns, next);
@@ -292,9 +365,9 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [shape, type, path] = process.argv.slice(2);
-  if (!SHAPES[shape] || !TYPES[type] || !path) {
+  if (!SHAPES[shape] || !MODEL_TYPES.includes(type) || !path) {
     console.error(
-      `usage: node bench/generate/model.mjs SHAPE TYPE FILE\nSHAPE: ${Object.keys(SHAPES).join(', ')}\nTYPE: ${Object.keys(TYPES).join(', ')}`,
+      `usage: node bench/generate/model.mjs SHAPE TYPE FILE\nSHAPE: ${Object.keys(SHAPES).join(', ')}\nTYPE: ${MODEL_TYPES.join(', ')}`,
     );
     process.exit(2);
   }

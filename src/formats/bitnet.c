@@ -70,7 +70,7 @@ static wisp_status make_t158_rows(const struct directory *dir, const struct tens
     return WISP_OK;
 }
 
-#if !defined(__wasm__) || defined(WISP_CONVERTER)
+#if !defined(__wasm__) || !defined(WISP_EMBED_ONLY)
 #define MAKE_I2_S_ROWS make_i2_s_rows
 
 /* struct tensor's `make` of I2_S: the scale follows the rows. */
@@ -106,8 +106,17 @@ static wisp_status make_i2_s_rows(const struct directory *dir, const struct tens
     return WISP_OK;
 }
 
+const struct block_format *bitnet_format(const struct tensor *tensor) {
+    const struct tensor *stored = tensor->maker;
+    return tensor->make == make_i2_s_rows ? stored->format : tensor->format;
+}
+
 #else /* this type is not in the table of formats */
 #define MAKE_I2_S_ROWS make_t158_rows
+
+const struct block_format *bitnet_format(const struct tensor *tensor) {
+    return tensor->format;
+}
 #endif
 
 wisp_status bitnet_make_tensor(const struct directory *dir, struct tensor *tensor,

@@ -20,6 +20,10 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error);
 wisp_status bitnet_make_tensor(const struct directory *dir, struct tensor *tensor,
                                const struct tensor *stored, wisp_error *error);
 
+/* Returns the format that says which values a tensor has: that of the file for a tensor of I2_S,
+ * whose rows are floats, and tensor->format for others. */
+const struct block_format *bitnet_format(const struct tensor *tensor);
+
 /* Returns whether bitnet_make_rows or bitnet_make_tensor made this tensor. Its maker is then the
  * struct tensor as the file stores it. */
 bool bitnet_made(const struct tensor *tensor);

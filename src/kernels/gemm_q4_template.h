@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The products with 4-bit weights, of sets with VECTOR_Q4, and with ternary ones, in tiles of
- * Q4_ROWS x Q4_VECTORS, over the vector operations vq_*. Where fewer rows are left, tiles have
- * Q4_FEW rows or one.
+ * The products with weights in blocks, of sets with VECTOR_Q4, in tiles of Q4_ROWS x Q4_VECTORS,
+ * over the vector operations vq_*. Where fewer rows are left, tiles have Q4_FEW rows or one.
  *
  * A part has Q4_BLOCK weights. Its products are added up as integers. The sums of the parts of an
  * INT8_BLOCK, each times its scale, are added up as floats; where weights have an offset, its
@@ -16,9 +15,19 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 #define Q4_UNROLL UNROLL_NOT
 #endif
 
-/* The packings of weights: those of pack_q4, pack_q4_1, pack_q4_k and pack_q6_k, and that of
+/* The packings of weights: those of pack_q4, pack_q4_1 and the functions of K-quants, and those of
  * ternary weights. */
-enum block_form { FORM_Q4_0, FORM_Q4_1, FORM_Q4_K, FORM_Q6_K, FORM_TERNARY };
+enum block_form {
+    FORM_Q4_0,
+    FORM_Q4_1,
+    FORM_Q4_K,
+    FORM_Q2_K,
+    FORM_Q3_K,
+    FORM_Q5_K,
+    FORM_Q6_K,
+    FORM_TERNARY,
+    FORM_I2_S
+};
 
 /* Adds value * scale to output vector v of a row, as far as its columns exist: to the bias in the
  * first block b, else to what y has of the blocks before. */
@@ -33,8 +42,6 @@ ALWAYS_INLINE void q4_add(const struct int8_tile *t, size_t b, size_t row, size_
 }
 
 #include "kernels/gemm_ternary_template.h"
-
-#ifdef VECTOR_Q4
 
 /* Return the bytes for each output of a block without its parts, and of a part. */
 ALWAYS_INLINE size_t q4_header_bytes(const enum block_form form) {
@@ -156,27 +163,33 @@ ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows, const enum
     }
 }
 
-#include "kernels/gemm_q6_template.h"
-
-#endif
+#include "kernels/gemm_k_template.h"
 
 ALWAYS_INLINE void block_tile(const struct int8_tile *t, const int rows,
                               const enum block_form form) {
     if (form == FORM_TERNARY)
         ternary_tile(t, rows);
-#ifdef VECTOR_Q4
+    else if (form == FORM_I2_S)
+        i2_s_tile(t, rows);
+    else if (form == FORM_Q2_K)
+        k_tile(t, rows, 2);
+    else if (form == FORM_Q3_K)
+        k_tile(t, rows, 3);
+    else if (form == FORM_Q5_K)
+        k_tile(t, rows, 5);
     else if (form == FORM_Q6_K)
-        q6_tile(t, rows);
+        k_tile(t, rows, 6);
     else
         q4_tile(t, rows, form);
-#endif
 }
 
 /* Multiplies m rows by n outputs, of which a panel has panel_bytes. */
 ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t panel_bytes,
                                  const float *bias, float *y, size_t ldy, size_t m, size_t n,
                                  size_t k, const enum block_form form) {
-    const bool has_sums = form == FORM_Q4_1 || form == FORM_Q4_K;
+    const bool has_sums =
+        form == FORM_Q4_1 || form == FORM_Q4_K || form == FORM_Q5_K || form == FORM_Q2_K;
+    const size_t row_sums = k / (form == FORM_Q2_K ? K_HALF : Q4_BLOCK);
     const unsigned char *panel = w;
     for (size_t j = 0; j < n; j += Q4_PANEL, panel += panel_bytes) {
         struct int8_tile t = {.q = x.q,
@@ -202,7 +215,7 @@ ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t 
             t.scale += step * t.blocks;
             t.zero += step * t.blocks;
             if (has_sums)
-                t.part_sums += step * (k / Q4_BLOCK);
+                t.part_sums += step * row_sums;
             t.y += step * t.ldy;
         }
     }
@@ -216,9 +229,11 @@ ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t 
                       FORM);                                                                       \
     }
 BLOCK_PRODUCT(ternary, FORM_TERNARY)
-#ifdef VECTOR_Q4
+BLOCK_PRODUCT(i2_s, FORM_I2_S)
 BLOCK_PRODUCT(q4, FORM_Q4_0)
 BLOCK_PRODUCT(q4_1, FORM_Q4_1)
 BLOCK_PRODUCT(q4_k, FORM_Q4_K)
+BLOCK_PRODUCT(q2_k, FORM_Q2_K)
+BLOCK_PRODUCT(q3_k, FORM_Q3_K)
+BLOCK_PRODUCT(q5_k, FORM_Q5_K)
 BLOCK_PRODUCT(q6_k, FORM_Q6_K)
-#endif

@@ -237,7 +237,7 @@ struct int8_tile {
     size_t row_bytes;
     const float *scale; /* [rows, blocks] */
     const float *zero;
-    const float *part_sums; /* [rows, parts]; only of 4-bit weights with offsets */
+    const float *part_sums; /* [rows, parts]; only of weights with offsets */
     size_t blocks;
     const unsigned char *w;    /* the panel, from its first block */
     const unsigned char *next; /* the next panel, which is prefetched meanwhile */
@@ -294,22 +294,17 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
 }
 
 /* Native portable sets only run models that embed, with narrow weights: they have neither products
- * of other weights nor sparse layers. Sets of WebAssembly with narrow products have none of others
- * either. Then nothing takes what `quantise` writes. */
-#if defined(VECTOR_Q4) && !defined(VECTOR_PORTABLE)
+ * of other weights nor sparse layers. Then nothing takes what `quantise` writes. In WebAssembly a
+ * file defines a set and its portable one, which has no products of other weights either. */
+#if defined(VECTOR_Q4) && (defined(__wasm__) || !defined(VECTOR_PORTABLE))
 #define QUANTISE_BESIDE_NARROW rows_quantise_unsigned
-#define Q4_PRODUCT                                                                                 \
+#define BLOCK_PRODUCTS                                                                             \
     .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4, .gemm_q4_1 = gemm_q4_1, .gemm_q4_k = gemm_q4_k,      \
-    .gemm_q6_k = gemm_q6_k, .gemm_ternary = gemm_ternary,
+    .gemm_q2_k = gemm_q2_k, .gemm_q3_k = gemm_q3_k, .gemm_q5_k = gemm_q5_k,                        \
+    .gemm_q6_k = gemm_q6_k, .gemm_ternary = gemm_ternary, .gemm_i2_s = gemm_i2_s,
 #else
 #define QUANTISE_BESIDE_NARROW NULL
-#define Q4_PRODUCT
-#endif
-
-#ifdef VECTOR_TERNARY
-#define TERNARY_PRODUCT .q4_panel = Q4_PANEL, .gemm_ternary = gemm_ternary,
-#else
-#define TERNARY_PRODUCT
+#define BLOCK_PRODUCTS
 #endif
 
 #ifndef SPARSE_UNSIGNED
@@ -334,13 +329,14 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
  * the int8 products. */
 #define KERNELS_WITH_UNSIGNED(set)                                                                 \
     KERNELS_OF(set, 0, rows_quantise_unsigned, SPARSE_UNSIGNED,                                    \
-               TERNARY_PRODUCT.int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8)
+               BLOCK_PRODUCTS.int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8)
 #define KERNELS_WITH_SIGNED(set)                                                                   \
     KERNELS_OF(set, 1, rows_quantise_signed, &sparse_signed,                                       \
-               TERNARY_PRODUCT.int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8)
+               BLOCK_PRODUCTS.int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8)
 #define KERNELS_WITH_NARROW(set)                                                                   \
-    KERNELS_OF(set, 0, QUANTISE_BESIDE_NARROW, SPARSE_UNSIGNED, .narrow_panel = INT8_PANEL,        \
-               .quantise_narrow = rows_quantise_narrow, .gemm_narrow = gemm_int8)
+    KERNELS_OF(set, 0, QUANTISE_BESIDE_NARROW, SPARSE_UNSIGNED,                                    \
+               BLOCK_PRODUCTS.narrow_panel = INT8_PANEL, .quantise_narrow = rows_quantise_narrow,  \
+               .gemm_narrow = gemm_int8)
 #define KERNELS_WITH_NARROW_SIGNED(set) /* only for portable sets */                               \
     KERNELS_OF(set, 1, NULL, NULL, .narrow_panel = INT8_PANEL,                                     \
                .quantise_narrow = rows_quantise_narrow_signed, .gemm_narrow = gemm_int8)
@@ -351,7 +347,7 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
      .pack_f32 = pack_rows,                                                                        \
      .pack_f32_transposed = pack_columns,                                                          \
      .gemm_f32 = gemm_f32,                                                                         \
-     HALF_PRODUCTS Q4_PRODUCT.quantise = quantiser,                                                \
+     HALF_PRODUCTS.quantise = quantiser,                                                           \
      __VA_ARGS__,                                                                                  \
      .layer_norm = rows_layer_norm,                                                                \
      .rms_norm = rows_rms_norm,                                                                    \

@@ -44,6 +44,36 @@ ALWAYS_INLINE void ternary_dots(const uint8_t *q, size_t row_bytes, const unsign
     }
 }
 
+/* Adds what INT8_BLOCK weights at `half`, block b of the activations, add to outputs of a tile
+ * before their scales. */
+ALWAYS_INLINE void ternary_half(const struct int8_tile *t, size_t b, const unsigned char *half,
+                                vf *total, const int rows) {
+    vi dots[Q4_ROWS * Q4_VECTORS];
+    ternary_dots(t->q + b * INT8_BLOCK, t->row_bytes, half + Q4_PANEL * 2, dots, rows);
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++) {
+        const size_t at = (size_t)(i / Q4_VECTORS) * t->blocks + b;
+        const vf sum = vf_load_halves(half + i % Q4_VECTORS * VF_LANES * 2);
+        const vf centred = vf_fma(vf_set1(-t->zero[at]), sum, vf_of_vi(dots[i]));
+        total[i] = vf_fma(centred, vf_set1(t->scale[at]), total[i]);
+    }
+}
+
+/* Computes a tile of y, of weights of I2_S: one scale for a row. */
+ALWAYS_INLINE void i2_s_tile(const struct int8_tile *t, const int rows) {
+    const unsigned char *half = t->w + Q4_PANEL * sizeof(float);
+    vf total[Q4_ROWS * Q4_VECTORS];
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++)
+        total[i] = vf_set1(0);
+    for (size_t b = 0; b < t->blocks; b++, half += Q4_PANEL * TERNARY_HALF_BYTES)
+        ternary_half(t, b, half, total, rows);
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++)
+        q4_add(t, 0, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i],
+               vf_load((const float *)(const void *)t->w + i % Q4_VECTORS * VF_LANES));
+}
+
 /* Computes a tile of y, K_BLOCK weights after K_BLOCK weights. */
 ALWAYS_INLINE void ternary_tile(const struct int8_tile *t, const int rows) {
     const unsigned char *block = t->w;
@@ -53,19 +83,8 @@ ALWAYS_INLINE void ternary_tile(const struct int8_tile *t, const int rows) {
         for (int i = 0; i < rows * Q4_VECTORS; i++)
             total[i] = vf_set1(0);
         UNROLL_NOT
-        for (size_t h = 0; h < 2; h++) {
-            const unsigned char *half = block + Q4_PANEL * (2 + h * TERNARY_HALF_BYTES);
-            vi dots[Q4_ROWS * Q4_VECTORS];
-            ternary_dots(t->q + (b + h) * INT8_BLOCK, t->row_bytes, half + Q4_PANEL * 2, dots,
-                         rows);
-            UNROLL
-            for (int i = 0; i < rows * Q4_VECTORS; i++) {
-                const size_t at = (size_t)(i / Q4_VECTORS) * t->blocks + b + h;
-                const vf sum = vf_load_halves(half + i % Q4_VECTORS * VF_LANES * 2);
-                const vf centred = vf_fma(vf_set1(-t->zero[at]), sum, vf_of_vi(dots[i]));
-                total[i] = vf_fma(centred, vf_set1(t->scale[at]), total[i]);
-            }
-        }
+        for (size_t h = 0; h < 2; h++)
+            ternary_half(t, b + h, block + Q4_PANEL * (2 + h * TERNARY_HALF_BYTES), total, rows);
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++)
             q4_add(t, b, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i],

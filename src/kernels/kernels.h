@@ -45,12 +45,8 @@ static inline size_t int8_row_bytes(size_t k) {
  * Q4_BLOCK_BYTES: the scale as a 16-bit float, and the nibbles. One of Q4_1 also has a minimum. */
 enum { Q4_BLOCK = 32, Q4_BLOCK_BYTES = 18, Q4_1_BLOCK_BYTES = 20 };
 
-/* K_BLOCK weights of a row make one block of Q4_K or Q6_K in a file, of so many bytes. */
-enum { K_BLOCK = 256, Q4_K_BLOCK_BYTES = 144, Q6_K_BLOCK_BYTES = 210 };
-
-/* Q4_BLOCK weights of Q6_K take Q6_PART_BYTES where pack_q6_k packs them: two scales of a byte, and
- * 6 bits for each weight. */
-enum { Q6_PART_BYTES = 26 };
+/* K_BLOCK weights of a row make one block of a K-quant in a file; of Q4_K it has so many bytes. */
+enum { K_BLOCK = 256, Q4_K_BLOCK_BYTES = 144 };
 
 /* K_BLOCK ternary weights take TERNARY_BYTES: a scale and two halves, each of which has a sum of 2
  * bytes and 2 bits for each weight. */
@@ -71,7 +67,8 @@ struct quantised_rows {
     float *scale; /* [m, blocks] */
     float *zero;  /* [m, blocks]: zero points, which are whole numbers */
     /* [m, k / Q4_BLOCK]: the sums of q - zero over Q4_BLOCK values, which sum_parts computes. Only
-     * gemm_q4_1 and gemm_q4_k read them; NULL for others. */
+     * gemm_q4_1, gemm_q4_k and gemm_q5_k read them, and gemm_q2_k those of 16 values; NULL for
+     * others. */
     float *part_sums;
 };
 
@@ -135,21 +132,28 @@ struct kernels {
      * y[i, j] = bias[j] + sum over blocks b of xs[i, b] (sum over parts p of ws[j, p] (sum of q w)
      * - zero[i, b] (sum of ws w)), where the parts p are the blocks of w within b. The innermost
      * sums are exact.
-     * NULL in the sets of WebAssembly, where int8 is faster: docs/decisions.md, 19. */
+     * This product and the following ones are NULL in sets of WebAssembly that only embed texts,
+     * where int8 is faster (docs/decisions.md, 19), and in portable ones. */
     void (*gemm_q4)(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
                     size_t m, size_t n, size_t k);
 
     /* Compute the product of gemm_q4 for w packed by pack_q4_1 or pack_q4_k, of which a weight is
      * ws w + offset, where each part has a scale ws and an offset. To the sum of gemm_q4 they add
-     * xs[i, b] (sum over parts p of offset[j, p] x.part_sums[i, p]). NULL in all sets of
-     * WebAssembly. */
+     * xs[i, b] (sum over parts p of offset[j, p] x.part_sums[i, p]). */
     void (*gemm_q4_1)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
     void (*gemm_q4_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
-    /* Computes the product of gemm_q4 for w packed by pack_q6_k with q4_panel. k is a multiple of
-     * 256, and the parts p have 16 weights. NULL in all sets of WebAssembly. */
+    /* Compute the product of gemm_q4 for w packed by pack_q3_k and pack_q6_k with q4_panel, where
+     * the parts p have 16 weights, and that of gemm_q4_k for w packed by pack_q5_k and pack_q2_k,
+     * of which the latter has parts of 16. k is a multiple of K_BLOCK. */
+    void (*gemm_q2_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
+    void (*gemm_q3_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
+    void (*gemm_q5_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
     void (*gemm_q6_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
@@ -157,10 +161,15 @@ struct kernels {
      * with q4_panel. k is a multiple of K_BLOCK:
      * y[i, j] = bias[j] + sum over K_BLOCKs c of d[j, c] (sum over blocks b of xs[i, b] (sum of
      * (q - zero) code)), where a weight is d times its code -1, 0, 1 or 2, and the b are the blocks
-     * of x within c. The innermost sums are exact. In WebAssembly only simd128 and relaxed have it,
-     * and only in modules that generate. */
+     * of x within c. The innermost sums are exact. */
     void (*gemm_ternary)(struct quantised_rows x, const void *w, const float *bias, float *y,
                          size_t ldy, size_t m, size_t n, size_t k);
+
+    /* Computes the product of gemm_ternary for w packed by pack_i2_s with q4_panel, whose rows have
+     * one scale each, so that y[i, j] = bias[j] + d[j] (sum over all blocks). k is a multiple of
+     * INT8_BLOCK. */
+    void (*gemm_i2_s)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
 
     /* Replaces each row of x by layer_norm(x + residual) * weight + bias. x and residual [m, n],
      * never NULL; weight and bias [n]. The residual does not change, and the sum is not kept. */
@@ -247,6 +256,7 @@ extern const struct kernels kernels_neon_i8mm, kernels_neon_i8mm_portable;
 extern const struct kernels kernels_relaxed_unsigned;
 extern const struct kernels kernels_relaxed_signed;
 extern const struct kernels kernels_relaxed_narrow;
+extern const struct kernels kernels_relaxed_narrow_portable;
 extern const struct kernels kernels_relaxed_narrow_signed;
 #elif defined(__wasm_simd128__)
 extern const struct kernels kernels_simd128, kernels_simd128_portable;
@@ -329,15 +339,25 @@ void pack_q4_k(const void *blocks, size_t n, size_t k, size_t panel, void *packe
 /* Returns the bytes that n rows of k weights take when pack_q4_k packs them. */
 size_t packed_q4_k_bytes(size_t n, size_t k, size_t panel);
 
-/* Packs n rows of k weights in Q6_K blocks, stored one after the other, into panels of `panel`
- * rows. Each panel holds for each INT8_BLOCK values: panel floats (the sum of the weights), panel
- * 16-bit floats d, then for each 32 weights: [2][panel] bytes (the scales of 16 weights + 128),
- * [4][panel][4] bytes, whose nibbles are the low four bits of the codes in the order of pack_q4,
- * and [2][panel][4] bytes: bits 2 g and 2 g + 1 of byte [h, j, i] are the high two of the code of
- * weight 16 h + 4 g + i of row j. */
+/* Pack n rows of k weights in blocks of Q2_K, Q3_K, Q5_K or Q6_K, stored one after the other, into
+ * panels of `panel` rows. Each panel holds for each INT8_BLOCK values: panel floats (the sum of the
+ * weights: d scale (code - centre), k_layout.h), panel 16-bit floats d, of Q2_K and Q5_K also panel
+ * 16-bit floats dmin, then for each part of 32 weights: [2][panel] bytes (of Q3_K and Q6_K the
+ * scales of 16 weights + 128; of Q2_K the scales of 16 weights, and 16 times their minima; of Q5_K
+ * the scale and the minimum), and the codes from their lowest bits on: of Q5_K and Q6_K
+ * [4][panel][4] bytes, whose nibbles lie in the order of pack_q4; of all but Q5_K [2][panel][4]
+ * bytes: bits 2 g and 2 g + 1 of byte [h, j, i] are the next two of the code of weight 16 h + 4 g +
+ * i of row j; of Q3_K and Q5_K [panel][4] bytes, of which bit g + 4 h is the highest of that code.
+ */
+void pack_q2_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+void pack_q3_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+void pack_q5_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 void pack_q6_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 
-/* Returns the bytes that n rows of k weights take when pack_q6_k packs them. */
+/* Return the bytes that n rows of k weights take when one of these packs them. */
+size_t packed_q2_k_bytes(size_t n, size_t k, size_t panel);
+size_t packed_q3_k_bytes(size_t n, size_t k, size_t panel);
+size_t packed_q5_k_bytes(size_t n, size_t k, size_t panel);
 size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel);
 
 /* Pack n rows of k weights in blocks of K_BLOCK ternary weights, stored one after the other, into
@@ -352,8 +372,14 @@ void pack_bitnet_t158(const void *blocks, size_t n, size_t k, size_t panel, void
 /* Returns the bytes that n rows of k weights take when one of these packs them. */
 size_t packed_ternary_bytes(size_t n, size_t k, size_t panel);
 
-/* Computes x.part_sums for m rows of k values, a multiple of Q4_BLOCK. `is_signed` tells whether q
- * is -128..127. */
-void sum_parts(struct quantised_rows x, size_t m, size_t k, bool is_signed);
+/* Packs n rows of k floats, stored one after the other, of which each row has the values 0 and d
+ * and -d alone. Each panel holds panel floats (d), then for each INT8_BLOCK what a panel of ternary
+ * weights holds for it. */
+void pack_i2_s(const void *rows, size_t n, size_t k, size_t panel, void *packed);
+size_t packed_i2_s_bytes(size_t n, size_t k, size_t panel);
+
+/* Computes x.part_sums, of parts of `length` values, for m rows of k values, a multiple of
+ * `length`. `is_signed` tells whether q is -128..127. */
+void sum_parts(struct quantised_rows x, size_t m, size_t k, size_t length, bool is_signed);
 
 #endif

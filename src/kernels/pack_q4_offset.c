@@ -89,15 +89,15 @@ void pack_q4_k(const void *blocks, size_t n, size_t k, size_t panel, void *packe
         }
 }
 
-void sum_parts(struct quantised_rows x, size_t m, size_t k, bool is_signed) {
-    const size_t blocks = int8_blocks(k), parts = k / Q4_BLOCK;
+void sum_parts(struct quantised_rows x, size_t m, size_t k, size_t length, bool is_signed) {
+    const size_t blocks = int8_blocks(k), parts = k / length;
     for (size_t i = 0; i < m; i++)
         for (size_t p = 0; p < parts; p++) {
-            const uint8_t *q = x.q + i * k + p * Q4_BLOCK;
+            const uint8_t *q = x.q + i * k + p * length;
             int32_t sum = 0;
-            for (size_t c = 0; c < Q4_BLOCK; c++)
+            for (size_t c = 0; c < length; c++)
                 sum += is_signed ? (int8_t)q[c] : q[c];
             x.part_sums[i * parts + p] =
-                (float)sum - (float)Q4_BLOCK * x.zero[i * blocks + p * Q4_BLOCK / INT8_BLOCK];
+                (float)sum - (float)length * x.zero[i * blocks + p * length / INT8_BLOCK];
         }
 }

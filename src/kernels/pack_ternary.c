@@ -9,6 +9,11 @@ size_t packed_ternary_bytes(size_t n, size_t k, size_t panel) {
     return (n + panel - 1) / panel * panel * (k / K_BLOCK) * TERNARY_BYTES;
 }
 
+size_t packed_i2_s_bytes(size_t n, size_t k, size_t panel) {
+    const size_t rows = (n + panel - 1) / panel * panel;
+    return rows * (sizeof(float) + k / INT8_BLOCK * TERNARY_HALF_BYTES);
+}
+
 /* A type's layout of 256 weights: `bytes` bytes, with the scale at byte `scale`. */
 struct layout {
     size_t bytes, scale;
@@ -57,4 +62,25 @@ void pack_tq2_0(const void *blocks, size_t n, size_t k, size_t panel, void *pack
 void pack_bitnet_t158(const void *blocks, size_t n, size_t k, size_t panel, void *packed) {
     static const struct layout layout = {66, 64, codes_of_bitnet_t158};
     pack_rows(&layout, blocks, n, k, panel, packed);
+}
+
+void pack_i2_s(const void *rows, size_t n, size_t k, size_t panel, void *packed) {
+    const float *row = rows;
+    memset(packed, 0, packed_i2_s_bytes(n, k, panel));
+    for (size_t i = 0; i < n; i++, row += k) {
+        unsigned char *first =
+            (unsigned char *)packed + i / panel * packed_i2_s_bytes(panel, k, panel);
+        unsigned char *half = first + panel * sizeof(float);
+        float scale = 0;
+        for (size_t c = 0; c < k; c += INT8_BLOCK, half += panel * TERNARY_HALF_BYTES) {
+            unsigned char codes[INT8_BLOCK];
+            for (size_t j = 0; j < INT8_BLOCK; j++) {
+                const float value = row[c + j];
+                scale = value > scale ? value : -value > scale ? -value : scale;
+                codes[j] = (unsigned char)(1 + (value > 0) - (value < 0));
+            }
+            pack_half(codes, panel, i % panel, half);
+        }
+        memcpy(first + i % panel * sizeof(float), &scale, sizeof scale);
+    }
 }

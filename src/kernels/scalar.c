@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "kernels/dots_int8.h"
+#include "kernels/k_layout.h"
 #include "kernels/kernels.h"
 #include "kernels/polynomials.h"
 #include "kernels/sparse.h"
@@ -186,47 +187,92 @@ static void gemm_q4_k(struct quantised_rows x, const void *w, const float *bias,
     q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_K);
 }
 
-/* Returns the integer dot product of 16 activations and the weights of half h of a part's row j. */
-static int32_t q6_half_dot(const uint8_t *q, const unsigned char *nibbles, size_t h, size_t j) {
-    const unsigned char *pairs = nibbles + 16 * PANEL + h * PANEL * 4;
-    int32_t sum = 0;
-    for (size_t c = 0; c < 16; c++) {
-        const size_t g = c / 4, i = c % 4;
-        const int low = nibbles[(g * PANEL + j) * 4 + i] >> 4 * h & 15;
-        const int high = pairs[j * 4 + i] >> 2 * g & 3;
-        sum += q[c] * ((low | high << 4) - 32);
+/* Returns the code of weight c of row j of a part: of its nibbles, pairs of bits and single bits,
+ * those that it has. */
+static int k_code(const unsigned char *planes, size_t c, size_t j, int bits) {
+    const size_t h = c / K_HALF, g = c % K_HALF / 4, i = c % 4;
+    int code = 0, shift = 0;
+    if (k_has_nibbles(bits)) {
+        code = planes[(g * PANEL + j) * 4 + i] >> 4 * h & 15;
+        planes += 16 * PANEL;
+        shift = 4;
     }
-    return sum;
+    if (k_has_pairs(bits)) {
+        code |= (planes[(h * PANEL + j) * 4 + i] >> 2 * g & 3) << shift;
+        planes += 8 * PANEL;
+        shift += 2;
+    }
+    if (k_has_ones(bits))
+        code |= (planes[j * 4 + i] >> (g + 4 * h) & 1) << shift;
+    return code;
 }
 
-static void gemm_q6_k(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    const size_t blocks = int8_blocks(k), panel_bytes = packed_q6_k_bytes(PANEL, k, PANEL);
+/* Returns what half h of a part adds to an output before the activations' scale. `sum` is that of
+ * the activations, which weights with minima need. */
+static float k_half(const uint8_t *q, const float *sum, const unsigned char *halves,
+                    const unsigned char *part, size_t h, size_t j, int bits) {
+    const unsigned char own = part[h * PANEL + j], first = part[j];
+    const float d = half_of(halves, j);
+    int32_t dot = 0;
+    for (size_t c = 0; c < K_HALF; c++)
+        dot += q[c] * (k_code(part + 2 * PANEL, h * K_HALF + c, j, bits) - k_centre(bits));
+    if (bits == 2)
+        return (float)dot * (d * (float)(own & 15)) -
+               *sum * (half_of(halves, PANEL + j) * (float)(own >> 4));
+    if (bits == 5 && h == 0)
+        return (float)dot * (d * (float)first);
+    if (bits == 5)
+        return (float)dot * (d * (float)first) +
+               *sum * (0 - half_of(halves, PANEL + j) * (float)own);
+    return (float)dot * (d * (float)(own - 128));
+}
+
+static void k_product(struct quantised_rows x, const unsigned char *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k, int bits) {
+    const size_t blocks = int8_blocks(k), length = bits == 2 ? K_HALF : K_PART;
+    const size_t block_bytes =
+        PANEL * (k_header_bytes(bits) + INT8_BLOCK / K_PART * k_part_bytes(bits));
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
-            const unsigned char *block = (const unsigned char *)w + j / PANEL * panel_bytes;
-            const size_t row = j % PANEL;
+            const unsigned char *block = w + j / PANEL * blocks * block_bytes;
             y[i * ldy + j] = bias[j];
-            for (size_t b = 0; b < blocks; b++) {
-                const unsigned char *halves = block + PANEL * sizeof(float);
-                const unsigned char *part = halves + PANEL * 2;
-                const float d = half_of(halves, row);
-                const uint8_t *q = x.q + i * k + b * INT8_BLOCK;
-                float total = 0;
-                for (size_t c = 0; c < INT8_BLOCK; c += 16) {
-                    const size_t h = c / 16 % 2;
-                    const float scale = d * (float)(part[h * PANEL + row] - 128);
-                    total += (float)q6_half_dot(q + c, part + 2 * PANEL, h, row) * scale;
-                    part += h * PANEL * Q6_PART_BYTES;
+            for (size_t b = 0; b < blocks; b++, block += block_bytes) {
+                float total = -x.zero[i * blocks + b] * packed_float(block + j % PANEL * 4);
+                for (size_t c = 0; c < INT8_BLOCK; c += K_HALF) {
+                    const size_t at = b * INT8_BLOCK + c;
+                    const float *sum =
+                        k_has_min(bits) ? x.part_sums + i * (k / length) + at / length : NULL;
+                    total += k_half(
+                        x.q + i * k + at, sum, block + PANEL * sizeof(float),
+                        block + PANEL * (k_header_bytes(bits) + c / K_PART * k_part_bytes(bits)),
+                        c / K_HALF % 2, j % PANEL, bits);
                 }
-                total -= x.zero[i * blocks + b] * packed_float(block + row * 4);
                 y[i * ldy + j] += total * x.scale[i * blocks + b];
-                block = part;
             }
         }
 }
 
-/* Returns the integer dot product of INT8_BLOCK activations and the weights of row j. */
+static void gemm_q2_k(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    k_product(x, w, bias, y, ldy, m, n, k, 2);
+}
+
+static void gemm_q3_k(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    k_product(x, w, bias, y, ldy, m, n, k, 3);
+}
+
+static void gemm_q5_k(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    k_product(x, w, bias, y, ldy, m, n, k, 5);
+}
+
+static void gemm_q6_k(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    k_product(x, w, bias, y, ldy, m, n, k, 6);
+}
+
+/* Returns the integer dot product of INT8_BLOCK activations and the ternary weights of row j. */
 static int32_t ternary_dot(const uint8_t *q, const unsigned char *codes, size_t j) {
     int32_t sum = 0;
     for (size_t c = 0; c < INT8_BLOCK; c++) {
@@ -234,6 +280,14 @@ static int32_t ternary_dot(const uint8_t *q, const unsigned char *codes, size_t 
         sum += q[c] * ((four >> c % 16 / 4 * 2 & 3) - 1);
     }
     return sum;
+}
+
+/* Returns what INT8_BLOCK weights of row j, at `half`, add to output i before their scale. `at` is
+ * the index of the activations' block. */
+static float ternary_block(struct quantised_rows x, const uint8_t *q, size_t at,
+                           const unsigned char *half, size_t j) {
+    const float dot = (float)ternary_dot(q, half + PANEL * 2, j);
+    return (dot - x.zero[at] * half_of(half, j)) * x.scale[at];
 }
 
 static void gemm_ternary(struct quantised_rows x, const void *w, const float *bias, float *y,
@@ -246,15 +300,27 @@ static void gemm_ternary(struct quantised_rows x, const void *w, const float *bi
             y[i * ldy + j] = bias[j];
             for (size_t b = 0; b < blocks; b += 2, block += PANEL * TERNARY_BYTES) {
                 float total = 0;
-                for (size_t h = 0; h < 2; h++) {
-                    const unsigned char *half = block + PANEL * (2 + h * TERNARY_HALF_BYTES);
-                    const size_t at = i * blocks + b + h;
-                    const int32_t dot =
-                        ternary_dot(x.q + i * k + (b + h) * INT8_BLOCK, half + PANEL * 2, row);
-                    total += ((float)dot - x.zero[at] * half_of(half, row)) * x.scale[at];
-                }
+                for (size_t h = 0; h < 2; h++)
+                    total +=
+                        ternary_block(x, x.q + i * k + (b + h) * INT8_BLOCK, i * blocks + b + h,
+                                      block + PANEL * (2 + h * TERNARY_HALF_BYTES), row);
                 y[i * ldy + j] += total * half_of(block, row);
             }
+        }
+}
+
+static void gemm_i2_s(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    const size_t blocks = int8_blocks(k), panel_bytes = packed_i2_s_bytes(PANEL, k, PANEL);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            const unsigned char *panel = (const unsigned char *)w + j / PANEL * panel_bytes;
+            const unsigned char *half = panel + PANEL * sizeof(float);
+            float total = 0;
+            for (size_t b = 0; b < blocks; b++, half += PANEL * TERNARY_HALF_BYTES)
+                total +=
+                    ternary_block(x, x.q + i * k + b * INT8_BLOCK, i * blocks + b, half, j % PANEL);
+            y[i * ldy + j] = bias[j] + total * packed_float(panel + j % PANEL * 4);
         }
 }
 
@@ -431,8 +497,12 @@ const struct kernels kernels_scalar = {
 #if !defined(__wasm__)
     .gemm_q4_1 = gemm_q4_1,
     .gemm_q4_k = gemm_q4_k,
+    .gemm_q2_k = gemm_q2_k,
+    .gemm_q3_k = gemm_q3_k,
+    .gemm_q5_k = gemm_q5_k,
     .gemm_q6_k = gemm_q6_k,
     .gemm_ternary = gemm_ternary,
+    .gemm_i2_s = gemm_i2_s,
 #endif
     .layer_norm = layer_norm,
     .rms_norm = rms_norm,

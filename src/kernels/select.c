@@ -142,6 +142,13 @@ static bool runs_always(void) {
 #define SCALAR_PORTABLE &kernels_scalar_portable
 #endif
 
+/* Modules that only embed have narrow products alone in this set. */
+#ifdef DECODER_KERNELS
+#define RELAXED_PORTABLE &kernels_relaxed_narrow_portable
+#else
+#define RELAXED_PORTABLE &kernels_relaxed_narrow
+#endif
+
 /* All sets of this machine, fastest first, each with its portable set, which runs where it does. */
 static const struct {
     const struct kernels *set, *portable;
@@ -158,9 +165,9 @@ static const struct {
     {&kernels_neon_i8mm, &kernels_neon_i8mm_portable, runs_neon_i8mm},
     {&kernels_neon, &kernels_neon_portable, runs_neon},
 #elif defined(__wasm_relaxed_simd__)
-    {&kernels_relaxed_unsigned, &kernels_relaxed_narrow, runs_relaxed_unsigned},
+    {&kernels_relaxed_unsigned, RELAXED_PORTABLE, runs_relaxed_unsigned},
     {&kernels_relaxed_signed, &kernels_relaxed_narrow_signed, runs_relaxed_signed},
-    {&kernels_relaxed_narrow, &kernels_relaxed_narrow, runs_relaxed_narrow},
+    {&kernels_relaxed_narrow, RELAXED_PORTABLE, runs_relaxed_narrow},
 #elif defined(__wasm_simd128__)
     {&kernels_simd128, &kernels_simd128_portable, runs_always},
 #endif

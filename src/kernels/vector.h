@@ -34,6 +34,11 @@
  *                       high nibbles
  *   vq_load_activations, vq_dot(s,x,w)   are vi_load_activations and vi_dot for sums vq of one part
  *   vq_sum(s)           converts the sums of a part to vi
+ *   vk_bits(p,n,mask)   loads a vector of bytes, shifts each right by n bits (left where n < 0) and
+ *                       masks them
+ *   vk_or               returns the bits of two vectors of codes, vk_codes
+ *   vk_centred(c,n)     returns codes minus n as weights, -32..31
+ *   vk_dot(s,x,w)       is vi_dot for them
  *   v2_load(p,i)        loads weights of VF_LANES outputs: the pair of bits i of 4 bytes each, of
  *                       which 0..3 stand for -1..2
  *

@@ -290,27 +290,27 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
 
 #endif
 
-/* ---- 6-bit weights -------------------------------------------------------------------------- */
+/* ---- weights of K-quants --------------------------------------------------------------------- */
 
-typedef __m256i v6_weights;
+typedef __m256i vk_codes;
+typedef __m256i vk_weights;
 
-/* Loads the low nibbles (h 0) or high ones (h 1) of bytes and, above them, bits 2 g and 2 g + 1 of
- * `pairs`, and subtracts 32. */
-ALWAYS_INLINE v6_weights v6_load(const unsigned char *nibbles, const unsigned char *pairs,
-                                 const int g, const int h) {
-    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)nibbles);
-    const __m256i two = _mm256_loadu_si256((const __m256i *)(const void *)pairs);
-    const __m256i low =
-        _mm256_and_si256(h ? _mm256_srli_epi16(bytes, 4) : bytes, _mm256_set1_epi8(15));
-    const __m256i moved = g == 0   ? _mm256_slli_epi16(two, 4)
-                          : g == 1 ? _mm256_slli_epi16(two, 2)
-                          : g == 2 ? two
-                                   : _mm256_srli_epi16(two, 2);
-    const __m256i high = _mm256_and_si256(moved, _mm256_set1_epi8(0x30));
-    return _mm256_sub_epi8(_mm256_or_si256(low, high), _mm256_set1_epi8(32));
+ALWAYS_INLINE vk_codes vk_bits(const unsigned char *p, const int shift, const int mask) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm256_and_si256(shift < 0 ? _mm256_slli_epi16(bytes, -shift)
+                                      : _mm256_srli_epi16(bytes, shift),
+                            _mm256_set1_epi8((char)mask));
 }
 
-ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
+ALWAYS_INLINE vk_codes vk_or(vk_codes a, vk_codes b) {
+    return _mm256_or_si256(a, b);
+}
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
+    return _mm256_sub_epi8(codes, _mm256_set1_epi8((char)centre));
+}
+
+ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
 #ifdef VECTOR_VNNI
     return vi_dot(sum, x, w);
 #else

@@ -199,25 +199,34 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
     return sum;
 }
 
-/* ---- 6-bit weights -------------------------------------------------------------------------- */
+/* ---- weights of K-quants --------------------------------------------------------------------- */
 
-typedef vi_weights v6_weights;
+/* The type of a shift's length, on which the compilers' headers differ. */
+#ifdef __clang__
+typedef unsigned shift_length;
+#else
+typedef int shift_length;
+#endif
 
-/* Loads the low nibbles (h 0) or high ones (h 1) of bytes and, above them, bits 2 g and 2 g + 1 of
- * `pairs`, and subtracts 32. */
-ALWAYS_INLINE v6_weights v6_load(const unsigned char *nibbles, const unsigned char *pairs,
-                                 const int g, const int h) {
-    const vi bytes = _mm512_loadu_si512(nibbles), two = _mm512_loadu_si512(pairs);
-    const vi low = _mm512_and_si512(h ? _mm512_srli_epi16(bytes, 4) : bytes, _mm512_set1_epi8(15));
-    const vi moved = g == 0   ? _mm512_slli_epi16(two, 4)
-                     : g == 1 ? _mm512_slli_epi16(two, 2)
-                     : g == 2 ? two
-                              : _mm512_srli_epi16(two, 2);
-    const vi high = _mm512_and_si512(moved, _mm512_set1_epi8(0x30));
-    return _mm512_sub_epi8(_mm512_or_si512(low, high), _mm512_set1_epi8(32));
+typedef vi vk_codes;
+typedef vi_weights vk_weights;
+
+ALWAYS_INLINE vk_codes vk_bits(const unsigned char *p, const int shift, const int mask) {
+    const vi bytes = _mm512_loadu_si512(p);
+    return _mm512_and_si512(shift < 0 ? _mm512_slli_epi16(bytes, (shift_length)-shift)
+                                      : _mm512_srli_epi16(bytes, (shift_length)shift),
+                            _mm512_set1_epi8((char)mask));
 }
 
-ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
+ALWAYS_INLINE vk_codes vk_or(vk_codes a, vk_codes b) {
+    return _mm512_or_si512(a, b);
+}
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
+    return _mm512_sub_epi8(codes, _mm512_set1_epi8((char)centre));
+}
+
+ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
     return vi_dot(sum, x, w);
 }
 

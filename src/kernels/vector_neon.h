@@ -261,22 +261,24 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
     return sum;
 }
 
-/* ---- 6-bit weights -------------------------------------------------------------------------- */
+/* ---- weights of K-quants --------------------------------------------------------------------- */
 
-typedef vi_weights v6_weights;
+typedef uint8x16_t vk_codes;
+typedef vi_weights vk_weights;
 
-/* Loads the low nibbles (h 0) or high ones (h 1) of bytes and, above them, bits 2 g and 2 g + 1 of
- * `pairs`, and subtracts 32. */
-ALWAYS_INLINE v6_weights v6_load(const unsigned char *nibbles, const unsigned char *pairs,
-                                 const int g, const int h) {
-    const uint8x16_t bytes = vld1q_u8(nibbles), two = vld1q_u8(pairs);
-    const uint8x16_t low = h ? vshrq_n_u8(bytes, 4) : vandq_u8(bytes, vdupq_n_u8(15));
-    const uint8x16_t moved = vshlq_u8(two, vdupq_n_s8((int8_t)(4 - 2 * g)));
-    const uint8x16_t codes = vorrq_u8(low, vandq_u8(moved, vdupq_n_u8(0x30)));
-    return vsubq_s8(vreinterpretq_s8_u8(codes), vdupq_n_s8(32));
+ALWAYS_INLINE vk_codes vk_bits(const unsigned char *p, const int shift, const int mask) {
+    return vandq_u8(vshlq_u8(vld1q_u8(p), vdupq_n_s8((int8_t)-shift)), vdupq_n_u8((uint8_t)mask));
 }
 
-ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
+ALWAYS_INLINE vk_codes vk_or(vk_codes a, vk_codes b) {
+    return vorrq_u8(a, b);
+}
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
+    return vsubq_s8(vreinterpretq_s8_u8(codes), vdupq_n_s8((int8_t)centre));
+}
+
+ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
     return vi_dot(sum, x, w);
 }
 

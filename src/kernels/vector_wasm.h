@@ -193,10 +193,13 @@ typedef struct vi_pairs {
 typedef vi_pairs vi_weights;
 typedef vi_pairs vi_activations;
 
+ALWAYS_INLINE vi_pairs widened(v128_t bytes) {
+    return (vi_pairs){.even = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 8), 8),
+                      .odd = wasm_i16x8_shr(bytes, 8)};
+}
+
 ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
-    const v128_t bytes = wasm_v128_load(p);
-    return (vi_weights){.even = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 8), 8),
-                        .odd = wasm_i16x8_shr(bytes, 8)};
+    return widened(wasm_v128_load(p));
 }
 
 ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
@@ -261,34 +264,112 @@ ALWAYS_INLINE vi vi16_widen(vi x) {
 
 #endif
 
-/* ---- ternary weights ------------------------------------------------------------------------- */
+/* ---- weights in blocks ----------------------------------------------------------------------- */
 
-#if defined(DECODER_KERNELS) && (defined(VECTOR_RELAXED_DOT) || !defined(VECTOR_RELAXED))
-#define VECTOR_TERNARY
+#ifdef DECODER_KERNELS
+#define VECTOR_Q4
 
 ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
-    const v128_t halves = wasm_u32x4_load16x4(p);
-    const v128_t size = wasm_i32x4_shl(wasm_v128_and(halves, wasm_i32x4_splat(0x7fff)), 13);
-    const v128_t sign = wasm_i32x4_shl(wasm_u32x4_shr(halves, 15), 31);
+    const v128_t halves = wasm_i32x4_load16x4(p);
+    const v128_t size = wasm_v128_and(wasm_i32x4_shl(halves, 13), wasm_u32x4_splat(0x0fffe000));
+    const v128_t sign = wasm_v128_and(halves, wasm_u32x4_splat(0x80000000));
     return wasm_v128_or(wasm_f32x4_mul(size, wasm_f32x4_splat(0x1p112f)), sign);
 }
 
+ALWAYS_INLINE vf vf_load_bytes(const unsigned char *p) {
+    const v128_t bytes = wasm_v128_load32_zero(p);
+    return wasm_f32x4_convert_i32x4(
+        wasm_u32x4_extend_low_u16x8(wasm_u16x8_extend_low_u8x16(bytes)));
+}
+
+typedef v128_t vk_codes;
+
+ALWAYS_INLINE vk_codes vk_bits(const unsigned char *p, const int shift, const int mask) {
+    const v128_t bytes = wasm_v128_load(p);
+    return wasm_v128_and(shift < 0 ? wasm_i16x8_shl(bytes, (uint32_t)-shift)
+                                   : wasm_u16x8_shr(bytes, (uint32_t)shift),
+                         wasm_i8x16_splat((int8_t)mask));
+}
+
+ALWAYS_INLINE vk_codes vk_or(vk_codes a, vk_codes b) {
+    return wasm_v128_or(a, b);
+}
+
+ALWAYS_INLINE v128_t less(vk_codes codes, const int centre) {
+    return wasm_i8x16_sub(codes, wasm_i8x16_splat((int8_t)centre));
+}
+
+#ifdef VECTOR_NARROW
+
+/* Sums have 16 bits, which vector_avx2.h shows to be enough. */
+typedef v128_t vq;
+typedef v128_t vq_weights;
+typedef v128_t vk_weights;
+typedef v128_t vq_activations;
+
+enum { Q4_FACTOR = 1 };
+
+ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
+    return vi16_load_activations(p);
+}
+
+ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
+    const v128_t table = wasm_i8x16_const(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
+    *low = wasm_i8x16_relaxed_swizzle(table, vk_bits(p, 0, 15));
+    *high = wasm_i8x16_relaxed_swizzle(table, vk_bits(p, 4, 15));
+}
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
+    return less(codes, centre);
+}
+
+ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
+    return less(vk_bits(p, 2 * position, 3), 1);
+}
+
+ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
+    return vi16_add(sum, vi16_dot(x, w));
+}
+
+ALWAYS_INLINE vi vq_sum(vq sum) {
+    return vi16_widen(sum);
+}
+
+ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
+    return vi_add(sum, vi16_widen(vi16_dot(x, w)));
+}
+
+#else
+
 typedef vi vq;
 typedef vi_weights vq_weights;
+typedef vi_weights vk_weights;
 typedef vi_activations vq_activations;
 
-#ifdef VECTOR_RELAXED_DOT
+#ifdef VECTOR_RELAXED
+
+enum { Q4_FACTOR = 16 }; /* because nibbles are used in the upper halves of bytes */
 
 ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
     return vi_load_activations(p);
 }
 
+ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
+    *low = vk_bits(p, -4, 0xf0);
+    *high = vk_bits(p, 0, 0xf0);
+}
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
+    return less(codes, centre);
+}
+
 ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
-    const v128_t codes = wasm_u16x8_shr(wasm_v128_load(p), (uint32_t)(2 * position));
-    return wasm_i8x16_sub(wasm_v128_and(codes, wasm_i8x16_splat(3)), wasm_i8x16_splat(1));
+    return less(vk_bits(p, 2 * position, 3), 1);
 }
 
 #else
+
+enum { Q4_FACTOR = 4096 }; /* because nibbles are used in the upper quarters of 16 bits */
 
 ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
     const v128_t bytes = wasm_v128_load32_splat(p);
@@ -296,12 +377,20 @@ ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
                       .odd = wasm_u16x8_shr(bytes, 8)};
 }
 
+ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
+    const v128_t bytes = wasm_v128_load(p), mask = wasm_u16x8_splat(0xf000);
+    *low = (vi_pairs){.even = wasm_i16x8_shl(bytes, 12),
+                      .odd = wasm_v128_and(wasm_i16x8_shl(bytes, 4), mask)};
+    *high = (vi_pairs){.even = wasm_v128_and(wasm_i16x8_shl(bytes, 8), mask),
+                       .odd = wasm_v128_and(bytes, mask)};
+}
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
+    return widened(less(codes, centre));
+}
+
 ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
-    const v128_t codes = wasm_v128_load(p), mask = wasm_i16x8_splat(3), one = wasm_i16x8_splat(1);
-    const v128_t even = wasm_u16x8_shr(codes, (uint32_t)(2 * position));
-    const v128_t odd = wasm_u16x8_shr(codes, (uint32_t)(8 + 2 * position));
-    return (vi_pairs){.even = wasm_i16x8_sub(wasm_v128_and(even, mask), one),
-                      .odd = wasm_i16x8_sub(wasm_v128_and(odd, mask), one)};
+    return widened(less(vk_bits(p, 2 * position, 3), 1));
 }
 
 #endif
@@ -313,6 +402,12 @@ ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
 ALWAYS_INLINE vi vq_sum(vq sum) {
     return sum;
 }
+
+ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
+    return vi_dot(sum, x, w);
+}
+
+#endif
 
 #endif
 

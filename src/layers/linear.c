@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "formats/bitnet.h"
 
 enum { NAME_BYTES = 128 };
 
@@ -126,7 +127,7 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
         snprintf(name, sizeof name, "%s.weight", source->names[i]);
         TRY(directory_require_tensor(source->dir, name, source->k, source->n, &stack.parts[i],
                                      error));
-        types[i] = stack.parts[i]->format;
+        types[i] = bitnet_format(stack.parts[i]);
         stack.row_bytes = larger(stack.row_bytes, (size_t)stack.parts[i]->row_bytes);
     }
     layer->kind = weight_kind_for(kernels, types, source->parts, quantised);
@@ -150,7 +151,7 @@ static struct quantised_rows take_quantised_rows(struct workspace *space, size_t
     rows.q = workspace_take(space, m, int8_row_bytes(k), 1);
     rows.scale = workspace_take(space, m, narrow_blocks(k), sizeof *rows.scale);
     rows.zero = workspace_take(space, m, narrow_blocks(k), sizeof *rows.zero);
-    rows.part_sums = workspace_take(space, m, k / Q4_BLOCK, sizeof *rows.part_sums);
+    rows.part_sums = workspace_take(space, m, 2 * (k / Q4_BLOCK), sizeof *rows.part_sums);
     return rows;
 }
 
@@ -171,8 +172,8 @@ void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, 
         q = take_quantised_rows(&space, m, layer->k);
         (kind->narrow ? layer->kernels->quantise_narrow : layer->kernels->quantise)(x, m, layer->k,
                                                                                     q);
-        if (kind->sums_parts)
-            sum_parts(q, m, layer->k, layer->kernels->signed_activations);
+        if (kind->sums)
+            sum_parts(q, m, layer->k, kind->sums, layer->kernels->signed_activations);
     }
     kind->product(layer->kernels, x, q, (const unsigned char *)layer->weights + before,
                   layer->bias + first, y + first, layer->n, m, n, layer->k);

@@ -69,8 +69,6 @@ static const struct block_format formats[] = {
 #if !defined(__wasm__) || !defined(WISP_EMBED_ONLY)
     {BLOCK_Q2_0, "Q2_0", 64, 18, ONLY_READ_BUT_TO_EMBED(q2_0)},
     {BLOCK_PQ2_0, "PQ2_0", 128, 34, ONLY_READ_BUT_TO_EMBED(pq2_0)},
-#endif
-#if !defined(__wasm__) || defined(WISP_CONVERTER)
     {BLOCK_I2_S, "I2_S", 128, 32, UNREAD}, /* formats/bitnet.h makes floats of it */
 #endif
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weights of 4 and 6 bits and ternary ones, as blocks of the file: weights, scales and minima have
+ * Weights of 2 to 6 bits and ternary ones, as blocks of the file: weights, scales and minima have
  * the values of the file. */
 #include "weights/weight_kind.h"
 
 /* Defines the kind weights_NAME of tensors of a type, over pack_PACKED and gemm_PRODUCT. */
-#define WEIGHTS_OF(NAME, PACKED, PRODUCT, TYPE, SUMS_PARTS)                                        \
+#define WEIGHTS_OF(NAME, PACKED, PRODUCT, TYPE, SUMS)                                              \
     static size_t NAME##_panel(const struct kernels *kernels) {                                    \
         return kernels->gemm_##PRODUCT ? kernels->q4_panel : 0;                                    \
     }                                                                                              \
@@ -23,21 +23,23 @@
     }                                                                                              \
     const struct weight_kind weights_##NAME = {.name = #NAME,                                      \
                                                .quantised = true,                                  \
-                                               .sums_parts = (SUMS_PARTS),                         \
+                                               .sums = (SUMS),                                     \
                                                .rows = (TYPE),                                     \
                                                .panel = NAME##_panel,                              \
                                                .bytes = NAME##_bytes,                              \
                                                .pack = NAME##_pack,                                \
                                                .product = NAME##_product};
 
-WEIGHTS_OF(q4_0, q4, q4, BLOCK_Q4_0, false)
-#ifndef __wasm__ /* where these products are slower than int8: kernels.h */
-WEIGHTS_OF(q4_1, q4_1, q4_1, BLOCK_Q4_1, true)
-WEIGHTS_OF(q4_k, q4_k, q4_k, BLOCK_Q4_K, true)
-WEIGHTS_OF(q6_k, q6_k, q6_k, BLOCK_Q6_K, false)
-#endif
-#ifdef DECODER_KERNELS /* models that embed are small: int8 is faster */
-WEIGHTS_OF(tq1_0, tq1_0, ternary, BLOCK_TQ1_0, false)
-WEIGHTS_OF(tq2_0, tq2_0, ternary, BLOCK_TQ2_0, false)
-WEIGHTS_OF(bitnet_t158, bitnet_t158, ternary, BLOCK_T158, false)
+WEIGHTS_OF(q4_0, q4, q4, BLOCK_Q4_0, 0)
+#ifdef DECODER_KERNELS /* models that embed are small: int8 is faster there */
+WEIGHTS_OF(q4_1, q4_1, q4_1, BLOCK_Q4_1, Q4_BLOCK)
+WEIGHTS_OF(q4_k, q4_k, q4_k, BLOCK_Q4_K, Q4_BLOCK)
+WEIGHTS_OF(q2_k, q2_k, q2_k, BLOCK_Q2_K, Q4_BLOCK / 2)
+WEIGHTS_OF(q3_k, q3_k, q3_k, BLOCK_Q3_K, 0)
+WEIGHTS_OF(q5_k, q5_k, q5_k, BLOCK_Q5_K, Q4_BLOCK)
+WEIGHTS_OF(q6_k, q6_k, q6_k, BLOCK_Q6_K, 0)
+WEIGHTS_OF(tq1_0, tq1_0, ternary, BLOCK_TQ1_0, 0)
+WEIGHTS_OF(tq2_0, tq2_0, ternary, BLOCK_TQ2_0, 0)
+WEIGHTS_OF(bitnet_t158, bitnet_t158, ternary, BLOCK_T158, 0)
+WEIGHTS_OF(i2_s, i2_s, i2_s, BLOCK_I2_S, 0)
 #endif

@@ -6,13 +6,11 @@
  * product of int8 ones. */
 static const struct weight_kind *const kinds[] = {
     &weights_q4_0,
-#ifndef __wasm__
-    &weights_q4_1,  &weights_q4_k,  &weights_q6_k,
-#endif
 #ifdef DECODER_KERNELS
-    &weights_tq1_0, &weights_tq2_0, &weights_bitnet_t158,
+    &weights_q4_1, &weights_q2_k,  &weights_q3_k,  &weights_q4_k,        &weights_q5_k,
+    &weights_q6_k, &weights_tq1_0, &weights_tq2_0, &weights_bitnet_t158, &weights_i2_s,
 #endif
-    &weights_f16,   &weights_bf16,  &weights_int8,        &weights_narrow, &weights_f32,
+    &weights_f16,  &weights_bf16,  &weights_int8,  &weights_narrow,      &weights_f32,
 };
 
 static bool fits(const struct weight_kind *kind, const struct kernels *kernels,

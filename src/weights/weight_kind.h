@@ -10,11 +10,12 @@
 
 struct weight_kind {
     const char *name;
-    bool quantised;  /* the product takes activations from kernels->quantise rather than floats */
-    bool narrow;     /* they are from kernels->quantise_narrow */
-    bool sums_parts; /* it also takes their part_sums */
+    bool quantised; /* the product takes activations from kernels->quantise rather than floats */
+    bool narrow;    /* they are from kernels->quantise_narrow */
+    size_t sums;    /* it also takes their part_sums, of this many values; 0: it does not */
     /* The type of the rows that `pack` takes. All tensors of the layer must have this type. Where
-     * it is BLOCK_F32 they may have any, and are expanded to floats first. */
+     * it is BLOCK_F32 they may have any, and are expanded to floats first. Rows of I2_S are floats
+     * (formats/bitnet.h). */
     enum block_type rows;
 
     /* Returns the number of outputs whose weights are interleaved in one panel, or 0 where the set
@@ -41,7 +42,7 @@ const struct weight_kind *weight_kind_for(const struct kernels *kernels,
                                           bool quantised);
 
 extern const struct weight_kind weights_f32, weights_f16, weights_bf16, weights_int8,
-    weights_narrow, weights_q4_0, weights_q4_1, weights_q4_k, weights_q6_k, weights_tq1_0,
-    weights_tq2_0, weights_bitnet_t158;
+    weights_narrow, weights_q4_0, weights_q4_1, weights_q2_k, weights_q3_k, weights_q4_k,
+    weights_q5_k, weights_q6_k, weights_tq1_0, weights_tq2_0, weights_bitnet_t158, weights_i2_s;
 
 #endif

@@ -49,8 +49,12 @@ static void call_once(const struct timed *t) {
     case GEMM_Q4:
     case GEMM_Q4_1:
     case GEMM_Q4_K:
+    case GEMM_Q2_K:
+    case GEMM_Q3_K:
+    case GEMM_Q5_K:
     case GEMM_Q6_K:
     case GEMM_TERNARY:
+    case GEMM_I2_S:
     case GEMM_F16:
     case GEMM_BF16:
         call_gemm(t->set, &t->gemm);
@@ -151,24 +155,37 @@ static double time_of(const struct timed *t) {
 }
 
 static bool is_of_blocks(enum kernel kernel) {
-    return kernel == GEMM_Q4_1 || kernel == GEMM_Q4_K || kernel == GEMM_Q6_K ||
-           kernel == GEMM_TERNARY;
+    return kernel >= GEMM_Q4_1 && kernel <= GEMM_I2_S;
 }
 
-/* Stores n weights as the product takes them: blocks or halves. */
+/* Returns the format in which weights are stored for a product. */
+static const struct block_format *format_of(enum kernel kernel) {
+    return block_format_by_id(kernel == GEMM_Q4        ? BLOCK_Q4_0
+                              : kernel == GEMM_Q4_1    ? BLOCK_Q4_1
+                              : kernel == GEMM_Q2_K    ? BLOCK_Q2_K
+                              : kernel == GEMM_Q3_K    ? BLOCK_Q3_K
+                              : kernel == GEMM_Q4_K    ? BLOCK_Q4_K
+                              : kernel == GEMM_Q5_K    ? BLOCK_Q5_K
+                              : kernel == GEMM_Q6_K    ? BLOCK_Q6_K
+                              : kernel == GEMM_TERNARY ? BLOCK_TQ2_0
+                              : kernel == GEMM_F16     ? BLOCK_F16
+                              : kernel == GEMM_BF16    ? BLOCK_BF16
+                                                       : BLOCK_F32);
+}
+
+/* Stores n weights as the product takes them. In WebAssembly, which has no quantisers, blocks have
+ * codes of 0x55 and scales that are no number of a model, which takes as long. */
 static void store_weights(enum kernel kernel, const float *w, size_t n, void *stored) {
-    if (kernel == GEMM_Q4)
-        quantise_q4_0_fitted(w, n, stored);
-    else if (kernel == GEMM_Q4_1)
-        quantise_q4_1(w, n, stored);
-    else if (kernel == GEMM_Q4_K) /* the last half block of each row of 384 is left out */
-        quantise_q4_k(w, n / 256 * 256, stored);
-    else if (kernel == GEMM_Q6_K)
-        quantise_q6_k(w, n / 256 * 256, stored);
-    else if (kernel == GEMM_TERNARY)
-        quantise_tq2_0(w, n, stored);
+    const struct block_format *format = format_of(kernel);
+    if (kernel == GEMM_I2_S)
+        for (size_t i = 0; i < n; i++)
+            ((float *)stored)[i] = (float)((w[i] > 0.5f) - (w[i] < -0.5f));
+    else if (format->quantise)
+        format->quantise(w, n / format->elements * format->elements, stored);
+    else if (format->elements > 1)
+        memset(stored, 0x35, n / format->elements * format->bytes);
     else
-        quantise_f16(w, n, stored); /* as bfloats some are large, which takes no longer */
+        memcpy(stored, w, n * sizeof *w);
 }
 
 static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t row) {
@@ -179,7 +196,7 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t row) {
     const bool narrow = kernel == GEMM_NARROW;
     const struct quantised_rows rows = new_quantised(m, k, narrow);
     (narrow ? kernels_scalar.quantise_narrow : kernels_scalar.quantise)(x, m, k, rows);
-    void *stored = allocate(n * k * 2);
+    void *stored = allocate(n * k * sizeof(float));
     const bool blocks = is_of_blocks(kernel), quantised = kernel == GEMM_Q4 || blocks;
     store_weights(kernel, w, n * k, stored);
     if (kernel == GEMM_INT8 || narrow || quantised)
@@ -239,17 +256,11 @@ static void time_from_memory(enum kernel kernel, size_t bytes, double most) {
     const size_t k = MEMORY_K, some = MEMORY_ROWS * k;
     const size_t n = MEMORY_BYTES / (k / 256 * bytes) / MEMORY_ROWS * MEMORY_ROWS;
     const bool is_int8 = kernel == GEMM_INT8;
-    const size_t some_bytes = some * (is_int8 ? sizeof(float) : 2);
     float *x = new_floats(k, FILL_UNIFORM), *w = new_floats(some, FILL_UNIFORM);
     float *bias = new_floats(n, FILL_UNIFORM);
-    unsigned char *few = allocate(some_bytes);
+    unsigned char *few = allocate(some * sizeof(float));
     store_weights(kernel, w, some, few);
-    const struct block_format *format = block_format_by_id(kernel == GEMM_Q4     ? BLOCK_Q4_0
-                                                           : kernel == GEMM_Q4_1 ? BLOCK_Q4_1
-                                                           : kernel == GEMM_Q4_K ? BLOCK_Q4_K
-                                                           : kernel == GEMM_Q6_K ? BLOCK_Q6_K
-                                                           : is_int8             ? BLOCK_F32
-                                                                                 : BLOCK_TQ2_0);
+    const struct block_format *format = format_of(kernel);
     const size_t few_bytes = some / format->elements * format->bytes;
     unsigned char *stored = allocate(n / MEMORY_ROWS * few_bytes);
     for (size_t i = 0; i < n / MEMORY_ROWS; i++)
@@ -287,13 +298,14 @@ static void time_all_from_memory(void) {
     const double most = read_speed();
     printf("one row of weights from memory, of which a loop reads %.1f GB/s\n", most * 1e-9);
     time_from_memory(GEMM_INT8, 272, most);
-#ifndef __wasm__
     time_from_memory(GEMM_Q4, 152, most);
     time_from_memory(GEMM_Q4_1, 168, most);
+    time_from_memory(GEMM_Q2_K, 96, most);
+    time_from_memory(GEMM_Q3_K, 124, most);
     time_from_memory(GEMM_Q4_K, 160, most);
+    time_from_memory(GEMM_Q5_K, 192, most);
     time_from_memory(GEMM_Q6_K, 220, most);
     time_from_memory(GEMM_TERNARY, 70, most);
-#endif
 }
 
 /* ---- sparse layers -------------------------------------------------------------------------- */
@@ -536,11 +548,22 @@ void kernel_bench(const char *part) {
         time_sparse_layers(384, 1536);
         return;
     }
+    if (strcmp(part, "blocks") == 0) {
+        static const enum kernel blocks[] = {GEMM_INT8, GEMM_NARROW,  GEMM_Q4,   GEMM_Q4_1,
+                                             GEMM_Q2_K, GEMM_Q3_K,    GEMM_Q4_K, GEMM_Q5_K,
+                                             GEMM_Q6_K, GEMM_TERNARY, GEMM_I2_S};
+        static const size_t rows[] = {1, 2, 4, 16};
+        for (size_t p = 0; p < sizeof blocks / sizeof *blocks; p++)
+            for (size_t b = 0; b < sizeof rows / sizeof *rows; b++)
+                time_gemm(blocks[p], rows[b], 256, 1024);
+        return;
+    }
     time_all_from_memory();
     if (strcmp(part, "memory") == 0)
         return;
-    static const enum kernel products[] = {GEMM_F32, GEMM_F16,  GEMM_BF16, GEMM_INT8, GEMM_NARROW,
-                                           GEMM_Q4,  GEMM_Q4_1, GEMM_Q4_K, GEMM_Q6_K, GEMM_TERNARY};
+    static const enum kernel products[] = {
+        GEMM_F32,  GEMM_F16,  GEMM_BF16, GEMM_INT8, GEMM_NARROW, GEMM_Q4,      GEMM_Q4_1,
+        GEMM_Q2_K, GEMM_Q3_K, GEMM_Q4_K, GEMM_Q5_K, GEMM_Q6_K,   GEMM_TERNARY, GEMM_I2_S};
     for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
             for (size_t l = 0; l < 4; l++)

@@ -154,19 +154,24 @@ static void place_quantised_product(const struct kernels *set, const struct prod
             enum kernel kernel;
             size_t (*size)(size_t n, size_t k, size_t panel);
             void (*pack)(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
-            bool sums_parts;
-        } packers[] = {{GEMM_Q4_1, packed_q4_1_bytes, pack_q4_1, true},
-                       {GEMM_Q4_K, packed_q4_k_bytes, pack_q4_k, true},
-                       {GEMM_Q6_K, packed_q6_k_bytes, pack_q6_k, false},
-                       {GEMM_TERNARY, packed_ternary_bytes, pack_tq2_0, false}};
+            size_t sums;
+        } packers[] = {{GEMM_Q4_1, packed_q4_1_bytes, pack_q4_1, 32},
+                       {GEMM_Q2_K, packed_q2_k_bytes, pack_q2_k, 16},
+                       {GEMM_Q3_K, packed_q3_k_bytes, pack_q3_k, 0},
+                       {GEMM_Q4_K, packed_q4_k_bytes, pack_q4_k, 32},
+                       {GEMM_Q5_K, packed_q5_k_bytes, pack_q5_k, 32},
+                       {GEMM_Q6_K, packed_q6_k_bytes, pack_q6_k, 0},
+                       {GEMM_TERNARY, packed_ternary_bytes, pack_tq2_0, 0},
+                       {GEMM_I2_S, packed_i2_s_bytes, pack_i2_s, 0}};
         size_t i = 0;
         while (packers[i].kernel != p->blocks)
             i++;
         packed = place(SLOT_W, packers[i].size(p->n, p->k, set->q4_panel));
         packers[i].pack(p->stored, p->n, p->k, set->q4_panel, packed);
-        if (packers[i].sums_parts) {
-            call->rows.part_sums = place(SLOT_X, p->m * (p->k / Q4_BLOCK) * sizeof(float));
-            sum_parts(call->rows, p->m, p->k, set->signed_activations);
+        if (packers[i].sums > 0) {
+            const size_t sums = p->m * (p->k / packers[i].sums);
+            call->rows.part_sums = place(SLOT_X, sums * sizeof(float));
+            sum_parts(call->rows, p->m, p->k, packers[i].sums, set->signed_activations);
         }
     } else if (p->stored) {
         packed = place(SLOT_W, packed_q4_bytes(p->n, p->k, set->q4_panel));
@@ -207,9 +212,12 @@ struct gemm_call place_gemm(const struct kernels *set, const struct product *p) 
 bool has_gemm(const struct kernels *set, enum kernel kernel) {
     return (kernel != GEMM_F16 || set->gemm_f16) && (kernel != GEMM_BF16 || set->gemm_bf16) &&
            (kernel != GEMM_Q4 || set->gemm_q4) && (kernel != GEMM_Q4_1 || set->gemm_q4_1) &&
-           (kernel != GEMM_Q4_K || set->gemm_q4_k) && (kernel != GEMM_Q6_K || set->gemm_q6_k) &&
+           (kernel != GEMM_Q2_K || set->gemm_q2_k) && (kernel != GEMM_Q3_K || set->gemm_q3_k) &&
+           (kernel != GEMM_Q4_K || set->gemm_q4_k) && (kernel != GEMM_Q5_K || set->gemm_q5_k) &&
+           (kernel != GEMM_Q6_K || set->gemm_q6_k) &&
            (kernel != GEMM_TERNARY || set->gemm_ternary) &&
-           (kernel != GEMM_INT8 || set->gemm_int8) && (kernel != GEMM_NARROW || set->gemm_narrow);
+           (kernel != GEMM_I2_S || set->gemm_i2_s) && (kernel != GEMM_INT8 || set->gemm_int8) &&
+           (kernel != GEMM_NARROW || set->gemm_narrow);
 }
 
 void call_gemm(const struct kernels *set, const struct gemm_call *c) {
@@ -229,11 +237,23 @@ void call_gemm(const struct kernels *set, const struct gemm_call *c) {
     case GEMM_Q4_K:
         set->gemm_q4_k(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
         break;
+    case GEMM_Q2_K:
+        set->gemm_q2_k(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_Q3_K:
+        set->gemm_q3_k(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_Q5_K:
+        set->gemm_q5_k(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
     case GEMM_Q6_K:
         set->gemm_q6_k(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
         break;
     case GEMM_TERNARY:
         set->gemm_ternary(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_I2_S:
+        set->gemm_i2_s(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
         break;
     case GEMM_F16:
         set->gemm_f16(c->x, c->ldx, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
@@ -263,9 +283,13 @@ const char *kernel_name(enum kernel kernel) {
         [GEMM_NARROW] = "gemm_narrow",
         [GEMM_Q4] = "gemm_q4",
         [GEMM_Q4_1] = "gemm_q4_1",
+        [GEMM_Q2_K] = "gemm_q2_k",
+        [GEMM_Q3_K] = "gemm_q3_k",
         [GEMM_Q4_K] = "gemm_q4_k",
+        [GEMM_Q5_K] = "gemm_q5_k",
         [GEMM_Q6_K] = "gemm_q6_k",
         [GEMM_TERNARY] = "gemm_ternary",
+        [GEMM_I2_S] = "gemm_i2_s",
         [GEMM_F16] = "gemm_f16",
         [GEMM_BF16] = "gemm_bf16",
         [LAYER_NORM] = "layer_norm",

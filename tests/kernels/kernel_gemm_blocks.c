@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of gemm_q4_1, gemm_q4_k, gemm_q6_k and gemm_ternary, of the packing that they need, and of
- * sum_parts. */
+ * Checks of gemm_q4_1, the products of K-quants, gemm_ternary and gemm_i2_s, of the packing that
+ * they need, and of sum_parts. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "kernel_case.h"
+#include "kernels/weights.h"
 #include "quant/blocks.h"
+#include "quant/codecs.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -23,14 +26,26 @@ struct weights {
 
 static const struct block_format *format_of(enum kernel kernel) {
     return block_format_by_id(kernel == GEMM_Q4_1   ? BLOCK_Q4_1
+                              : kernel == GEMM_Q2_K ? BLOCK_Q2_K
+                              : kernel == GEMM_Q3_K ? BLOCK_Q3_K
                               : kernel == GEMM_Q4_K ? BLOCK_Q4_K
+                              : kernel == GEMM_Q5_K ? BLOCK_Q5_K
                               : kernel == GEMM_Q6_K ? BLOCK_Q6_K
+                              : kernel == GEMM_I2_S ? BLOCK_F32
                                                     : BLOCK_TQ2_0);
 }
 
-/* Reads the scale and the offset of part p of a row, of which codes are -8..7; of Q6_K, whose codes
- * are -32..31, four times the larger scale of the two halves; of TQ2_0, whose codes are -1..2, a
- * 64th of the scale, as only the sums of their exact parts are rounded. */
+/* Returns the number of weights of which k is a multiple. */
+static size_t step_of(enum kernel kernel) {
+    return kernel == GEMM_I2_S ? INT8_BLOCK : format_of(kernel)->elements;
+}
+
+/* Reads the scale and the offset of part p of a row, of which codes are -8..7; of Q5_K, whose codes
+ * are -16..15, twice the scale; of Q6_K and Q3_K, whose codes are -32..31 and -4..3, four times and
+ * half of the larger scale of the two halves; of Q2_K, whose codes are 0..3, half of the scale and
+ * an eighth of the minimum together; of TQ2_0, whose codes are -1..2, a 64th of the scale, as only
+ * the sums of their exact parts are rounded; of I2_S a 64th of the largest weight of the row's
+ * first block, which is its scale. */
 static void read_part(enum kernel kernel, const unsigned char *row, size_t p, double *scale,
                       double *offset) {
     if (kernel == GEMM_Q4_1) {
@@ -39,26 +54,42 @@ static void read_part(enum kernel kernel, const unsigned char *row, size_t p, do
         *offset = 8 * *scale + (double)float_of_half(load_u16(block + 2));
         return;
     }
+    if (kernel == GEMM_I2_S) {
+        *scale = *offset = 0;
+        for (size_t c = 0; c < INT8_BLOCK; c++)
+            *scale = fmax(*scale, fabs((double)packed_float(row + c * sizeof(float))) / 64);
+        return;
+    }
     if (kernel == GEMM_TERNARY) {
         *scale = fabs((double)float_of_half(load_u16(row + p / 8 * 66 + 64))) / 64;
         *offset = 0;
         return;
     }
-    if (kernel == GEMM_Q6_K) {
-        const unsigned char *block = row + p / 8 * 210;
-        const int first = (signed char)block[192 + p % 8 * 2],
-                  second = (signed char)block[193 + p % 8 * 2];
-        *scale = (double)float_of_half(load_u16(block + 208)) * 4 *
-                 fmax(fabs((double)first), fabs((double)second));
+    if (kernel == GEMM_Q6_K || kernel == GEMM_Q3_K) {
+        const unsigned char *block = row + p / 8 * (kernel == GEMM_Q6_K ? 210 : 110);
+        double largest = 0;
+        for (size_t h = p % 8 * 2; h < p % 8 * 2 + 2; h++)
+            largest = fmax(largest, abs(kernel == GEMM_Q6_K ? (signed char)block[192 + h]
+                                                            : q3_k_scale(block + 96, (int)h)));
+        *scale = (double)half_at(block + (kernel == GEMM_Q6_K ? 208 : 108)) * largest *
+                 (kernel == GEMM_Q6_K ? 4 : 0.5);
         *offset = 0;
         return;
     }
-    const unsigned char *block = row + p / 8 * 144, *packed = block + 4;
-    const size_t j = p % 8;
-    const int code = j < 4 ? packed[j] & 63 : (packed[j + 4] & 15) | (packed[j - 4] >> 6) << 4;
-    const int min = j < 4 ? packed[j + 4] & 63 : (packed[j + 4] >> 4) | (packed[j] >> 6) << 4;
-    *scale = (double)float_of_half(load_u16(block)) * code;
-    *offset = 8 * *scale - (double)float_of_half(load_u16(block + 2)) * min;
+    if (kernel == GEMM_Q2_K) {
+        const unsigned char *block = row + p / 8 * 84, *bytes = block + p % 8 * 2;
+        const double d = fabs((double)half_at(block + 80)),
+                     dmin = fabs((double)half_at(block + 82));
+        *scale = fmax(d / 2 * (bytes[0] & 15) + dmin / 8 * (bytes[0] >> 4),
+                      d / 2 * (bytes[1] & 15) + dmin / 8 * (bytes[1] >> 4));
+        *offset = 0;
+        return;
+    }
+    const size_t factor = kernel == GEMM_Q5_K ? 2 : 1;
+    const unsigned char *block = row + p / 8 * (kernel == GEMM_Q5_K ? 176 : 144);
+    const struct scale_and_min codes = scale_and_min_at(block + 4, (int)(p % 8));
+    *scale = (double)factor * (double)half_at(block) * codes.scale;
+    *offset = 8 * *scale - (double)half_at(block + 2) * codes.min;
 }
 
 static struct weights new_weights(enum kernel kernel, const unsigned char *stored, size_t n,
@@ -131,8 +162,26 @@ static void check(struct product *product, enum fill kind, bool exactly) {
     free_weights(w);
 }
 
-/* Quantises weights. WebAssembly has no quantisers: there codes are random, and scales are the
- * first weight of each block. */
+/* Makes rows of 0, d and -d of n weights, where d is the size of a row's first weight, and the
+ * first weight of the row that is stored. */
+static void write_ternary_rows(const float *w, size_t n, size_t k, unsigned char *stored) {
+    for (size_t i = 0; i < n; i++) {
+        const float value = i % k == 0
+                                ? fabsf(w[i])
+                                : fabsf(w[i - i % k]) * (float)((int)rng_below(&kernel_rng, 3) - 1);
+        memcpy(stored + i * sizeof value, &value, sizeof value);
+    }
+}
+
+/* Returns the byte of a block where its scale is, and after it the minimum, where it has one. */
+static size_t halves_of(const struct block_format *format) {
+    const bool last =
+        format->id == BLOCK_Q3_K || format->id == BLOCK_Q6_K || format->id == BLOCK_TQ2_0;
+    return last ? format->bytes - 2 : format->id == BLOCK_Q2_K ? format->bytes - 4 : 0;
+}
+
+/* Quantises weights. WebAssembly has no quantisers: there codes are random, and scales and minima
+ * are the first two weights of each block. */
 static void write_blocks(const struct block_format *format, const float *w, size_t n,
                          unsigned char *stored) {
     if (format->quantise) {
@@ -142,25 +191,29 @@ static void write_blocks(const struct block_format *format, const float *w, size
     for (size_t i = 0; i < n; i += format->elements, stored += format->bytes) {
         for (size_t j = 0; j < format->bytes; j++)
             stored[j] = (unsigned char)rng_below(&kernel_rng, 256);
-        const uint16_t scale = half_of_float(w[i]);
-        stored[format->bytes - 2] = (unsigned char)(scale & 0xff);
-        stored[format->bytes - 1] = (unsigned char)(scale >> 8);
+        unsigned char *halves = stored + halves_of(format);
+        store_half(w[i], halves);
+        if (halves + 2 < stored + format->bytes)
+            store_half(w[i + 1], halves + 2);
     }
 }
 
 static void check_shape(enum kernel kernel, size_t m, size_t n, size_t blocks, enum fill kind,
                         bool swapped) {
     const struct block_format *format = format_of(kernel);
-    const size_t k = blocks * format->elements;
+    const size_t k = blocks * step_of(kernel);
     float *x = new_floats(m * k, swapped ? FILL_UNIFORM : kind);
     float *w = new_floats(n * k, swapped ? kind : FILL_UNIFORM),
           *bias = new_floats(n, FILL_UNIFORM);
-    unsigned char *stored = allocate(n * blocks * format->bytes);
+    unsigned char *stored = allocate(n * k / format->elements * format->bytes);
     for (size_t i = 0; i < n * k; i++) /* scales are 16-bit floats */
         w[i] = fminf(fmaxf(w[i], -30000), 30000);
     for (size_t i = 0; kind == FILL_LARGEST && !swapped && i < m * k; i++)
         x[i] /= 100 * (float)k;
-    write_blocks(format, w, n * k, stored);
+    if (kernel == GEMM_I2_S)
+        write_ternary_rows(w, n * k, k, stored);
+    else
+        write_blocks(format, w, n * k, stored);
     struct product product = {
         .m = m, .n = n, .k = k, .bias = bias, .stored = stored, .blocks = kernel};
     product.rows = new_quantised(m, k, false);
@@ -204,6 +257,21 @@ void test_gemm_q4_1(void **state) {
 void test_gemm_q4_k(void **state) {
     (void)state;
     check_kernel(GEMM_Q4_K);
+}
+
+void test_gemm_q2_k(void **state) {
+    (void)state;
+    check_kernel(GEMM_Q2_K);
+}
+
+void test_gemm_q3_k(void **state) {
+    (void)state;
+    check_kernel(GEMM_Q3_K);
+}
+
+void test_gemm_q5_k(void **state) {
+    (void)state;
+    check_kernel(GEMM_Q5_K);
 }
 
 void test_gemm_q6_k(void **state) {
@@ -283,6 +351,11 @@ void test_gemm_ternary(void **state) {
     check_kernel(GEMM_TERNARY);
 }
 
+void test_gemm_i2_s(void **state) {
+    (void)state;
+    check_kernel(GEMM_I2_S);
+}
+
 /* ---- saturation ----------------------------------------------------------------------------- */
 
 /* Multiplies the least and largest activations by the least and largest codes with scales of 1. All
@@ -292,26 +365,29 @@ void test_gemm_ternary(void **state) {
 static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, int kind) {
     static const float zeros[] = {0, 255, 128, 1};
     const struct block_format *format = format_of(kernel);
-    const size_t k = blocks * format->elements;
+    const size_t k = blocks * step_of(kernel),
+                 stored_bytes = n * k / format->elements * format->bytes;
     float *bias = new_floats(n, FILL_ZERO);
-    unsigned char *stored = allocate(n * blocks * format->bytes);
+    unsigned char *stored = allocate(stored_bytes);
     struct product product = {
         .m = m, .n = n, .k = k, .bias = bias, .stored = stored, .blocks = kernel};
     const float zero = zeros[rng_below(&kernel_rng, 4)];
     product.rows = new_quantised(m, k, false);
-    for (size_t i = 0; i < n * blocks * format->bytes; i++)
+    for (size_t i = 0; i < stored_bytes; i++)
         stored[i] = kind == 0   ? 0x00
                     : kind == 1 ? 0xff
                                 : (unsigned char)rng_below(&kernel_rng, 256);
-    for (size_t i = 0; i < n * blocks; i++) {
+    for (size_t i = 0; kernel == GEMM_I2_S && i < n * k; i++) {
+        const float value = kind == 0 || i % k == 0 ? -1
+                            : kind == 1             ? 1
+                                                    : (float)((int)rng_below(&kernel_rng, 3) - 1);
+        memcpy(stored + i * sizeof value, &value, sizeof value);
+    }
+    for (size_t i = 0; kernel != GEMM_I2_S && i < n * blocks; i++) {
         unsigned char *block = stored + i * format->bytes;
         static const unsigned char ones[] = {0x00, 0x3c, 0x00, 0x3c}; /* 1 and 1 */
-        if (kernel == GEMM_Q6_K)
-            memcpy(block + 208, ones, 2);
-        else if (kernel == GEMM_TERNARY)
-            memcpy(block + 64, ones, 2);
-        else
-            memcpy(block, ones, 4);
+        const size_t at = halves_of(format);
+        memcpy(block + at, ones, at + 4 <= format->bytes ? 4 : 2);
         for (int j = 4; kernel == GEMM_Q4_K && j < 16; j++)
             block[j] = (unsigned char)(block[j] & 0x33); /* scales and minima of at most 51 */
     }
@@ -321,7 +397,8 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
     }
     for (size_t i = 0; i < m * k; i++)
         product.rows.q[i] = rng_below(&kernel_rng, 8) ? 255 : 0;
-    check(&product, FILL_UNIFORM, kernel == GEMM_Q4_1 || kernel == GEMM_TERNARY);
+    check(&product, FILL_UNIFORM,
+          kernel == GEMM_Q4_1 || kernel == GEMM_TERNARY || kernel == GEMM_I2_S);
     free_quantised(product.rows);
     free(stored);
     free(bias);
@@ -333,11 +410,17 @@ void test_gemm_blocks_never_saturate(void **state) {
         for (int i = 0; i < 10; i++) {
             check_exact(GEMM_TERNARY, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
                         rng_range(&kernel_rng, 1, 3), kind);
-            if (!has_gemm(kernels_at(0), GEMM_Q4_1)) /* in WebAssembly */
-                continue;
+            check_exact(GEMM_I2_S, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 6), kind);
             check_exact(GEMM_Q4_1, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
                         rng_range(&kernel_rng, 1, 9), kind);
             check_exact(GEMM_Q4_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 2), kind);
+            check_exact(GEMM_Q2_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 2), kind);
+            check_exact(GEMM_Q3_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 2), kind);
+            check_exact(GEMM_Q5_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
                         rng_range(&kernel_rng, 1, 2), kind);
             check_exact(GEMM_Q6_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
                         rng_range(&kernel_rng, 1, 2), kind);

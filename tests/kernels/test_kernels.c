@@ -3,7 +3,8 @@
  * with the scalar set and the rule), at many shapes and extreme values, in guarded buffers, and
  * checks that a row has the same bits in any batch. The scalar set passes the same checks, so that
  * no two sets differ by more than twice a tolerance. test_kernels --bench prints times instead,
- * --bench memory those of one row whose weights come from memory, and --bench sparse those of
+ * --bench memory those of one row whose weights come from memory, --bench blocks those of few rows
+ * whose weights come from the caches, and --bench sparse those of
  * sparse layers. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,9 +59,13 @@ static int run_all(void) {
         cmocka_unit_test(test_gemm_q4_never_saturates),
         cmocka_unit_test(test_gemm_q4_1),
         cmocka_unit_test(test_gemm_q4_k),
+        cmocka_unit_test(test_gemm_q2_k),
+        cmocka_unit_test(test_gemm_q3_k),
+        cmocka_unit_test(test_gemm_q5_k),
         cmocka_unit_test(test_gemm_q6_k),
         cmocka_unit_test(test_pack_ternary),
         cmocka_unit_test(test_gemm_ternary),
+        cmocka_unit_test(test_gemm_i2_s),
         cmocka_unit_test(test_gemm_blocks_never_saturate),
         cmocka_unit_test(test_gemm_f16),
         cmocka_unit_test(test_add_and_relu),

@@ -156,6 +156,17 @@ static void compare_tensors(const char *low, const char *floats, enum block_type
     wisp_file_close(files[1]);
 }
 
+/* Expects the row of a model and of its twin of floats to be the same. Where dense layers compute
+ * in int8, those of I2_S stay as they are, with one scale for a row, and not one for each block.
+ * Then rows differ by roundings. */
+static void expect_row(const float got[128], const float want[128], enum block_type type,
+                       wisp_compute compute) {
+    if (type != BLOCK_I2_S || compute != WISP_COMPUTE_INT8)
+        assert_memory_equal(got, want, 128 * sizeof *got);
+    else if (!(wisp_dot(got, want, 128) > 0.9999f))
+        fail_msg("cosine %.6f to int8", (double)wisp_dot(got, want, 128));
+}
+
 static void models_have_the_bits_of_floats(void **state) {
     (void)state;
     static const wisp_compute modes[] = {WISP_COMPUTE_F32, WISP_COMPUTE_INT8};
@@ -171,16 +182,16 @@ static void models_have_the_bits_of_floats(void **state) {
             float got[128], want[128];
             embed(paths[0], modes[mode], got);
             embed(paths[1], modes[mode], want);
-            assert_memory_equal(got, want, sizeof got);
+            expect_row(got, want, types[t], modes[mode]);
         }
         float got[128], want[128]; /* auto is int8, as of all quantised files */
         embed(paths[0], WISP_COMPUTE_AUTO, got);
         embed(paths[1], WISP_COMPUTE_INT8, want);
-        assert_memory_equal(got, want, sizeof got);
+        expect_row(got, want, types[t], WISP_COMPUTE_INT8);
         for (int in_memory = 0; in_memory < 2; in_memory++) {
             embed_bytes(paths[0], in_memory, got);
             embed_bytes(paths[1], in_memory, want);
-            assert_memory_equal(got, want, sizeof got);
+            expect_row(got, want, types[t], WISP_COMPUTE_INT8);
         }
         const struct opening opening = open_path(paths[0], 1 << 24);
         expect_outcome(&opening, WISP_OK, NULL, NULL);

@@ -9,7 +9,7 @@ enum {
     F32_VECTORS = 2,
     INT8_ROWS = 4,
     INT8_VECTORS = 2,
-    Q4_ROWS = 2,
+    Q4_ROWS = 4,
     Q4_VECTORS = 2,
     Q4_FEW = 1
 };
@@ -28,7 +28,7 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS =
 
 #include "kernels/gemm_dot_template.h"
 
-#ifdef VECTOR_TERNARY
+#ifdef VECTOR_Q4
 #include "kernels/gemm_q4_template.h"
 #endif
 

@@ -10,7 +10,7 @@ enum {
     F32_VECTORS = 2,
     INT8_ROWS = 4,
     INT8_VECTORS = 1,
-    Q4_ROWS = 2,
+    Q4_ROWS = 4,
     Q4_VECTORS = 1,
     Q4_FEW = 1
 };
@@ -29,7 +29,7 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS =
 
 #include "kernels/gemm_wide_template.h"
 
-#ifdef VECTOR_TERNARY
+#ifdef VECTOR_Q4
 #include "kernels/gemm_q4_template.h"
 #endif
 

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The products with weights of Q2_K, Q3_K, Q5_K and Q6_K, in the tiles of gemm_q4_template.h, over
+ * the vector operations vk_*. The products of 16 weights are added up as integers; their sums, each
+ * times its scale, are added up as floats, and where weights have a minimum also its product with
+ * the sum of the activations. */
+
+#include "kernels/k_layout.h"
+
+/* Loads weights 4 g to 4 g + 3 of half h of a part, of vector v of outputs. */
+ALWAYS_INLINE vk_weights k_load(const unsigned char *planes, const int v, const int g, const int h,
+                                const int bits) {
+    const unsigned char *at = planes + v * VF_LANES * 4;
+    const unsigned char *pairs = at + (k_has_nibbles(bits) ? Q4_PANEL * 16 : 0) + h * Q4_PANEL * 4;
+    const unsigned char *ones = at + (k_has_nibbles(bits) ? Q4_PANEL * 16 : Q4_PANEL * 8);
+    const vk_codes low =
+        k_has_nibbles(bits) ? vk_bits(at + g * Q4_PANEL * 4, 4 * h, 15) : vk_bits(pairs, 2 * g, 3);
+    if (bits == 2)
+        return vk_centred(low, 0);
+    return vk_centred(vk_or(low, bits == 6   ? vk_bits(pairs, 2 * g - 4, 0x30)
+                                 : bits == 5 ? vk_bits(ones, g + 4 * h - 4, 0x10)
+                                             : vk_bits(ones, g + 4 * h - 2, 4)),
+                      k_centre(bits));
+}
+
+/* Computes the integer dot products of half h of a part. */
+ALWAYS_INLINE void k_dots(const uint8_t *q, size_t row_bytes, const unsigned char *planes,
+                          const int h, vi *dots, const int rows, const int bits) {
+    vi sum[Q4_ROWS * Q4_VECTORS];
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++)
+        sum[i] = vi_set1(0);
+    UNROLL
+    for (int g = 0; g < 4; g++) {
+        vk_weights weights[Q4_VECTORS];
+        vq_activations x = vq_load_activations(q + 4 * g);
+        UNROLL
+        for (int v = 0; v < Q4_VECTORS; v++)
+            weights[v] = k_load(planes, v, g, h, bits);
+        UNROLL
+        for (int i = 0; i < rows * Q4_VECTORS; i++) {
+            if (i % Q4_VECTORS == 0)
+                x = vq_load_activations(q + (size_t)(i / Q4_VECTORS) * row_bytes + 4 * g);
+            sum[i] = vk_dot(sum[i], x, weights[i % Q4_VECTORS]);
+        }
+    }
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++)
+        dots[i] = sum[i];
+}
+
+/* Returns the scales and the offsets of a vector of outputs in half h of a part. `halves` has d,
+ * and after a panel of them dmin. A byte of Q2_K has a scale and 16 times a minimum. */
+ALWAYS_INLINE struct q4_factors k_factors(const unsigned char *halves, const unsigned char *part,
+                                          const int v, const int h, const int bits) {
+    const vf d = vf_load_halves(halves + v * VF_LANES * 2);
+    const unsigned char *at = part + v * VF_LANES;
+    if (!k_has_min(bits))
+        return (struct q4_factors){
+            vf_mul(d, vf_sub(vf_load_bytes(at + h * Q4_PANEL), vf_set1(128))), vf_set1(0)};
+    const vf dmin = vf_load_halves(halves + Q4_PANEL * 2 + v * VF_LANES * 2);
+    if (bits == 5) {
+        const vf scale = vf_mul(d, vf_load_bytes(at));
+        const vf min = vf_mul(dmin, vf_load_bytes(at + Q4_PANEL));
+        return (struct q4_factors){scale, vf_sub(vf_set1(0), min)};
+    }
+    const vf both = vf_load_bytes(at + h * Q4_PANEL);
+    const vf min = vf_of_vi(vi_round(vf_mul(vf_sub(both, vf_set1(7.5f)), vf_set1(0x1p-4f))));
+    return (struct q4_factors){vf_mul(d, vf_sub(both, vf_mul(min, vf_set1(16)))),
+                               vf_mul(dmin, vf_sub(vf_set1(0), min))};
+}
+
+/* Adds the products of half h of a part to the sums of a tile. `sums` has the sums of the
+ * activations of each half of Q2_K, of each part of Q5_K, of the tile's first row. */
+ALWAYS_INLINE void k_half(const struct int8_tile *t, const uint8_t *q, const unsigned char *halves,
+                          const unsigned char *part, const float *sums, const int h, vf *total,
+                          const int rows, const int bits) {
+    const size_t row_sums = t->row_bytes / (bits == 2 ? K_HALF : K_PART);
+    vi dots[Q4_ROWS * Q4_VECTORS];
+    struct q4_factors factors[Q4_VECTORS];
+    k_dots(q + K_HALF * h, t->row_bytes, part + 2 * Q4_PANEL, h, dots, rows, bits);
+    UNROLL
+    for (int v = 0; v < Q4_VECTORS; v++)
+        factors[v] = k_factors(halves, part, v, h, bits);
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++)
+        total[i] = vf_fma(vf_of_vi(dots[i]), factors[i % Q4_VECTORS].scale, total[i]);
+    if (bits != 2 && (bits != 5 || h == 1))
+        return;
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++)
+        total[i] = vf_fma(vf_set1(sums[(size_t)(i / Q4_VECTORS) * row_sums]),
+                          factors[i % Q4_VECTORS].offset, total[i]);
+}
+
+/* Computes a tile of y, block after block. */
+ALWAYS_INLINE void k_tile(const struct int8_tile *t, const int rows, const int bits) {
+    const unsigned char *block = t->w;
+    const float *sums = t->part_sums;
+    for (size_t b = 0; b < t->blocks; b++) {
+        const unsigned char *halves = block + Q4_PANEL * sizeof(float);
+        const unsigned char *part = block + Q4_PANEL * k_header_bytes(bits);
+        const uint8_t *q = t->q + b * INT8_BLOCK;
+        vf total[Q4_ROWS * Q4_VECTORS];
+        UNROLL
+        for (int i = 0; i < rows * Q4_VECTORS; i++)
+            total[i] = vf_set1(0);
+        UNROLL_NOT
+        for (int c = 0; c < INT8_BLOCK; c += K_PART, part += Q4_PANEL * k_part_bytes(bits)) {
+            if (rows <= FEW_ROWS)
+                prefetch_stream(part, Q4_PANEL * k_part_bytes(bits));
+            k_half(t, q + c, halves, part, sums, 0, total, rows, bits);
+            k_half(t, q + c, halves, part, sums + (bits == 2), 1, total, rows, bits);
+            if (k_has_min(bits))
+                sums += bits == 2 ? 2 : 1;
+        }
+        UNROLL
+        for (int i = 0; i < rows * Q4_VECTORS; i++)
+            q4_collect(t, b, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i],
+                       (const float *)(const void *)block, 1);
+        block = part;
+    }
+}
