@@ -235,7 +235,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         model->dir.hot_only = true;
         model->dir.lacks_neurons = neurons_are_cold(&model->dir);
         model->dir.cold_framed = IN_FRAMES || (options->memory > 0 && available > 0);
-        if (options->memory > 0 && available > 0 && !model->dir.lacks_neurons)
+        /* Frames say that one session alone uses what may be given up; a module has one. */
+        if (!IN_FRAMES && options->memory > 0 && available > 0 && !model->dir.lacks_neurons)
             return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "memory",
                         "the file has no cold neurons, which could be given up");
     }

@@ -253,7 +253,16 @@ describe('cold neurons', () => {
       assert.ok(mode === 'wait' && warmTokens > 0 && neurons === 0 && hotBytes < fileBytes);
     }
     await assert.rejects(load({ predictor: 'lowrank' }), { code: 'not_found' });
-    await assert.rejects(load({ memory: 1e9 }), { code: 'unsupported', field: 'memory' });
+    const whole = await Embedder.load(tokens, { backend: 'wasm', workers: 1 });
+    const wanted = await whole.embed(TEXTS);
+    await whole.close();
+    /** @type {any} */
+    const refused = await load({ memory: 1 }).catch((error) => error);
+    const least = Number(/the least is (\d+) bytes/.exec(refused.message)?.[1]);
+    assert.deepEqual([refused.code, refused.field], ['argument', 'memory']);
+    const small = await load({ memory: least });
+    assert.deepEqual(await small.embed(TEXTS), wanted);
+    assert.ok(small.info().residentBytes <= least);
   });
 
   test('setSparse opens the model again, and its neurons come from what was fetched', async () => {
