@@ -5,7 +5,12 @@
 #include "kernels/sparse.h"
 #include "kernels/weights.h"
 
-#ifndef __wasm__ /* whose modules have no narrow set, and no room for this */
+/* simd128 is no narrow set, and its modules have no room for this. */
+#if !defined(__wasm__) || defined(__wasm_relaxed_simd__)
+#define NARROW_ROWS
+#endif
+
+#ifdef NARROW_ROWS
 static void pack_narrow_row(const float *row, size_t k, size_t lanes, int8_t *packed,
                             struct neuron *neuron) {
     enum { CHUNK = NARROW_BLOCK };
@@ -29,7 +34,7 @@ static void pack_narrow_row(const float *row, size_t k, size_t lanes, int8_t *pa
 
 void pack_neuron_row(const struct sparse_kernels *kernels, const float *row, size_t k,
                      int8_t *packed, struct neuron *neuron) {
-#ifndef __wasm__
+#ifdef NARROW_ROWS
     if (kernels->narrow) {
         pack_narrow_row(row, k, kernels->lanes, packed, neuron);
         return;

@@ -94,6 +94,20 @@
  *                            values of a vi_four with four neurons' columns, which lie as
  *                            column_place says; VECTOR_SIGNED_COLUMNS tells whether their bytes are
  *                            signed
+ *
+ * Sets with VECTOR_COLUMNS_IN_16_BITS have these operations in place of the last two. The bytes of
+ * their columns are signed:
+ *
+ *   vi_load_two              loads the values of two neurons, column_values of 0..127
+ *   vi16_columns(a,b,two,p)  computes p, two vectors of 16-bit numbers: the sums of the products of
+ *                            the values with 4 VF_LANES weights of both columns
+ *   vi_keep                  does nothing to a vector, but keeps gcc from computing a part of the
+ *                            next round of a loop ahead, for which there are no registers
+ *   vi16_sub                 subtracts 16-bit numbers
+ *   vi16_upper_bytes         shifts 16-bit numbers right by 8, rounding down; vi16_to_upper_bytes
+ *                            shifts them left
+ *   vi16_join(low,high,s)    computes s, two vectors of low + 256 high, for unsigned low and signed
+ *                            high numbers, in the order of column_place
  */
 #ifndef WISP_KERNELS_VECTOR_H
 #define WISP_KERNELS_VECTOR_H

@@ -435,28 +435,24 @@ ALWAYS_INLINE vi vi_dot_column(vi sum, vi weights, vi_four four) {
 #define VECTOR_COLUMNS_IN_16_BITS
 #define VECTOR_SIGNED_COLUMNS 1
 
-/* maddubs multiplies unsigned by signed bytes, so the signs of the values are moved to the weights.
- */
-typedef struct vi_two {
-    __m256i bytes, magnitudes;
-} vi_two;
+typedef uint8_t column_value;
+typedef __m256i vi_two;
 
-ALWAYS_INLINE vi_two vi_repeat_two(uint16_t two, const int positive) {
-    const __m256i bytes = _mm256_set1_epi16((short)two);
-    return (vi_two){bytes, positive ? bytes : _mm256_abs_epi8(bytes)};
+ALWAYS_INLINE vi_two vi_load_two(const column_value *values) {
+    int16_t two;
+    memcpy(&two, values, sizeof two);
+    return _mm256_set1_epi16(two);
 }
 
-ALWAYS_INLINE vi vi16_dot_columns(vi weights, vi_two two, const int positive) {
-    return _mm256_maddubs_epi16(two.magnitudes,
-                                positive ? weights : _mm256_sign_epi8(weights, two.bytes));
+ALWAYS_INLINE void vi16_columns(const uint8_t *a, const uint8_t *b, vi_two two, vi *products) {
+    const vi row_a = vi_load((const int32_t *)(const void *)a);
+    const vi row_b = vi_load((const int32_t *)(const void *)b);
+    products[0] = _mm256_maddubs_epi16(two, _mm256_unpacklo_epi8(row_a, row_b));
+    products[1] = _mm256_maddubs_epi16(two, _mm256_unpackhi_epi8(row_a, row_b));
 }
 
-ALWAYS_INLINE vi vi8_zip_low(vi a, vi b) {
-    return _mm256_unpacklo_epi8(a, b);
-}
-
-ALWAYS_INLINE vi vi8_zip_high(vi a, vi b) {
-    return _mm256_unpackhi_epi8(a, b);
+ALWAYS_INLINE void vi_keep(vi *x) {
+    __asm__("" : "+x"(*x));
 }
 
 ALWAYS_INLINE vi vi16_sub(vi a, vi b) {

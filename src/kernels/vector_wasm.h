@@ -184,7 +184,7 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w, x, sum);
 }
 
-#else
+#elif !defined(VECTOR_RELAXED)
 
 typedef struct vi_pairs {
     v128_t even, odd; /* bytes 0 and 2, and 1 and 3, of each lane, as 16-bit numbers */
@@ -200,6 +200,12 @@ ALWAYS_INLINE vi_pairs widened(v128_t bytes) {
 
 ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
     return widened(wasm_v128_load(p));
+}
+
+ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
+    const v128_t bytes = wasm_v128_load(p);
+    return (vi_activations){.even = wasm_v128_and(bytes, wasm_i16x8_splat(0xff)),
+                            .odd = wasm_u16x8_shr(bytes, 8)};
 }
 
 ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
@@ -241,6 +247,7 @@ ALWAYS_INLINE vi vi_join(vi low, vi high) {
 
 #if defined(VECTOR_RELAXED) && !defined(VECTOR_RELAXED_DOT)
 #define VECTOR_NARROW
+#define VECTOR_NARROW_SPARSE
 
 ALWAYS_INLINE vi vi16_load_weights(const unsigned char *p) {
     return wasm_v128_load(p);
@@ -250,12 +257,12 @@ ALWAYS_INLINE vi vi16_load_activations(const uint8_t *p) {
     return wasm_v128_load32_splat(p);
 }
 
-ALWAYS_INLINE vi vi16_dot(vi x, vi w) {
-    return wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x);
+ALWAYS_INLINE vi vi_load_all_activations(const uint8_t *p) {
+    return wasm_v128_load(p);
 }
 
-ALWAYS_INLINE vi vi16_add(vi a, vi b) {
-    return wasm_i16x8_add(a, b);
+ALWAYS_INLINE vi vi16_dot(vi x, vi w) {
+    return wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x);
 }
 
 ALWAYS_INLINE vi vi16_widen(vi x) {
@@ -431,6 +438,10 @@ ALWAYS_INLINE void vi_store_i16_2(int16_t *p, vi a, vi b) {
     wasm_v128_store(p, wasm_i16x8_narrow_i32x4(a, b));
 }
 
+ALWAYS_INLINE vi vi16_add(vi a, vi b) {
+    return wasm_i16x8_add(a, b);
+}
+
 /* ---- for the sparse kernels ----------------------------------------------------------------- */
 
 ALWAYS_INLINE vi vi_load(const int32_t *p) {
@@ -439,20 +450,6 @@ ALWAYS_INLINE vi vi_load(const int32_t *p) {
 
 ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
     wasm_v128_store(p, x);
-}
-
-#ifdef VECTOR_RELAXED_DOT
-
-ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
-    return wasm_v128_load(p);
-}
-
-#define VECTOR_SIGNED_COLUMNS 0
-
-typedef vi vi_four;
-
-ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
-    return wasm_v128_load32_splat(p);
 }
 
 /* These interleave the bytes, or pairs of bytes, of the low or high halves of a and b. */
@@ -473,6 +470,20 @@ ALWAYS_INLINE vi zip_high_pairs(vi a, vi b) {
     return wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
+#ifdef VECTOR_RELAXED_DOT
+
+ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
+    return wasm_v128_load(p);
+}
+
+#define VECTOR_SIGNED_COLUMNS 0
+
+typedef vi vi_four;
+
+ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
+    return wasm_v128_load32_splat(p);
+}
+
 ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, const uint8_t *c,
                                   const uint8_t *d, vi_four four) {
     const vi row_a = wasm_v128_load(a), row_b = wasm_v128_load(b);
@@ -487,37 +498,65 @@ ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, 
 
 #else
 
-ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
-    const v128_t bytes = wasm_v128_load(p);
-    return (vi_activations){.even = wasm_v128_and(bytes, wasm_i16x8_splat(0xff)),
-                            .odd = wasm_u16x8_shr(bytes, 8)};
-}
-
+#define VECTOR_COLUMNS_IN_16_BITS
 #define VECTOR_SIGNED_COLUMNS 1
 
-typedef struct vi_four {
-    v128_t first, last; /* the first and the last two values as 16-bit numbers, repeated */
-} vi_four;
+#ifdef VECTOR_RELAXED
 
-ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
-    const v128_t widened = wasm_i16x8_extend_low_i8x16(wasm_v128_load32_splat(p));
-    return (vi_four){wasm_i32x4_shuffle(widened, widened, 0, 0, 0, 0),
-                     wasm_i32x4_shuffle(widened, widened, 1, 1, 1, 1)};
+typedef uint8_t column_value;
+typedef v128_t vi_two;
+
+ALWAYS_INLINE vi_two vi_load_two(const column_value *values) {
+    return wasm_v128_load16_splat(values);
 }
 
-/* Adds the products of two neurons' columns with their values to the sums of 8 outputs. */
-ALWAYS_INLINE void add_two_columns(vi *sums, const uint8_t *a, const uint8_t *b, v128_t two) {
-    const v128_t low = wasm_i16x8_load8x8(a), high = wasm_i16x8_load8x8(b);
-    sums[0] = vi_dot_i16(sums[0], wasm_i16x8_shuffle(low, high, 0, 8, 1, 9, 2, 10, 3, 11), two);
-    sums[1] = vi_dot_i16(sums[1], wasm_i16x8_shuffle(low, high, 4, 12, 5, 13, 6, 14, 7, 15), two);
+ALWAYS_INLINE void vi16_columns(const uint8_t *a, const uint8_t *b, vi_two two, vi *products) {
+    const vi row_a = wasm_v128_load(a), row_b = wasm_v128_load(b);
+    products[0] = wasm_i16x8_relaxed_dot_i8x16_i7x16(zip_low_bytes(row_a, row_b), two);
+    products[1] = wasm_i16x8_relaxed_dot_i8x16_i7x16(zip_high_bytes(row_a, row_b), two);
 }
 
-ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, const uint8_t *c,
-                                  const uint8_t *d, vi_four four) {
-    add_two_columns(sums, a, b, four.first);
-    add_two_columns(sums + 2, a + 8, b + 8, four.first);
-    add_two_columns(sums, c, d, four.last);
-    add_two_columns(sums + 2, c + 8, d + 8, four.last);
+#else
+
+typedef int16_t column_value;
+typedef struct vi_two {
+    v128_t first, last;
+} vi_two;
+
+ALWAYS_INLINE vi_two vi_load_two(const column_value *values) {
+    return (vi_two){wasm_v128_load16_splat(values), wasm_v128_load16_splat(values + 1)};
+}
+
+ALWAYS_INLINE void vi16_columns(const uint8_t *a, const uint8_t *b, vi_two two, vi *products) {
+    UNROLL
+    for (int i = 0; i < 2; i++, a += 8, b += 8)
+        products[i] = wasm_i16x8_add(wasm_i16x8_mul(wasm_i16x8_load8x8(a), two.first),
+                                     wasm_i16x8_mul(wasm_i16x8_load8x8(b), two.last));
+}
+
+#endif
+
+ALWAYS_INLINE void vi_keep(vi *x) {
+    (void)x; /* clang keeps sums in registers by itself */
+}
+
+ALWAYS_INLINE vi vi16_sub(vi a, vi b) {
+    return wasm_i16x8_sub(a, b);
+}
+
+ALWAYS_INLINE vi vi16_upper_bytes(vi x) {
+    return wasm_i16x8_shr(x, 8);
+}
+
+ALWAYS_INLINE vi vi16_to_upper_bytes(vi x) {
+    return wasm_i16x8_shl(x, 8);
+}
+
+ALWAYS_INLINE void vi16_join(vi low, vi high, vi *sums) {
+    sums[0] = wasm_i32x4_add(wasm_u32x4_extend_low_u16x8(low),
+                             wasm_i32x4_shl(wasm_i32x4_extend_low_i16x8(high), 8));
+    sums[1] = wasm_i32x4_add(wasm_u32x4_extend_high_u16x8(low),
+                             wasm_i32x4_shl(wasm_i32x4_extend_high_i16x8(high), 8));
 }
 
 #endif
