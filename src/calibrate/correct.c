@@ -7,7 +7,6 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
-#include "calibrate/feedback.h"
 #include "calibrate/matrix.h"
 
 /* The part of the mean of the inputs' squares that is added to each: it keeps weights whose inputs
@@ -25,8 +24,8 @@ struct work {
                                the first one too */
     float *metric;          /* [k, k]: x x^T, damped */
     float *target;          /* [n, k]: the real weights with the least error */
-    float *factor;          /* [k, k]: U of metric = U D U^T; its diagonal is 1 */
-    float *variances;       /* [k]: D */
+    float *feedback;        /* [k, k]: U, whose diagonal is 1 and which is 0 below it */
+    float *variances;       /* [k]: D of metric = U D U^T */
     double *plain, *errors; /* [n]; NaN where a row is not quantised */
 };
 
@@ -37,8 +36,8 @@ struct group {
     int *codes;               /* [n] */
     struct grid_scale *scale; /* [blocks] */
     float *values;            /* [n]: of the codes */
+    float *wanted;            /* [n]: what a code should be, errors so far included */
     float *pull;              /* [n]: metric (target - values) */
-    struct feedback_paths *paths;
 };
 
 static void add_scaled(float *to, const float *from, float factor, size_t n) {
@@ -72,6 +71,29 @@ static double error_of(const struct work *w, const float *target, const float *v
         sum += errors[row];
     }
     return sum;
+}
+
+/* Chooses codes from the first column to the last. Column j aims at its target and at the errors of
+ * the columns before it, as far as their inputs foretell its own. A scale that rows share is chosen
+ * when the first of them begins it, by the targets of the others. */
+static void feed_back(const struct work *w, const float *target, const struct group *g) {
+    const size_t k = w->k, block = (size_t)w->grid->block;
+    float weights[GRID_MOST];
+    memcpy(g->wanted, target, g->n * sizeof *target);
+    for (size_t at = 0; at < g->n; at++) {
+        const size_t j = at % k;
+        struct grid_scale *scale = &g->scale[at / block];
+        if (at % block == 0) {
+            const size_t n = block_elements(w, g, at);
+            for (size_t i = 0; i < n; i++)
+                weights[i] = w->variances[(at + i) % k];
+            *scale = grid_fit(w->grid, g->wanted + at, weights, (int)n);
+        }
+        g->codes[at] = grid_code(w->grid, *scale, g->wanted[at]);
+        g->values[at] = grid_value(w->grid, *scale, g->codes[at]);
+        add_scaled(g->wanted + at + 1, w->feedback + j * k + j + 1, target[at] - g->values[at],
+                   k - j - 1);
+    }
 }
 
 /* Returns the metric of element `at` of a group with those from `first` on, which are in its row.
@@ -182,14 +204,12 @@ static void correct_group(const struct work *w, size_t i, const struct group *g)
     const struct block_format *format = m->format;
     const float *target = w->target + i * w->k;
     const size_t block = (size_t)w->grid->block;
-    const struct feedback feedback = {w->grid, w->k, w->factor, w->variances};
-    const struct coded coded = {g->codes, g->values, g->scale};
     unsigned char *bytes = bytes_of_row(w, i);
     float *values = m->values + i * w->k;
     format->quantise(m->weights + i * w->k, g->n, bytes);
     format->dequantise(bytes, g->n, values);
     const double plain = error_of(w, target, values, g, w->plain + i);
-    feed_back(&feedback, target, g->n, g->paths, &coded);
+    feed_back(w, target, g);
     for (int round = 0; round < ROUNDS; round++) {
         compute_pull(w, target, g->values, g);
         for (size_t first = 0; first < g->n; first += block)
@@ -226,17 +246,16 @@ static wisp_status correct_rows(void *context, uint32_t member, size_t first, si
     g.codes = arena_allocate(&arena, most * sizeof *g.codes);
     g.scale = arena_allocate(&arena, (most / GRID_BLOCK + 1) * sizeof *g.scale);
     g.values = arena_allocate(&arena, most * sizeof *g.values);
+    g.wanted = arena_allocate(&arena, most * sizeof *g.wanted);
     g.pull = arena_allocate(&arena, most * sizeof *g.pull);
-    const bool room = g.codes && g.scale && g.values && g.pull;
-    wisp_status status = room ? feedback_open(&g.paths, w->grid, most, &arena, error)
-                              : fail_memory(error, 4 * most * sizeof *g.values);
-    for (size_t i = first; i < end && status == WISP_OK; i += g.rows) {
+    const bool room = g.codes && g.scale && g.values && g.wanted && g.pull;
+    for (size_t i = first; i < end && room; i += g.rows) {
         g.rows = smaller(w->group, end - i);
         g.n = g.rows * w->k;
         correct_group(w, i, &g);
     }
     arena_release(&arena);
-    return status;
+    return room ? WISP_OK : fail_memory(error, 5 * most * sizeof *g.values);
 }
 
 /* Takes the means out of the sums: a bias makes up for them. */
@@ -249,7 +268,7 @@ static void centre(struct layer_sums *s) {
     }
 }
 
-/* Sets metric, target, factor and variances. The factor of the metric with its rows and columns
+/* Sets metric, target, feedback and variances. The factor of the metric with its rows and columns
  * in reverse is L L^T, so that of the metric is U D U^T with U from L's columns. */
 static wisp_status prepare(struct work *w, struct layer_sums *s, struct arena *arena,
                            wisp_error *error) {
@@ -283,7 +302,7 @@ static wisp_status prepare(struct work *w, struct layer_sums *s, struct arena *a
         const double diagonal = column[(k - 1 - j) * k];
         w->variances[j] = (float)(diagonal * diagonal);
         for (size_t i = 0; i <= j; i++)
-            w->factor[i * k + j] = (float)(column[(k - 1 - i) * k] / diagonal);
+            w->feedback[i * k + j] = (float)(column[(k - 1 - i) * k] / diagonal);
     }
     return WISP_OK;
 }
@@ -328,7 +347,7 @@ static wisp_status open_work(struct work *w, struct layer_sums *s, struct arena 
     const size_t n = w->n, k = w->k;
     ARENA_TAKE(arena, w->metric, k * k, error);
     ARENA_TAKE(arena, w->target, n * k, error);
-    ARENA_TAKE(arena, w->factor, k * k, error);
+    ARENA_TAKE(arena, w->feedback, k * k, error);
     ARENA_TAKE(arena, w->variances, k, error);
     ARENA_TAKE(arena, w->plain, n, error);
     ARENA_TAKE(arena, w->errors, n, error);
