@@ -245,6 +245,10 @@ ALWAYS_INLINE vi vi_join(vi low, vi high) {
 
 /* ---- narrow products ------------------------------------------------------------------------- */
 
+ALWAYS_INLINE vi vi16_add(vi a, vi b) {
+    return wasm_i16x8_add(a, b);
+}
+
 #if defined(VECTOR_RELAXED) && !defined(VECTOR_RELAXED_DOT)
 #define VECTOR_NARROW
 #define VECTOR_NARROW_SPARSE
@@ -436,10 +440,6 @@ ALWAYS_INLINE void vi_store_i16(int16_t *p, vi x) {
 
 ALWAYS_INLINE void vi_store_i16_2(int16_t *p, vi a, vi b) {
     wasm_v128_store(p, wasm_i16x8_narrow_i32x4(a, b));
-}
-
-ALWAYS_INLINE vi vi16_add(vi a, vi b) {
-    return wasm_i16x8_add(a, b);
 }
 
 /* ---- for the sparse kernels ----------------------------------------------------------------- */
