@@ -27,7 +27,7 @@ static void sum_linear(const struct linear *linear, uint64_t sums[2]) {
 }
 
 static struct layer_sums sum_layer(const struct bert_layer *layer) {
-    struct layer_sums sums;
+    struct layer_sums sums = {0};
     sum_linear(&layer->qkv, sums.qkv);
     sum_linear(&layer->output, sums.output);
     return sums;
