@@ -91,7 +91,7 @@ static int join_parts(const struct json *parts, const struct place *at, struct a
 static int add_message(struct messages *messages, const struct json *object, const struct place *at,
                        struct arena *arena) {
     const struct json *role = json_get(object, "role"), *content = json_get(object, "content");
-    wisp_text text;
+    wisp_text text = {0};
     wisp_role found;
     int code = EXIT_GOOD;
     if (!json_is(object, JSON_OBJECT))
