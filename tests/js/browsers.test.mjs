@@ -81,7 +81,10 @@ for (const name of ['chromium', 'firefox']) {
           );
           assert.equal(info.workers, workers);
           assert.equal(info.sharedMemory, kind === 'isolated');
-          assert.match(info.reasons.memory, kind === 'isolated' ? /is cross-origin/ : /not cross-origin/);
+          assert.match(
+            info.reasons.memory,
+            kind === 'isolated' ? /is cross-origin/ : /not cross-origin/,
+          );
         });
       }
     });
