@@ -13,6 +13,7 @@
 
 #include "formats/neurons_read.h"
 #include "host/discard.h"
+#include "models/bert_rest.h"
 #include "support/cold_split.h"
 #include "support/golden.h"
 #include "support/opening.h"
@@ -139,9 +140,57 @@ static void attention_rests_where_memory_is_short(void **state) {
         model = open_file(path, true, 0);
         assert_int_equal(wisp_model_limit_memory(model, 1, &error), WISP_ERROR_ARGUMENT);
         assert_string_equal(error.field, "memory");
+        assert_int_equal(resident_bytes_of(model), all); /* nothing rests in vain */
         assert_int_equal(wisp_model_limit_memory(model, resting, &error), WISP_OK);
         wisp_model_close(model);
     }
+}
+
+/* A model in memory. While the beginning of layer 1's attention is read, layer 0's ends. */
+struct attention_read {
+    const unsigned char *bytes;
+    uint64_t offset;
+    const struct network *awake; /* NULL: layer 0 is not awake */
+};
+
+static int read_while_awake(void *context, uint64_t offset, void *buffer, size_t length) {
+    struct attention_read *read = context;
+    if (read->awake && offset == read->offset) {
+        bert_sleep(read->awake, 0);
+        read->awake = NULL;
+    }
+    memcpy(buffer, read->bytes + offset, length);
+    return 0;
+}
+
+/* Threads whose batches are at other layers do not wait for a layer that is read. */
+static void layers_do_not_wait_for_each_other(void **state) {
+    const wisp_model_options options = {.hot_only = true, .predictor = WISP_PREDICTOR_LOWRANK};
+    char path[PATH_BYTES];
+    size_t size;
+    wisp_model *model;
+    wisp_error error;
+    (void)state;
+    snprintf(path, sizeof path, "%s", cold_model("rows.gguf", "gelu", false, BLOCK_Q8_0));
+    unsigned char *bytes = read_file(path, &size);
+    struct attention_read read = {.bytes = bytes};
+    const wisp_source source = {
+        .size = size, .read = read_while_awake, .context = &read, .lasting = true};
+    assert_int_equal(wisp_model_open_source(&source, &options, &model, &error), WISP_OK);
+    assert_int_equal(wisp_model_limit_memory(model, resident_bytes_of(model) - 1, &error), WISP_OK);
+    const struct network *network = &model->network;
+    const struct bert_weights *weights = network->weights;
+    assert_int_equal(bert_wake(network, 0, &error), WISP_OK);
+    read.offset = directory_find_tensor(&model->dir, "blk.1.attn_q.weight")->offset;
+    read.awake = network;
+    assert_int_equal(bert_wake(network, 1, &error), WISP_OK);
+    assert_null(read.awake);
+    assert_null(weights->layer[0].qkv.weights);
+    assert_non_null(weights->layer[1].qkv.weights);
+    bert_sleep(network, 1);
+    assert_null(weights->layer[1].qkv.weights);
+    wisp_model_close(model);
+    free(bytes);
 }
 
 /* Groups that are used often stay, also where a pass needs more than the budget holds: a cache that
@@ -339,6 +388,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_limited_and_bits_stay),
         cmocka_unit_test(attention_rests_where_memory_is_short),
+        cmocka_unit_test(layers_do_not_wait_for_each_other),
         cmocka_unit_test(a_small_budget_still_hits),
         cmocka_unit_test(files_that_change_are_noticed),
         cmocka_unit_test(whole_pages_are_given_back),
