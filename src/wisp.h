@@ -190,8 +190,9 @@ typedef struct wisp_model_options {
                         given up, 64 at a time, but never those that a batch is computing or waits
                         for, which may exceed the limit. Where the other parts exceed it, the native
                         library reads attention's weights from a lasting source for each batch, a
-                        layer at a time. WISP_ERROR_ARGUMENT where what is left still exceeds it; it
-                        names the bytes. Of a source whose `available` is set, cold
+                        layer at a time; sessions and threads whose batches are at other layers
+                        have those of one layer each. WISP_ERROR_ARGUMENT where what is left still
+                        exceeds it; it names the bytes. Of a source whose `available` is set, cold
                         tokens are given up too and the limit is never exceeded: it has to be enough
                         for a batch, else WISP_ERROR_ARGUMENT names the least, and the model serves
                         one session with one thread. 0: no limit */

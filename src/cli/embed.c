@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/clock.h"
 #include "cli/cli.h"
@@ -307,6 +310,14 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
     return code;
 }
 
+/* Makes freed weights go back to the system at once. Otherwise glibc raises its bound for that to
+ * the size of blocks that were freed, and each thread keeps the weights of layers that it freed. */
+static void give_memory_back(void) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+#endif
+}
+
 int command_embed(int argc, char **argv) {
     struct remote_model remote = {0};
     struct arguments a = {.prompt.option = "prompt", .model.remote = &remote};
@@ -315,6 +326,8 @@ int command_embed(int argc, char **argv) {
     if (!input_open(&a.input, (size_t)argc))
         return EXIT_FAILED;
     int code = parse(&a, argc, argv);
+    if (a.model.memory > 0)
+        give_memory_back();
     if (code == EXIT_GOOD && a.help)
         fputs(help, program_output);
     else if (code == EXIT_GOOD)

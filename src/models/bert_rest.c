@@ -12,12 +12,12 @@ struct layer_sums {
     uint64_t qkv[2], output[2]; /* of weights and of biases */
 };
 
+/* A layer whose weights may rest. */
 struct bert_resting {
-    atomic_flag busy; /* a lock of all that follows, held for the time that reading a layer takes */
-    struct {
-        uint32_t users; /* callers of bert_wake; 0: the layer rests */
-        struct layer_sums sums;
-    } layer[];
+    atomic_flag busy; /* a lock of `users` and the weights, held while these are read. Each layer
+                         has its own, because passes on other threads are at other layers */
+    uint32_t users;   /* callers of bert_wake; 0: the layer rests */
+    struct layer_sums sums;
 };
 
 static void sum_linear(const struct linear *linear, uint64_t sums[2]) {
@@ -38,26 +38,32 @@ static void release_attention(struct bert_layer *layer) {
     linear_release(&layer->output);
 }
 
+size_t bert_rest_saves(const struct network *network) {
+    const struct bert_weights *w = network->weights;
+    size_t all = 0, most = 0;
+    for (uint32_t l = 0; l < network->config.layers && !w->resting; l++) {
+        const size_t here = w->layer[l].qkv.bytes + w->layer[l].output.bytes;
+        all += here;
+        most = larger(most, here);
+    }
+    return all - most;
+}
+
 wisp_status bert_rest(struct network *network, wisp_error *error) {
     struct bert_weights *w = network->weights;
     const uint32_t layers = network->config.layers;
-    const size_t bytes = sizeof *w->resting + layers * sizeof *w->resting->layer;
-    size_t all = 0, most = 0;
+    const size_t bytes = layers * sizeof *w->resting, saved = bert_rest_saves(network);
     if (w->resting)
         return WISP_OK;
     w->resting = calloc(1, bytes);
     if (!w->resting)
         return fail_memory(error, bytes);
-    atomic_flag_clear(&w->resting->busy);
     for (uint32_t l = 0; l < layers; l++) {
-        struct bert_layer *layer = &w->layer[l];
-        const size_t here = layer->qkv.bytes + layer->output.bytes;
-        all += here;
-        most = larger(most, here);
-        w->resting->layer[l].sums = sum_layer(layer);
-        release_attention(layer);
+        atomic_flag_clear(&w->resting[l].busy);
+        w->resting[l].sums = sum_layer(&w->layer[l]);
+        release_attention(&w->layer[l]);
     }
-    network->resident_bytes -= all - most;
+    network->resident_bytes -= saved;
     return WISP_OK;
 }
 
@@ -74,7 +80,7 @@ static void leave(struct bert_resting *resting) {
 static wisp_status read_again(const struct network *network, uint32_t l, wisp_error *error) {
     const struct bert_weights *w = network->weights;
     TRY(bert_read_attention(network, l, error));
-    const struct layer_sums sums = sum_layer(&w->layer[l]), *first = &w->resting->layer[l].sums;
+    const struct layer_sums sums = sum_layer(&w->layer[l]), *first = &w->resting[l].sums;
     for (size_t i = 0; i < 2; i++)
         if (sums.qkv[i] != first->qkv[i] || sums.output[i] != first->output[i])
             return fail(error, WISP_ERROR_IO, network->dir->file, NULL,
@@ -86,12 +92,11 @@ static wisp_status read_again(const struct network *network, uint32_t l, wisp_er
 
 wisp_status bert_wake_resting(const struct network *network, uint32_t layer, wisp_error *error) {
     const struct bert_weights *w = network->weights;
-    struct bert_resting *resting = w->resting;
+    struct bert_resting *resting = &w->resting[layer];
     enter(resting);
-    const wisp_status status =
-        resting->layer[layer].users == 0 ? read_again(network, layer, error) : WISP_OK;
+    const wisp_status status = resting->users == 0 ? read_again(network, layer, error) : WISP_OK;
     if (status == WISP_OK)
-        resting->layer[layer].users++;
+        resting->users++;
     else
         release_attention(&w->layer[layer]);
     leave(resting);
@@ -100,9 +105,9 @@ wisp_status bert_wake_resting(const struct network *network, uint32_t layer, wis
 
 void bert_sleep_resting(const struct network *network, uint32_t layer) {
     const struct bert_weights *w = network->weights;
-    struct bert_resting *resting = w->resting;
+    struct bert_resting *resting = &w->resting[layer];
     enter(resting);
-    if (--resting->layer[layer].users == 0)
+    if (--resting->users == 0)
         release_attention(&w->layer[layer]);
     leave(resting);
 }

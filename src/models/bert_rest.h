@@ -16,10 +16,13 @@ enum { ATTENTION_MAY_REST = 0 };
 enum { ATTENTION_MAY_REST = 1 };
 #endif
 
-/* Frees attention's weights of all layers, and takes them, but for the largest layer's, from
- * network->resident_bytes. The network's tensors must be in lasting sources (wisp_source). Must be
- * called before any pass; a second call does nothing. Fails where there is no memory; nothing is
- * freed then. */
+/* Returns the bytes that bert_rest takes from network->resident_bytes: those of attention's weights
+ * of all layers but the largest; 0 where they rest already. */
+size_t bert_rest_saves(const struct network *network);
+
+/* Frees attention's weights of all layers. The network's tensors must be in lasting sources
+ * (wisp_source). Must be called before any pass; a second call does nothing. Fails where there is
+ * no memory; nothing is freed then. */
 wisp_status bert_rest(struct network *network, wisp_error *error);
 
 /* bert_wake and bert_sleep call these where weights rest. */
@@ -28,7 +31,8 @@ void bert_sleep_resting(const struct network *network, uint32_t layer);
 
 /* Reads the weights of a layer's attention unless they are there. Each call that succeeds is
  * followed by bert_sleep; those of the last caller are freed by it. Several threads may call both.
- * Fails with WISP_ERROR_IO where the file cannot be read, or has changed since it was opened. */
+ * Fails with WISP_ERROR_IO where the file cannot be read, or has changed since it was opened; the
+ * pass must then be given up, since other members may have computed their part of the block. */
 static inline wisp_status bert_wake(const struct network *network, uint32_t layer,
                                     wisp_error *error) {
     const struct bert_weights *w = network->weights;

@@ -25,7 +25,7 @@ struct bert_weights {
     size_t positions; /* 0 with rotary positions */
     struct norm embedding_norm;
     struct bert_layer *layer;     /* [layers] */
-    struct bert_resting *resting; /* bert_rest.h; NULL: attention's weights are always there */
+    struct bert_resting *resting; /* [layers] (bert_rest.h); NULL: attention's weights never rest */
 };
 
 /* Reads the weights of a layer's attention, and adds nothing to the network. It is in

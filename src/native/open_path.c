@@ -98,14 +98,17 @@ wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_erro
     const wisp_source *source = &model->dir.sources[0];
     wisp_model_info info;
     wisp_model_get_info(model, &info);
-    if (info.resident_bytes > bytes && model->dir.n_sources == 1 && source->lasting) {
-        TRY(bert_rest(&model->network, error)); /* all models that open without cold neurons */
-        wisp_model_get_info(model, &info);
-    }
-    if (info.resident_bytes > bytes)
+    /* All models that open without cold neurons are encoders, as bert_rest requires. */
+    const bool may_rest = model->dir.n_sources == 1 && source->lasting;
+    const uint64_t least = info.resident_bytes - (may_rest ? bert_rest_saves(&model->network) : 0);
+    if (least > bytes)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
                     "%llu bytes are always in memory, more than the %llu that are allowed",
-                    (unsigned long long)info.resident_bytes, (unsigned long long)bytes);
+                    (unsigned long long)least, (unsigned long long)bytes);
+    if (info.resident_bytes > bytes) {
+        TRY(bert_rest(&model->network, error));
+        wisp_model_get_info(model, &info);
+    }
     if (model->dir.lacks_neurons)
         neuron_cold_limit(&model->network.neurons, bytes - info.resident_bytes, discard_pages);
     return WISP_OK;

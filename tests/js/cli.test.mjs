@@ -38,6 +38,28 @@ describe('embed', () => {
     assert.deepEqual(Float32Array.from(rows.join(' ').split(' '), Number), expected);
   });
 
+  test(
+    'takes no more memory with --memory, when many threads free weights of attention',
+    { skip: process.platform !== 'linux' && 'reads /proc' },
+    async () => {
+      const lines = Array.from({ length: 400 }, (_, i) => `Sentence ${i} of many, each short.`);
+      /** @param {string[]} args */
+      const peak = async (...args) => {
+        const child = start(['embed', '-t', '8', '--format', 'f32', '--cold', 'wait', ...args]);
+        let left = 4 * SIZE * lines.length;
+        child.stdin.write(`${lines.join('\n')}\n`);
+        for await (const bytes of child.stdout) if ((left -= bytes.length) === 0) break;
+        const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
+        child.kill();
+        return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]);
+      };
+      const { err } = wisp(['embed', '--cold', 'wait', '--memory', '1', '--text', 'a']);
+      const least = /** @type {string} */ (/(\d+) bytes are always/.exec(err)?.[1]);
+      const [all, limited] = [await peak(), await peak('--memory', least)];
+      assert.ok(limited < 1.2 * all, `${limited} kB, without a limit ${all}`);
+    },
+  );
+
   test('json: one array of arrays', () => {
     const { out } = wisp(['embed', '--format', 'json'], 'one\ntwo\n\nfour');
     assert.deepEqual(Float32Array.from(JSON.parse(out).flat()), expected);

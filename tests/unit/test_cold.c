@@ -14,6 +14,7 @@
 #include "engine/session.h"
 #include "formats/neurons.h"
 #include "formats/neurons_read.h"
+#include "models/bert_rest.h"
 #include "support/cold_split.h"
 #include "support/golden.h"
 #include "support/opening.h"
@@ -213,6 +214,7 @@ static void sessions_share_neurons(void **state) {
     static float wanted[TEXTS * HIDDEN];
     struct split split = split_open("silu", false, BLOCK_Q8_0, MIN_CHUNK_BYTES);
     struct texts texts;
+    wisp_error error;
     (void)state;
     make_texts(&texts);
     wisp_model *whole = open_with(split.path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
@@ -225,6 +227,8 @@ static void sessions_share_neurons(void **state) {
         const uint64_t budgets[] = {UINT64_MAX, all / 2, 0, all / 5};
         if (part > 0)
             neuron_cold_limit(&model->network.neurons, budgets[part], spoil);
+        if (part == 3) /* attention's weights rest, too */
+            assert_int_equal(bert_rest(&model->network, &error), WISP_OK);
         for (size_t i = 0; i < SESSIONS; i++) {
             callers[i].model = model;
             callers[i].split = &split;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 #include "formats/neurons_read.h"
 #include "host/discard.h"
+#include "models/bert_rest.h"
 #include "support/cold_split.h"
 #include "support/golden.h"
 #include "support/opening.h"
@@ -139,9 +141,112 @@ static void attention_rests_where_memory_is_short(void **state) {
         model = open_file(path, true, 0);
         assert_int_equal(wisp_model_limit_memory(model, 1, &error), WISP_ERROR_ARGUMENT);
         assert_string_equal(error.field, "memory");
+        assert_int_equal(resident_bytes_of(model), all); /* nothing rests in vain */
         assert_int_equal(wisp_model_limit_memory(model, resting, &error), WISP_OK);
         wisp_model_close(model);
     }
+}
+
+/* A model in memory. When the bytes at `offset` are read, layer 0 sleeps, or the read fails. */
+struct attention_read {
+    const unsigned char *bytes;
+    uint64_t offset;
+    const struct network *awake; /* NULL: layer 0 is not awake */
+    atomic_bool fails;           /* the next read at `offset` does */
+};
+
+static int read_attention(void *context, uint64_t offset, void *buffer, size_t length) {
+    struct attention_read *read = context;
+    if (read->awake && offset == read->offset) {
+        bert_sleep(read->awake, 0);
+        read->awake = NULL;
+    }
+    if (offset == read->offset && atomic_exchange(&read->fails, false))
+        return -1;
+    memcpy(buffer, read->bytes + offset, length);
+    return 0;
+}
+
+/* Threads whose batches are at other layers do not wait for a layer that is read. */
+static void layers_do_not_wait_for_each_other(void **state) {
+    const wisp_model_options options = {.hot_only = true, .predictor = WISP_PREDICTOR_LOWRANK};
+    char path[PATH_BYTES];
+    size_t size;
+    wisp_model *model;
+    wisp_error error;
+    (void)state;
+    snprintf(path, sizeof path, "%s", cold_model("rows.gguf", "gelu", false, BLOCK_Q8_0));
+    unsigned char *bytes = read_file(path, &size);
+    struct attention_read read = {.bytes = bytes};
+    const wisp_source source = {
+        .size = size, .read = read_attention, .context = &read, .lasting = true};
+    assert_int_equal(wisp_model_open_source(&source, &options, &model, &error), WISP_OK);
+    assert_int_equal(wisp_model_limit_memory(model, resident_bytes_of(model) - 1, &error), WISP_OK);
+    const struct network *network = &model->network;
+    const struct bert_weights *weights = network->weights;
+    assert_int_equal(bert_wake(network, 0, &error), WISP_OK);
+    read.offset = directory_find_tensor(&model->dir, "blk.1.attn_q.weight")->offset;
+    read.awake = network;
+    assert_int_equal(bert_wake(network, 1, &error), WISP_OK);
+    assert_null(read.awake);
+    assert_null(weights->layer[0].qkv.weights);
+    assert_non_null(weights->layer[1].qkv.weights);
+    bert_sleep(network, 1);
+    assert_null(weights->layer[1].qkv.weights);
+    wisp_model_close(model);
+    free(bytes);
+}
+
+/* A call whose read of attention fails, once, says so and leaves no weights behind; the next one
+ * has the bits of the whole model. With more threads than one, a member fails and others do not. */
+static void attention_that_cannot_be_read_is_an_error(void **state) {
+    static float wanted[TEXTS * HIDDEN], rows[TEXTS * HIDDEN];
+    struct split split = split_open("silu", false, BLOCK_Q8_0, 0);
+    struct texts texts;
+    uint64_t random = 3;
+    wisp_error error;
+    (void)state;
+    make_texts(&texts);
+    wisp_model *whole = open_file(split.path, false, 0);
+    wisp_session *session = open_session_or_fail(whole, 1);
+    embed_or_fail(session, texts.text, TEXTS, wanted);
+    wisp_session_close(session);
+    wisp_model_close(whole);
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        const wisp_model_options options = {.hot_only = true};
+        struct attention_read read = {.bytes = split.bytes};
+        const wisp_source source = {.size = split.size,
+                                    .available = split.hot_bytes,
+                                    .read = read_attention,
+                                    .context = &read,
+                                    .lasting = true};
+        wisp_model *model;
+        assert_int_equal(wisp_model_open_source(&source, &options, &model, &error), WISP_OK);
+        assert_int_equal(wisp_model_limit_memory(model, resident_bytes_of(model) - 1, &error),
+                         WISP_OK);
+        session = open_cold_session(model, threads, false);
+        read.offset = directory_find_tensor(&model->dir, "blk.1.attn_output.weight")->offset;
+        for (size_t n = 1; n <= TEXTS; n += TEXTS - 1) {
+            const wisp_text *text = &texts.text[TEXTS - n];
+            atomic_store(&read.fails, true);
+            wisp_status status = wisp_embed(session, text, n, NULL, rows, &error);
+            while (status == WISP_NEED_RANGES) {
+                split_provide_some(session, &split, 0, &random);
+                status = wisp_embed_continue(session, &error);
+            }
+            assert_int_equal(status, WISP_ERROR_IO);
+            assert_string_equal(error.field, "blk.1.attn_output.weight");
+            assert_int_equal(wisp_embed_continue(session, &error), WISP_ERROR_ARGUMENT);
+            const struct bert_weights *weights = model->network.weights;
+            for (size_t l = 0; l < COLD_LAYERS; l++)
+                assert_true(!weights->layer[l].qkv.weights && !weights->layer[l].output.weights);
+            split_embed(session, &split, &texts, 0, &random, rows);
+            assert_memory_equal(rows, wanted, sizeof rows);
+        }
+        wisp_session_close(session);
+        wisp_model_close(model);
+    }
+    split_close(&split);
 }
 
 /* Groups that are used often stay, also where a pass needs more than the budget holds: a cache that
@@ -339,6 +444,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_limited_and_bits_stay),
         cmocka_unit_test(attention_rests_where_memory_is_short),
+        cmocka_unit_test(layers_do_not_wait_for_each_other),
+        cmocka_unit_test(attention_that_cannot_be_read_is_an_error),
         cmocka_unit_test(a_small_budget_still_hits),
         cmocka_unit_test(files_that_change_are_noticed),
         cmocka_unit_test(whole_pages_are_given_back),
