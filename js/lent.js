@@ -14,8 +14,8 @@ export async function openModel(Engine, { module, model, options }) {
     const { buffer, at, size } = model;
     return { engine: await Engine.open(module, new Uint8Array(buffer, at, size), options) };
   }
-  const { bytes } = model;
-  const whole = bytes ? new Uint8Array(bytes) : await readAgain(model);
+  const { bytes, size } = model;
+  const whole = bytes ? new Uint8Array(bytes, 0, size) : await readAgain(model);
   const engine = await Engine.open(module, whole, options);
   if (!bytes) release({ bytes: whole.buffer });
   return { engine, bytes };
@@ -26,12 +26,13 @@ export async function openModel(Engine, { module, model, options }) {
  * @param {any} model
  */
 export function release(model) {
-  if (!model.bytes) return;
+  const { bytes } = model;
+  delete model.bytes; // workers that open it from now on wait for nobody
+  if (!bytes) return;
   const { port1, port2 } = new MessageChannel();
   port2.close();
-  port1.postMessage(0, [model.bytes]);
+  port1.postMessage(0, [bytes]);
   port1.close();
-  model.bytes = undefined;
 }
 
 /** @param {import('../types/protocol.js').LentModel} model */

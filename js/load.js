@@ -76,6 +76,7 @@ export async function load(platform, own, source, options = {}) {
       progress: (loaded, total) => report({ phase: 'model', loaded, total }),
       integrity: integrity.model,
       shares: counted.size > 1 && !threads,
+      rests: idleTimeout < Infinity,
       addon: native.addon,
     },
   );

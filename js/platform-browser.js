@@ -101,8 +101,8 @@ const mayShare = ({ shares }) => shares && globalThis.crossOriginIsolated;
 
 /**
  * Reads a model into memory: into that of all workers where they share it, which other embedders then use, too; else to
- * let go of it when the workers have opened it, because the browser's cache has the bytes. Where that may not have them,
- * they become a Blob, which the browser keeps outside the page's memory.
+ * let go of it when the workers have opened it, because the browser's cache has the bytes. Where that may not have them, or
+ * workers come back after hours, they become a Blob, which the browser keeps outside the page's memory.
  * @param {string | URL} url
  * @param {import('../types/internal.js').Reading} reading
  */
@@ -115,20 +115,23 @@ async function readUrl(url, reading) {
   const { integrity, progress } = reading;
   if (size && mayShare(reading)) {
     const key = `${state} ${integrity}`;
-    let model = shared.get(key)?.deref();
+    const known = () => shared.get(key)?.deref();
+    let model = known();
     if (model) {
       await body.cancel();
-      progress(size, size);
+      progress(model.size, model.size);
     } else {
-      model = sharedPart(await readWhole(body, size, href, reading, sharedBytes));
+      const bytes = await readWhole(body, size, href, reading, sharedBytes);
+      model = known() ?? sharedPart(bytes); // another embedder may have read it meanwhile
       if (state) shared.set(key, new WeakRef(model));
     }
     return held(model);
   }
-  const isStored = state && !/no-store/.test(headers.get('cache-control'));
-  if (isStored && size && size <= CACHED_BYTES) {
-    const { buffer } = await readWhole(body, size, href, reading, ownBytes);
-    return held({ size, from: { url: href, state, integrity }, bytes: buffer });
+  // A redirection may lead elsewhere the next time, such as to an address with another signature.
+  const isStored = state && !response.redirected && !/no-store/.test(headers.get('cache-control'));
+  if (isStored && !reading.rests && size && size <= CACHED_BYTES) {
+    const { buffer, length } = await readWhole(body, size, href, reading, ownBytes);
+    return held({ size: length, from: { url: href, state, integrity }, bytes: buffer });
   }
   /** @type {Blob[]} */
   const parts = [];

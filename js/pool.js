@@ -244,6 +244,7 @@ export class Pool {
       const [module, model] = await this.#files;
       if (!('bytes' in model)) return { type: 'open', module, model, options };
       await before;
+      if (added.ended) throw added.ended; // the bytes are for a pool without workers
       const request = { type: 'open', module, model: { ...model }, options };
       model.bytes = undefined;
       return request;

@@ -78,7 +78,8 @@ export async function readChecked(stream, total, name, reading, take) {
 }
 
 /**
- * Reads a stream of `size` bytes into memory.
+ * Reads a stream of `size` bytes into memory, or of more: servers of another origin may compress without
+ * the page being told, and their Content-Length is that of what they send.
  * @template {ArrayBufferLike} T
  * @param {ReadableStream<Uint8Array>} stream
  * @param {number} size
@@ -87,11 +88,16 @@ export async function readChecked(stream, total, name, reading, take) {
  * @param {(size: number) => Uint8Array<T>} allocate
  */
 export async function readWhole(stream, size, name, reading, allocate) {
-  const bytes = allocate(size);
+  let bytes = allocate(size);
   const came = await readChecked(stream, size, name, reading, (part, at) => {
-    bytes.set(part.subarray(0, Math.max(0, size - at)), at < size ? at : size);
+    if (at + part.length > bytes.length) {
+      const larger = allocate(2 * (at + part.length));
+      larger.set(bytes);
+      bytes = larger;
+    }
+    bytes.set(part, at);
   });
-  if (came === size) return bytes;
+  if (came >= size) return bytes.subarray(0, came);
   throw new WispError('io', `${name} has ${came} bytes, and not the ${size} that the server said`);
 }
 

@@ -24,6 +24,8 @@ export interface Reading {
   integrity?: string | undefined;
   /** Whether several workers may share the bytes. */
   shares?: boolean;
+  /** Whether workers end and come back. */
+  rests?: boolean;
   /** Native code that computes, and may read a file by itself. */
   addon?: unknown;
 }

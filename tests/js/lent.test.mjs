@@ -5,11 +5,15 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { request as ask, createServer } from 'node:http';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { serve } from '../../js/serve.js';
 import { launch } from './browsers.mjs';
 import { noTool, onlyInAll, smallCalibratedModel, smallModel } from './support.mjs';
 
 const PAGE = '/tests/js/page/blank.html';
+
+/** A page that may read files of other origins. */
+const FREE = '/free.html';
 
 smallCalibratedModel();
 const MODEL = readFileSync(smallModel());
@@ -19,7 +23,10 @@ const MODEL = readFileSync(smallModel());
  * @param {boolean} isolated
  */
 async function servePages(isolated) {
-  const pages = await serve({ isolated });
+  const pages = await serve({
+    isolated,
+    page: (path) => (path === FREE ? { body: '<!doctype html>' } : undefined),
+  });
   const state = {
     page: '',
     url: '',
@@ -51,6 +58,10 @@ async function servePages(isolated) {
         response.writeHead(Number(found.statusCode), found.headers);
         found.pipe(response);
       }).end();
+    }
+    if (asked.url.startsWith('/lent/to/')) {
+      const signed = `${state.url}?signature=${state.count++}`;
+      return void response.writeHead(302, { Location: signed, 'Cache-Control': 'no-store' }).end();
     }
     if (!state.bytes) return void response.writeHead(404).end();
     state.sent++;
@@ -103,7 +114,7 @@ for (const name of ['chromium', 'firefox']) {
             });
             assert.equal(model.sent, 1);
             model.bytes = undefined;
-            assert.deepEqual(await tab.call('loseWorker'), { rows: expected });
+            assert.deepEqual(await tab.call('loseWorkers'), { rows: expected });
             assert.equal(model.sent, 1);
             await tab.call('endLoan');
           });
@@ -114,7 +125,7 @@ for (const name of ['chromium', 'firefox']) {
           await tab.call('lendModel', model.url, { workers: 1 });
           model.headers['Last-Modified'] = 'Tue, 03 Nov 2026 10:00:00 GMT';
           await tab.call('fetchAnew', model.url);
-          const { code, message } = await tab.call('loseWorker');
+          const { code, message } = await tab.call('loseWorkers');
           assert.equal(code, 'io');
           assert.match(message, /\.gguf has changed since the model was loaded/);
           await tab.call('endLoan');
@@ -129,8 +140,45 @@ for (const name of ['chromium', 'firefox']) {
             const { rows } = await tab.call('lendModel', model.url, { workers: 2 });
             assert.equal(rows, expected);
             model.bytes = undefined;
-            assert.deepEqual(await tab.call('loseWorker'), { rows: expected });
+            assert.deepEqual(await tab.call('loseWorkers'), { rows: expected });
             assert.equal(model.sent, 1);
+            await tab.call('endLoan');
+          });
+        }
+
+        test('a file behind a redirection, which may lead elsewhere later, stays with the browser', async () => {
+          model.renew(DATED);
+          await tab.call('lendModel', model.url.replace('/lent/', '/lent/to/'), { workers: 1 });
+          assert.equal(model.sent, 1);
+          model.bytes = undefined;
+          assert.deepEqual(await tab.call('loseWorkers'), { rows: expected });
+          assert.equal(model.sent, 1);
+          await tab.call('endLoan');
+        });
+
+        test('workers that have rested open the same file, though the server has another one', async () => {
+          model.renew(DATED);
+          await tab.call('lendModel', model.url, { workers: 1, idleTimeout: 50 });
+          model.headers['Last-Modified'] = 'Tue, 03 Nov 2026 10:00:00 GMT';
+          await tab.call('fetchAnew', model.url);
+          assert.deepEqual(await tab.call('restWorkers'), { rows: expected });
+          await tab.call('endLoan');
+        });
+
+        for (const workers of [1, 2]) {
+          test(`${workers} workers: a server of another origin compresses, which the page is not told`, async () => {
+            model.renew({
+              ...DATED,
+              'Content-Encoding': 'gzip',
+              'Access-Control-Allow-Origin': '*',
+            });
+            model.bytes = gzipSync(MODEL);
+            const url = new URL(model.url, model.page.replace('127.0.0.1', 'localhost')).href;
+            await tab.open(new URL(FREE, model.page).href);
+            const { rows } = await tab.call('lendModel', url, { workers });
+            assert.equal(rows, expected);
+            model.bytes = undefined;
+            assert.deepEqual(await tab.call('loseWorkers'), { rows: expected });
             await tab.call('endLoan');
           });
         }

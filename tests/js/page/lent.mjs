@@ -15,7 +15,7 @@ const text = (rows) => Array.from(rows).join();
 /**
  * Loads a model with workers that end when they are told to; returns rows, and what progress said.
  * @param {string} url
- * @param {{ workers: number, signal?: AbortSignal }} options
+ * @param {{ workers: number, idleTimeout?: number }} options
  */
 export async function lendModel(url, options) {
   let progress;
@@ -30,16 +30,25 @@ export async function lendModel(url, options) {
   return { rows, progress, info: embedder.info() };
 }
 
-/** Ends a worker, and returns the rows of the one in its place, or the error and its cause. */
-export async function loseWorker() {
+/** Ends all workers that were loaded; returns the rows of those in their place, or the error. */
+export async function loseWorkers() {
   try {
-    await embedder.embed('FAULT exitAfter').catch(() => {});
-    while (embedder.stats().lostWorkers === 0) await new Promise((done) => setTimeout(done, 10));
+    // The oldest worker that has nothing to do gets the text.
+    for (let lost = 1; lost <= embedder.info().workers; lost++) {
+      await embedder.embed('FAULT exitAfter').catch(() => {});
+      while (embedder.stats().lostWorkers < lost) await new Promise((done) => setTimeout(done, 10));
+    }
     return { rows: text(await embedder.embed(TEXTS)) };
   } catch (cause) {
     const { code, message } = /** @type {import('../../../js/errors.js').WispError} */ (cause);
     return { code, message };
   }
+}
+
+/** Waits until all workers rest, and returns the rows of those that come back. */
+export async function restWorkers() {
+  while (embedder.stats().workers > 0) await new Promise((done) => setTimeout(done, 10));
+  return { rows: text(await embedder.embed(TEXTS)) };
 }
 
 export const endLoan = () => embedder.destroy();
