@@ -36,8 +36,8 @@ test('the library loads no code, either', { skip: noLibrary }, () => {
   assert.deepEqual(forbiddenIn(LIBRARY, '--dynamic'), []);
 });
 
-test("the package imports only Node's files, threads, hashes and addresses, and its program a server", () => {
-  const allowed = ['crypto', 'fs', 'fs/promises', 'module', 'os', 'path', 'process', 'url', 'vm', 'worker_threads']; // prettier-ignore
+test("the package imports only Node's files, threads, timers, hashes and addresses, and its program a server", () => {
+  const allowed = ['crypto', 'fs', 'fs/promises', 'module', 'os', 'path', 'process', 'timers/promises', 'url', 'vm', 'worker_threads']; // prettier-ignore
   const allowedOfProgram = [...allowed, 'http', 'net', 'stream', 'util'];
   for (const name of readdirSync(`${ROOT}js`).filter((file) => /\.c?js$/.test(file))) {
     const isProgram = /^(cli|serve)\b/.test(name);
