@@ -261,10 +261,6 @@ ALWAYS_INLINE vi vi16_load_activations(const uint8_t *p) {
     return wasm_v128_load32_splat(p);
 }
 
-ALWAYS_INLINE vi vi_load_all_activations(const uint8_t *p) {
-    return wasm_v128_load(p);
-}
-
 ALWAYS_INLINE vi vi16_dot(vi x, vi w) {
     return wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x);
 }
@@ -306,16 +302,34 @@ ALWAYS_INLINE vk_codes vk_or(vk_codes a, vk_codes b) {
     return wasm_v128_or(a, b);
 }
 
-ALWAYS_INLINE v128_t less(vk_codes codes, const int centre) {
+#ifdef VECTOR_RELAXED
+
+typedef v128_t vk_weights;
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
     return wasm_i8x16_sub(codes, wasm_i8x16_splat((int8_t)centre));
+}
+
+#else
+
+typedef vi_pairs vk_weights;
+
+ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
+    return widened(wasm_i8x16_sub(codes, wasm_i8x16_splat((int8_t)centre)));
+}
+
+#endif
+
+typedef vk_weights vq_weights;
+
+ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
+    return vk_centred(vk_bits(p, 2 * position, 3), 1);
 }
 
 #ifdef VECTOR_NARROW
 
 /* Sums have 16 bits, which vector_avx2.h shows to be enough. */
 typedef v128_t vq;
-typedef v128_t vq_weights;
-typedef v128_t vk_weights;
 typedef v128_t vq_activations;
 
 enum { Q4_FACTOR = 1 };
@@ -328,14 +342,6 @@ ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_w
     const v128_t table = wasm_i8x16_const(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
     *low = wasm_i8x16_relaxed_swizzle(table, vk_bits(p, 0, 15));
     *high = wasm_i8x16_relaxed_swizzle(table, vk_bits(p, 4, 15));
-}
-
-ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
-    return less(codes, centre);
-}
-
-ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
-    return less(vk_bits(p, 2 * position, 3), 1);
 }
 
 ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
@@ -353,8 +359,6 @@ ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
 #else
 
 typedef vi vq;
-typedef vi_weights vq_weights;
-typedef vi_weights vk_weights;
 typedef vi_activations vq_activations;
 
 #ifdef VECTOR_RELAXED
@@ -368,14 +372,6 @@ ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
 ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
     *low = vk_bits(p, -4, 0xf0);
     *high = vk_bits(p, 0, 0xf0);
-}
-
-ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
-    return less(codes, centre);
-}
-
-ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
-    return less(vk_bits(p, 2 * position, 3), 1);
 }
 
 #else
@@ -394,14 +390,6 @@ ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_w
                       .odd = wasm_v128_and(wasm_i16x8_shl(bytes, 4), mask)};
     *high = (vi_pairs){.even = wasm_v128_and(wasm_i16x8_shl(bytes, 8), mask),
                        .odd = wasm_v128_and(bytes, mask)};
-}
-
-ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
-    return widened(less(codes, centre));
-}
-
-ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
-    return widened(less(vk_bits(p, 2 * position, 3), 1));
 }
 
 #endif
@@ -470,11 +458,15 @@ ALWAYS_INLINE vi zip_high_pairs(vi a, vi b) {
     return wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
-#ifdef VECTOR_RELAXED_DOT
+#ifdef VECTOR_RELAXED
 
-ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
+ALWAYS_INLINE vi vi_load_all_activations(const uint8_t *p) {
     return wasm_v128_load(p);
 }
+
+#endif
+
+#ifdef VECTOR_RELAXED_DOT
 
 #define VECTOR_SIGNED_COLUMNS 0
 
