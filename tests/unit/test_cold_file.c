@@ -35,6 +35,15 @@ static wisp_model *open_file(const char *path, bool hot_only, uint64_t memory) {
     return model;
 }
 
+/* Embeds texts with all neurons in memory. */
+static void embed_with_all(const char *path, const wisp_text *texts, size_t n, float *rows) {
+    wisp_model *model = open_file(path, false, 0);
+    wisp_session *session = open_session_or_fail(model, 1);
+    embed_or_fail(session, texts, n, rows);
+    wisp_session_close(session);
+    wisp_model_close(model);
+}
+
 static uint64_t resident_bytes_of(const wisp_model *model) {
     wisp_model_info info;
     wisp_model_get_info(model, &info);
@@ -107,11 +116,7 @@ static void attention_rests_where_memory_is_short(void **state) {
     for (size_t a = 0; a < ACTIVATIONS; a++) {
         snprintf(path, sizeof path, "%s",
                  cold_model("rows.gguf", activations[a], false, BLOCK_Q8_0));
-        wisp_model *whole = open_file(path, false, 0);
-        wisp_session *session = open_session_or_fail(whole, 1);
-        embed_or_fail(session, texts.text, TEXTS, wanted);
-        wisp_session_close(session);
-        wisp_model_close(whole);
+        embed_with_all(path, texts.text, TEXTS, wanted);
         wisp_model *model = open_file(path, true, 0);
         const uint64_t all = resident_bytes_of(model);
         wisp_model_close(model);
@@ -123,7 +128,7 @@ static void attention_rests_where_memory_is_short(void **state) {
         wisp_model_close(model);
         for (uint32_t threads = 1; threads <= 4; threads += 3) {
             model = open_file(path, true, resting);
-            session = open_session_or_fail(model, threads);
+            wisp_session *session = open_session_or_fail(model, threads);
             for (int round = 0; round < 2; round++) {
                 memset(rows, 0, sizeof rows);
                 if (wisp_embed_from_file(session, texts.text, TEXTS, NULL, rows, &error) != WISP_OK)
@@ -297,16 +302,12 @@ static void files_that_change_are_noticed(void **state) {
     snprintf(path, sizeof path, "%s", cold_model("rows.gguf", "gelu", false, BLOCK_Q8_0));
     snprintf(other, sizeof other, "%s", temporary_path("other.gguf"));
     unsigned char *bytes = read_file(path, &size);
-    wisp_model *whole = open_file(path, false, 0);
-    wisp_session *session = open_session_or_fail(whole, 1);
-    embed_or_fail(session, &text, 1, wanted);
-    wisp_session_close(session);
-    wisp_model_close(whole);
+    embed_with_all(path, &text, 1, wanted);
 
     /* The file is truncated, after and before it is opened. */
     wisp_model *model = open_file(path, true, 0);
     const uint64_t cold = neurons_find_rows(&model->dir, 0)->stored[COLD_ROWS].offset;
-    session = open_session_or_fail(model, 2);
+    wisp_session *session = open_session_or_fail(model, 2);
     assert_int_equal(truncate(path, (off_t)cold + 1), 0);
     snprintf(says, sizeof says,
              "are missing: the file has become shorter since it was opened, and "
