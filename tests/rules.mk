@@ -85,7 +85,7 @@ test-wasm: $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
 # Some tests need other Nodes or browsers, and say so where they are missing. CI has all of them.
 test-js: build/wisp build/wisp.node wasm | .tools/stamp/node_modules .tools/stamp/python
 	$(Q)$(SETUP) chromium curl $(if $(WISP_TEST_ALL),nodes firefox) $(if $(CI),,|| true)
-	node --test tests/js/*.test.mjs
+	node --test --test-reporter=spec tests/js/*.test.mjs
 
 # Looks for what breaks the package: damaged models, memory that does not grow, traps, killed workers.
 # CAMPAIGN=0.1 makes it ten times shorter; WISP_SEED=... repeats one.
