@@ -5,7 +5,7 @@ import { localLink } from './link-local.js';
 import { load } from './load.js';
 import { platform } from './platform-browser.js';
 import { serveText } from './text-worker.js';
-import { countThreads } from './threads.js';
+import { countThreads } from './threads-count.js';
 
 export { WispError } from './errors.js';
 

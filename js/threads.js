@@ -1,36 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that compute one text: workers of a worker, which share the memory of its module.
 import { takeMemory } from './errors.js';
-import { wrong } from './options.js';
 import { sharedPart } from './source.js';
-
-/** At most so many threads unless asked for more. */
-const DEFAULT_MOST_THREADS = 4;
-/** The module has room for this many. */
-const MOST_THREADS = 8;
 
 /** A helper that is not ready after this time is done without. Its script is in the browser's cache. */
 const START_MS = 10_000;
 
 /** Memory that the module begins with, and all that it can have: 4 GB. */
 const PAGES = { initial: 64, maximum: 65536 };
-
-/**
- * Returns how many threads each worker has; 0 where there is no shared memory for them.
- * @param {import('../types/internal.js').Platform} platform
- * @param {{ threads?: number, workers?: number, wasm?: unknown }} options
- */
-export function countThreads(platform, { threads, workers, wasm }) {
-  if (
-    threads !== undefined &&
-    !(Number.isInteger(threads) && threads >= 1 && threads <= MOST_THREADS)
-  ) {
-    throw wrong('threads', `${threads} is not a whole number from 1 to ${MOST_THREADS}`);
-  }
-  if (workers === 0 || platform.noWorkers() || !platform.sharing().shared) return 0;
-  const count = threads ?? Math.min(platform.cores(), DEFAULT_MOST_THREADS);
-  return count > 1 || wasm ? count : 0;
-}
 
 /**
  * @typedef {object} Helper

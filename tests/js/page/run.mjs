@@ -19,6 +19,7 @@ export * from './convert.mjs';
 export * from './hub.mjs';
 export * from './lent.mjs';
 export * from './neurons.mjs';
+export * from './team.mjs';
 export * from './threads.mjs';
 
 const FAULTY = new URL('../pool/faulty-browser.mjs', import.meta.url);
