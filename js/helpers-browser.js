@@ -1,29 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of a Web Worker: workers of its own script.
+// Helpers of a Web Worker, which its page starts. In Firefox a worker that makes one itself may wait in the constructor
+// for ever: on a busy machine one of a hundred did.
+import { failTeam } from './threads.js';
 
-/**
- * Returns the kind of this worker's script. Bundlers make classic ones, too.
- * @returns {WorkerType}
- */
-function ownType() {
-  try {
-    /** @type {any} */ (globalThis).importScripts('data:,'); // throws in a module
-    return 'classic';
-  } catch {
-    return 'module';
-  }
-}
+const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
 
 /** @type {import('./threads.js').StartHelper} */
 export function startHelper(request) {
-  const worker = new Worker(globalThis.location.href, { type: ownType(), name: 'wisp helper' });
+  const { port1, port2 } = new MessageChannel();
   const ready = new Promise((resolve, reject) => {
-    worker.onmessage = ({ data }) => void (data.team && resolve(undefined));
-    worker.onerror = (event) => {
-      event.preventDefault(); // else the error is the worker's, too, which can do without this helper
-      reject(event);
-    };
-    worker.postMessage(request);
+    port1.onmessage = ({ data }) => (data.ready ? resolve(undefined) : reject(data));
   });
-  return { ready, stop: () => worker.terminate() };
+  scope.postMessage({ helper: request, port: port2 }, [port2]);
+  return {
+    ready,
+    stop() {
+      port1.postMessage('stop');
+      port1.close();
+    },
+  };
+}
+
+/**
+ * Returns the platform with workers that get helpers of their own script where they ask for them, which end with them.
+ * @param {import('../types/internal.js').Platform} platform
+ * @returns {import('../types/internal.js').Platform}
+ */
+export const startHelpers = (platform) => ({
+  ...platform,
+  startWorker(...how) {
+    const start = platform.startWorker(...how);
+    return ({ reply, end }) => {
+      /** Ends helpers. @type {Set<() => void>} */
+      const stops = new Set();
+      const stopAll = () => stops.forEach((stop) => stop());
+      const link = start({
+        reply(/** @type {any} */ message) {
+          if (message?.helper) startHelperBy(start, message, stops);
+          else reply(message);
+        },
+        end(error) {
+          stopAll();
+          end(error);
+        },
+      });
+      return {
+        ...link,
+        stop() {
+          stopAll();
+          return link.stop();
+        },
+      };
+    };
+  },
+});
+
+/**
+ * Starts one helper.
+ * @param {import('../types/internal.js').StartLink} start
+ * @param {{ helper: object, port: MessagePort }} message
+ * @param {Set<() => void>} stops
+ */
+function startHelperBy(start, { helper, port }, stops) {
+  /** @type {import('./threads.js').Team | undefined} */
+  let team;
+  /** @type {import('../types/internal.js').Link | undefined} */
+  let link;
+  const stop = () => {
+    stops.delete(stop);
+    port.close();
+    void link?.stop();
+  };
+  const fail = () => {
+    if (team) failTeam(team);
+    port.postMessage({ ready: false });
+    stop();
+  };
+  stops.add(stop);
+  port.onmessage = stop;
+  try {
+    link = start({
+      reply(/** @type {any} */ message) {
+        ({ team } = message);
+        port.postMessage({ ready: true });
+      },
+      end: fail,
+    });
+    link.post(helper);
+  } catch {
+    fail(); // the page may not start it
+  }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/threads as a browser imports it: Embedder.load with the option threads.
+import { startHelpers } from './helpers-browser.js';
 import { localLink } from './link-local.js';
 import { platform } from './platform-browser.js';
 import { threadsLoader } from './threads-load.js';
@@ -23,4 +24,5 @@ platform.threads = threadsLoader(
     local: localLink((post) => serveTeam(post)),
   },
   'threads-worker-browser',
+  startHelpers,
 );

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that compute one text: workers of a worker, which share the memory of its module.
+// Threads that compute one text: workers that share the memory of another worker's module.
 import { takeMemory } from './errors.js';
 import { wrong } from './options.js';
 import { sharedPart } from './source.js';
@@ -115,8 +115,7 @@ function startOrFail(start, request) {
  */
 
 /**
- * Ends the wait of a team that has lost a helper: its engine fails. A page's helper ends alone only by a
- * trap, after which it does this itself.
+ * Ends the wait of a team that has lost a helper: its engine fails.
  * @param {Team} team
  */
 export const failTeam = ({ buffer, at }) => Atomics.store(new Int32Array(buffer, at, 1), 0, 1);
