@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/threads as a browser imports it: the files of workers with threads.
+import { startHelpers } from './helpers-page.js';
 import { threadsLoader } from './threads-load.js';
 
 export { WispError } from './errors.js';
@@ -19,4 +20,5 @@ export const withThreads = threadsLoader(
       }),
   },
   'threads-worker-browser',
+  startHelpers,
 );

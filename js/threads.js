@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that compute one text: workers of a worker, which share the memory of its module.
+// Threads that compute one text: workers that share the memory of another worker's module.
 import { takeMemory } from './errors.js';
 import { sharedPart } from './source.js';
+import { failTeam } from './team-failure.js';
 
 /** A helper that is not ready after this time is done without. Its script is in the browser's cache. */
 const START_MS = 10_000;
@@ -87,18 +88,6 @@ function startOrFail(start, request) {
 }
 
 /**
- * A team that waits for what one of its helpers was to do: `at` is the address of the number that ends it.
- * @typedef {{ buffer: SharedArrayBuffer, at: number }} Team
- */
-
-/**
- * Ends the wait of a team that has lost a helper: its engine fails. A page's helper ends alone only by a
- * trap, after which it does this itself.
- * @param {Team} team
- */
-export const failTeam = ({ buffer, at }) => Atomics.store(new Int32Array(buffer, at, 1), 0, 1);
-
-/**
  * Adds to what a worker answers the request by which it becomes a helper for the rest of its life.
  * @param {Parameters<import('./worker.js').Serve>[0]} post
  * @param {(request: any) => Promise<void>} receive
@@ -112,7 +101,7 @@ export const orHelp = (post, receive) => (request) =>
 /**
  * @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory, index: number,
  *   model?: import('../types/protocol.js').SharedBytes }} request
- * @param {(team: Team) => void} ready
+ * @param {(team: import('./team-failure.js').Team) => void} ready
  */
 async function help({ module, memory, index, model }, ready) {
   /** @param {number} offset @param {number} into @param {number} length */

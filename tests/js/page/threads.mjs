@@ -17,6 +17,7 @@ export async function runThreadsCase(name) {
     calibrated: CALIBRATED,
     shared: crossOriginIsolated,
     makeWorker: () => new Worker('/js/threads-worker-browser.js', { type: 'module' }),
+    makesThreads: crossOriginIsolated,
     killWorker: (worker) => worker.terminate(),
   });
 }
