@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// wisp-engine/threads as a browser imports it: the files of workers with threads.
+// The files of workers with threads in a browser.
 import { startHelpers } from './helpers-page.js';
 import { threadsLoader } from './threads-load.js';
-
-export { WispError } from './errors.js';
 
 export const withThreads = threadsLoader(
   {

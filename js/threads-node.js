@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// wisp-engine/threads as Node imports it: the files of workers with threads.
+// The files of workers with threads in Node.
 import { Worker } from 'node:worker_threads';
 import { watchHelpers } from './helpers-node.js';
 import { WORKER_OPTIONS } from './platform-node.js';
 import { threadsLoader } from './threads-load.js';
-
-export { WispError } from './errors.js';
 
 export const withThreads = threadsLoader(
   {

@@ -31,7 +31,6 @@ for (const name of [
   'hub',
   'cold',
   'convert',
-  'threads',
   'text',
   'search',
   'vector-index',

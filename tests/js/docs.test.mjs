@@ -183,11 +183,7 @@ test('docs/javascript.md and the demo page say how much a page loads', () => {
       /wisp-engine\/cold'; \/\/ in browsers \((\d+) KB\)/,
       more('cold-browser.js', 'cold-worker-browser.js'),
     ],
-    [
-      text,
-      /wisp-engine\/threads'; \/\/ in browsers \((\d+) KB\)/,
-      more('threads-browser.js', 'threads-worker-browser.js'),
-    ],
+    [text, /and the worker loads (\d+) KB more/, more('threads-worker-browser.js')],
     [text, /import 'wisp-engine\/hub'` \((\d+) KB after brotli\)/, more('hub-browser.js')],
     [text, /wisp-convert\.wasm \((\d+) KB after brotli\)/, bytesOf(['wisp-convert.wasm'])],
     [text, /the module has (\d+) KB after brotli/, bytesOf(['wisp-embed-threads-relaxed.wasm'])],

@@ -83,13 +83,13 @@ test('a page loads what fetches cold neurons only when it does so: 33 KB at most
   assert.ok(bytes <= 33 * 1024, `${bytes} bytes`);
 });
 
-test('a page loads what computes with threads only when it does so: 6 KB at most', () => {
+test('a worker loads what computes with threads only when it does so: 3 KB at most', () => {
   const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
-  const threads = scriptsOf('threads-browser.js', 'threads-worker-browser.js').reached;
+  const threads = scriptsOf('browser.js', 'threads-worker-browser.js').reached;
   const more = [...threads].filter((name) => !embedding.has(name));
   const bytes = bytesOf(more);
   assert.ok(more.includes('threads.js') && more.includes('team-engine.js'));
-  assert.ok(bytes <= 6 * 1024, `${bytes} bytes`);
+  assert.ok(bytes <= 3 * 1024, `${bytes} bytes`);
 });
 
 test('modules that only embed have no decoders: at most 90 KB after brotli, with threads 92, the others 168', () => {
@@ -139,7 +139,7 @@ if (!(dot(rows.row(0), rows.row(1)) > dot(rows.row(0), rows.row(2)) + 0.2)) thro
 if (!(rows instanceof Rows) || typeof Engine.open !== 'function') throw new Error('exports');
 const error = await Embedder.load('/nowhere').catch((reason) => reason);
 if (!(error instanceof WispError) || error.code !== 'not_found') throw error;
-for (const name of ['wisp-simd128.wasm', 'wisp-relaxed.wasm', 'wisp-embed-threads-relaxed.wasm', 'wisp-default.gguf', 'worker', 'threads', 'threads/worker'])
+for (const name of ['wisp-simd128.wasm', 'wisp-relaxed.wasm', 'wisp-embed-threads-relaxed.wasm', 'wisp-default.gguf', 'worker', 'threads/worker'])
   import.meta.resolve('${NAME}/' + name);
 const { chunk, embedStream } = await import('${NAME}/text');
 const { search, similarity } = await import('${NAME}/search');

@@ -200,7 +200,7 @@ export async function embedMany(first, end) {
   embedder ??= await Embedder.load(undefined, { workers: 2 });
   for (let done = first; done < end; done += 500) await embedder.embed(shortTexts(500, done));
   const { texts, memoryBytes } = embedder.stats();
-  return { texts, memoryBytes, modelBytes: embedder.info().modelBytes };
+  return { texts, memoryBytes };
 }
 
 export async function closeMany() {
