@@ -139,7 +139,10 @@ export interface LoadOptions extends SparseOptions {
   addon?: string | undefined;
   /** The module, or its URL. */
   wasm?: string | KnownURL | KnownModule | undefined;
-  /** The URL of the worker's script, or a function that makes a Worker of it. */
+  /**
+   * The URL of the worker's script, or a function that makes a Worker of it: each worker of the pool, and in a page each
+   * thread of one.
+   */
   worker?: string | KnownURL | (() => any) | undefined;
   /**
    * In browsers, milliseconds until a worker whose script has not begun to run counts as failed.

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { environments } from '../compat/environments.mjs';
-import { bytesOf, scriptsOf } from './sizes.mjs';
+import { bytesOf, scriptsOf } from './shipped.mjs';
 import { PROGRAM, ROOT } from './support.mjs';
 
 /** @param {string} name of a file, from the top of the checkout */
@@ -178,6 +178,11 @@ test('docs/javascript.md and the demo page say how much a page loads', () => {
     bytesOf([...scriptsOf(...entries).reached].filter((name) => !embedding.has(name)));
   /** @type {[text: string, stated: RegExp, bytes: number][]} */
   const sizes = [
+    [
+      text,
+      /JavaScript is at most (\d+) KB after brotli/,
+      scriptsOf('browser.js', 'worker-browser.js').bytes,
+    ],
     [
       text,
       /wisp-engine\/cold'; \/\/ in browsers \((\d+) KB\)/,
