@@ -2,6 +2,7 @@
 #
 #   make           the native library and program         make wasm            the WebAssembly modules
 #   make addon     native code for Node                   make addon-packages  its npm packages by platform
+#   make package   the npm package, in build/npm
 #   make demo      embed texts both ways, tell a story    make serve           the pages in web-demo/, on this machine
 #   make test      set up and run the tests               make test-all        every test to its end, as in CI
 #   make lint      formatting, warnings, static analysis  make asan            C tests under sanitizers
@@ -292,6 +293,14 @@ $(foreach target,$(ADDON_TARGETS),$(eval $(call addon_for,$(target),$(if $(finds
 
 addon-packages: $(ADDON_TARGETS:%=build/addon/%.node)
 	node tools/addons.mjs build/packages $(foreach target,$(ADDON_TARGETS),$(target)=build/addon/$(target).node)
+
+# ---- package --------------------------------------------------------------------------------------
+
+# The npm package, in build/npm and as an archive in build: `npm publish build/npm` publishes it.
+.PHONY: package
+package: wasm | .tools/stamp/node_modules
+	node tools/pack.mjs build/npm
+	$(Q)cd build/npm && npm pack --silent --pack-destination ..
 
 # ---- demo -----------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ import { BaseEmbedder } from './embedder.js';
 import { localLink } from './link-local.js';
 import { load } from './load.js';
 import { platform } from './platform-browser.js';
+import { withThreads } from './threads-browser.js';
 import { serve } from './worker.js';
 
 export { WispError } from './errors.js';
@@ -25,6 +26,8 @@ const own = {
     worker: 'worker-browser',
   },
   local: localLink(serve),
+  withThreads,
+  isTeam: true,
   mostWorkers: 4,
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hands cold rows that are here to a worker that would leave them out.
+import { cancelled, onAbort } from './errors.js';
 
 /** Bytes that are handed to a worker at a time, and more than a row has. */
 const OFFER_BYTES = 1024 * 1024;
@@ -14,7 +15,7 @@ const ROW_BYTES = 64 * 1024;
  * @param {number} rows.first the first byte of the file that is cold
  * @param {number} rows.end of the file
  * @param {number} rows.chunkBytes bytes of a chunk that has a digest
- * @param {AbortSignal} signal
+ * @param {AbortSignal} signal aborted when the worker has ended, which takes nothing any more
  * @param {(offer: import('../types/protocol.js').OfferRequest) => Promise<unknown>} hand resolves when the worker has
  *   taken the offer
  */
@@ -23,6 +24,10 @@ export async function offerRows(ranges, { first, end, chunkBytes }, signal, hand
   for (let at = first; at < end; at += OFFER_BYTES) {
     const from = Math.max(first, at - before);
     const to = Math.min(at + OFFER_BYTES, end);
-    await hand({ type: 'offer', pieces: await ranges.need([[from, to]], signal) });
+    const pieces = await ranges.need([[from, to]], signal);
+    await new Promise((resolve, reject) => {
+      const forget = onAbort(signal, () => reject(cancelled(signal)));
+      hand({ type: 'offer', pieces }).then(resolve, reject).finally(forget);
+    });
   }
 }

@@ -5,6 +5,7 @@ import { findAddon } from './addon-node.js';
 import { localLink } from './link-local.js';
 import { startNative } from './native-engine.js';
 import { compileRead, WORKER_OPTIONS } from './platform-node.js';
+import { withThreads } from './threads-node.js';
 import { serve } from './worker.js';
 
 /** @type {import('../types/internal.js').Own} */
@@ -22,6 +23,7 @@ export const own = {
     worker: 'worker-node',
   },
   local: localLink(serve),
+  withThreads,
   native: (options) => findAddon(options, startNative),
   mostWorkers: 4,
 };

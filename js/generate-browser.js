@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/generate as a browser imports it.
 import { BaseGenerator } from './generator.js';
+import { startHelpers } from './helpers-page.js';
 import { localLink } from './link-local.js';
 import { load } from './load.js';
 import { platform } from './platform-browser.js';
 import { serveText } from './text-worker.js';
-import { countThreads } from './threads.js';
+import { countThreads } from './threads-count.js';
 
 export { WispError } from './errors.js';
 
@@ -50,7 +51,7 @@ export class Generator extends BaseGenerator {
    * @returns {Promise<Generator>}
    */
   static async load(source, options) {
-    return new Generator(await load(platform, own, source, options));
+    return new Generator(await load(startHelpers(platform), own, source, options));
   }
 
   /** A page keeps no model for the next load; Node does. */

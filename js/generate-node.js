@@ -10,7 +10,7 @@ import { releaseModels } from './models.js';
 import { startNativeText } from './native-text-engine.js';
 import { platform, WORKER_OPTIONS } from './platform-node.js';
 import { serveText } from './text-worker.js';
-import { countThreads } from './threads.js';
+import { countThreads } from './threads-count.js';
 
 export { WispError } from './errors.js';
 

@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of a Web Worker: workers of its own script.
+// How a Web Worker asks its page for helpers: see helpers-page.js.
 
-/**
- * Returns the kind of this worker's script. Bundlers make classic ones, too.
- * @returns {WorkerType}
- */
-function ownType() {
-  try {
-    /** @type {any} */ (globalThis).importScripts('data:,'); // throws in a module
-    return 'classic';
-  } catch {
-    return 'module';
-  }
-}
+const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
 
 /** @type {import('./threads.js').StartHelper} */
 export function startHelper(request) {
-  const worker = new Worker(globalThis.location.href, { type: ownType(), name: 'wisp helper' });
+  const { port1, port2 } = new MessageChannel();
   const ready = new Promise((resolve, reject) => {
-    worker.onmessage = ({ data }) => void (data.team && resolve(undefined));
-    worker.onerror = (event) => {
-      event.preventDefault(); // else the error is the worker's, too, which can do without this helper
-      reject(event);
-    };
-    worker.postMessage(request);
+    port1.onmessage = ({ data }) => (data.ready ? resolve(undefined) : reject(data));
   });
-  return { ready, stop: () => worker.terminate() };
+  scope.postMessage({ helper: request, port: port2 }, [port2]);
+  return {
+    ready,
+    stop() {
+      port1.postMessage('stop');
+      port1.close();
+    },
+  };
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Helpers of a worker thread of Node: worker threads of its own script.
 import { MessageChannel, Worker, parentPort } from 'node:worker_threads';
-import { failTeam } from './threads.js';
+import { failTeam } from './team-failure.js';
 
 /**
  * @param {string} url of the script

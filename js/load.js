@@ -28,15 +28,14 @@ const LOAD_OPTIONS =
  */
 export async function load(platform, own, source, options = {}) {
   checkOptions(options, LOAD_OPTIONS);
+  const { withThreads, isTeam, ...plain } = own;
   const { cold = 'all', ...others } = options;
   if (cold !== 'all' || options.memory !== undefined) {
     if (!platform.cold) throw wrong('cold', "import 'wisp-engine/cold'");
-    return platform.cold(platform, own, source, others, cold);
+    return platform.cold(platform, plain, source, others, cold);
   }
-  if (options.threads !== undefined && !own.threads) {
-    if (!platform.threads) throw wrong('threads', "import 'wisp-engine/threads'");
-    return platform.threads(platform, own, source, options);
-  }
+  if (withThreads && (isTeam || options.threads !== undefined))
+    return withThreads(platform, plain, source, options);
   const threads = own.threads?.(platform, options);
   const { signal, compute, kernels, predictor, sparsity, recall, portable } = options;
   const { startTimeout = START_MS, queueLimit = Infinity, idleTimeout = Infinity } = options;
@@ -75,7 +74,6 @@ export async function load(platform, own, source, options = {}) {
       signal: stop.signal,
       progress: (loaded, total) => report({ phase: 'model', loaded, total }),
       integrity: integrity.model,
-      shares: counted.size > 1 && !threads,
       rests: idleTimeout < Infinity,
       addon: native.addon,
     },
@@ -244,7 +242,7 @@ function chooseModule(wasm) {
  * @param {Own} own
  * @param {number | undefined} asked
  */
-function countWorkers(platform, { mostWorkers }, asked) {
+export function countWorkers(platform, { mostWorkers }, asked) {
   if (asked !== undefined && !(Number.isInteger(asked) && asked >= 0)) {
     throw wrong('workers', `${asked} is not a whole number from 0`);
   }

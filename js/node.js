@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package as Node imports it.
 import './cold-node.js';
-import './threads-node.js';
 import { BaseEmbedder } from './embedder.js';
 import { own } from './embedding-node.js';
 import { load } from './load.js';

@@ -9,8 +9,6 @@ import {
   readChecked,
   readWhole,
   request,
-  sharedBytes,
-  sharedPart,
   stateOf,
   viewOf,
   wrongSource,
@@ -93,16 +91,10 @@ const held = (model) => ({ model, release() {} });
 /** The caches of Chromium and of Firefox keep no larger files. */
 const CACHED_BYTES = 32e6;
 
-/** @type {Map<string, WeakRef<import('../types/protocol.js').SharedBytes>>} by state and hash */
-const shared = new Map();
-
-/** @param {import('../types/internal.js').Reading} reading */
-const mayShare = ({ shares }) => shares && globalThis.crossOriginIsolated;
-
 /**
- * Reads a model into memory: into that of all workers where they share it, which other embedders then use, too; else to
- * let go of it when the workers have opened it, because the browser's cache has the bytes. Where that may not have them, or
- * workers come back after hours, they become a Blob, which the browser keeps outside the page's memory.
+ * Reads a model into memory, to let go of it when the workers have opened it, because the browser's cache has the bytes.
+ * Where that may not have them, or workers come back after hours, they become a Blob, which the browser keeps outside the
+ * page's memory.
  * @param {string | URL} url
  * @param {import('../types/internal.js').Reading} reading
  */
@@ -112,21 +104,7 @@ async function readUrl(url, reading) {
   const { body, headers } = response;
   const size = bodySize(response);
   const state = stateOf(href, response);
-  const { integrity, progress } = reading;
-  if (size && mayShare(reading)) {
-    const key = `${state} ${integrity}`;
-    const known = () => shared.get(key)?.deref();
-    let model = known();
-    if (model) {
-      await body.cancel();
-      progress(model.size, model.size);
-    } else {
-      const bytes = await readWhole(body, size, href, reading, sharedBytes);
-      model = known() ?? sharedPart(bytes); // another embedder may have read it meanwhile
-      if (state) shared.set(key, new WeakRef(model));
-    }
-    return held(model);
-  }
+  const { integrity } = reading;
   // A redirection may lead elsewhere the next time, such as to an address with another signature.
   const isStored = state && !response.redirected && !/no-store/.test(headers.get('cache-control'));
   if (isStored && !reading.rests && size && size <= CACHED_BYTES) {
@@ -149,8 +127,6 @@ async function readUrl(url, reading) {
  */
 async function readGiven(from, name, reading) {
   const { size } = from;
-  if (mayShare(reading))
-    return held(sharedPart(await readWhole(from.stream(), size, name, reading, sharedBytes)));
   const looked = reading.integrity ? from : from.slice(0, 1);
   await readChecked(looked.stream(), size, name, { ...reading, progress() {} }, () => {});
   reading.progress(size, size);

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// wisp-engine/threads as a browser imports it: Embedder.load with the option threads.
-import { localLink } from './link-local.js';
-import { platform } from './platform-browser.js';
+// The files of workers with threads in a browser.
+import { startHelpers } from './helpers-page.js';
 import { threadsLoader } from './threads-load.js';
-import { serveTeam } from './threads-worker.js';
 
-export { WispError } from './errors.js';
-
-platform.threads = threadsLoader(
+export const withThreads = threadsLoader(
   {
     module: (build) =>
       build === 'relaxed'
@@ -20,7 +16,7 @@ platform.threads = threadsLoader(
         // webpack gives the file this name, too.
         name: 'wisp-threads',
       }),
-    local: localLink((post) => serveTeam(post)),
   },
   'threads-worker-browser',
+  startHelpers,
 );

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embedder.load with the option threads: what Node and browsers share. The engine of a worker has helpers, which
-// take a part of a single text, or some of the texts of a larger task.
-import { load } from './load.js';
-import { countThreads } from './threads.js';
+// Workers with threads: what Node and browsers share. The engine of a worker has helpers, which take a part of a single
+// text, or some of the texts of a larger task.
+import { NoWorkersError, WispError } from './errors.js';
+import { countWorkers, load } from './load.js';
+import { MOST_THREADS, countThreads } from './threads-count.js';
 
 /** @typedef {import('../types/internal.js').Platform} Platform */
 /** @typedef {import('../types/internal.js').Own} Own */
+/** @typedef {import('../types/internal.js').Loaded} Loaded */
 
 /**
  * A task of bulk work has so many chunks for each thread, which wait for each other at its end. Single texts wait
@@ -15,53 +17,109 @@ const CHUNKS_PER_THREAD = 4;
 const URGENT_MS = 10_000;
 
 /**
- * Makes the function that load calls for the option threads.
- * @param {Pick<Own, 'module' | 'worker' | 'local'>} own of modules with threads
+ * Makes the function that load calls where workers may have threads.
+ * @param {Pick<Own, 'module' | 'worker'>} own of modules with threads
  * @param {string} script the name of the worker's
  * @param {(platform: Platform) => Platform} [watch]
- * @returns {NonNullable<Platform['threads']>}
+ * @returns {NonNullable<Own['withThreads']>}
  */
 export const threadsLoader =
   (own, script, watch = (platform) => platform) =>
   async (platform, plain, source, { threads, ...options }) => {
+    const without = () => load(platform, plain, source, options);
+    const withCount = async (/** @type {number} */ count, /** @type {number} */ workers) => {
+      const names = { ...plain.names, threads: 'wisp-embed-threads', worker: script };
+      const parts = { ...plain, ...own, names, threads: () => count };
+      const all = { ...options, threads: count, workers };
+      return withThreads(await load(watch(platform), parts, source, all), count);
+    };
+    if (threads === undefined) {
+      const { count, reason } = countTeam(platform, plain, options);
+      return count > 1 ? loadTeam(withCount, count, reason, without) : without();
+    }
+
     const asked = threads === 'auto' ? undefined : threads;
     const count = countThreads(platform, { ...options, threads: asked });
+    const { shared, reason } = platform.sharing();
     const why = asked ? 'asked for' : `one for each of ${platform.cores()} cores, at most 4`;
-    if (count === 0) {
-      const { shared, reason } = platform.sharing();
-      const loaded = await load(platform, plain, source, options);
-      const { workers, reasons } = loaded.about;
-      return withThreads(loaded, 1, workers === 0 ? reasons.workers : shared ? why : reason);
+    try {
+      if (count > 0) {
+        const loaded = await withCount(count, options.workers ?? 1);
+        const { threads: found } = loaded.about;
+        return explain(loaded, { threads: found === count ? why : `${found} of ${count} started` });
+      }
+    } catch (error) {
+      if (!(error instanceof NoWorkersError)) throw error;
     }
-    const loaded = await load(
-      watch(platform),
-      {
-        ...plain,
-        ...own,
-        names: { ...plain.names, threads: 'wisp-embed-threads', worker: script },
-        threads: () => count,
-        mostWorkers: 1,
-      },
-      source,
-      { ...options, threads: count },
-    );
-    const { pool, about } = loaded;
-    // Native engines do not say how many they have.
-    const { threads: found = count } = /** @type {{ threads?: number }} */ (pool.info);
-    if (found > 1) enlargeTasks(pool, found);
-    const fewer = about.workers === 0 ? about.reasons.workers : `${found} of ${count} started`;
-    return withThreads(loaded, found, found === count ? why : fewer);
+    const alone = withThreads(await without(), 1);
+    const { workers, reasons } = alone.about;
+    return explain(alone, { threads: workers === 0 ? reasons.workers : shared ? why : reason });
   };
 
+/** Errors by which threads may be impossible where workers with memory of their own are not. */
+const ONLY_THREADS = /^(worker|memory|unsupported|not_found)$/;
+
 /**
- * @param {import('../types/internal.js').Loaded} loaded
- * @param {number} threads
- * @param {string} reason for their number
+ * Loads one worker with threads in place of several workers, or else these.
+ * @param {(threads: number, workers: number) => Promise<Loaded>} withCount
+ * @param {number} count
+ * @param {string} reason
+ * @param {() => Promise<Loaded>} without
  */
-function withThreads(loaded, threads, reason) {
+async function loadTeam(withCount, count, reason, without) {
+  let why;
+  try {
+    const loaded = await withCount(count, 1);
+    const { pool, release, about } = loaded;
+    if (about.threads === count) return explain(loaded, { workers: reason });
+    why = `${about.threads} of ${count} threads started`;
+    await pool.destroy();
+    release();
+  } catch (error) {
+    if (!(error instanceof WispError && ONLY_THREADS.test(error.code))) throw error;
+    why = error.message;
+  }
+  const loaded = await without();
+  const { workers } = loaded.about.reasons;
+  return explain(loaded, { workers: `${workers}; none share memory: ${why}` });
+}
+
+/**
+ * Returns how many threads do the work of a pool's workers, in one worker: less than two where they cannot. Scripts and
+ * modules that the caller names have no threads.
+ * @param {Platform} platform
+ * @param {Own} own
+ * @param {import('./load.js').LoadOptions} options
+ */
+function countTeam(platform, own, { workers, worker, wasm, integrity }) {
+  const { workers: count, reason } = countWorkers(platform, own, workers);
+  const isOwn = !worker && !wasm && !integrity?.wasm;
+  return {
+    count: isOwn && count <= MOST_THREADS && platform.sharing().shared ? count : 0,
+    reason: `${count} threads of one worker share its memory: ${reason}`,
+  };
+}
+
+/**
+ * @param {Loaded} loaded
+ * @param {number} asked threads of each worker, of which fewer may have started; native engines do not say
+ * @returns {Loaded}
+ */
+function withThreads(loaded, asked) {
+  const { pool, about } = loaded;
+  const { threads = asked } = /** @type {{ threads?: number }} */ (pool.info);
+  if (threads > 1) enlargeTasks(pool, threads);
+  return { ...loaded, about: { ...about, threads } };
+}
+
+/**
+ * @param {Loaded} loaded
+ * @param {Partial<Loaded['about']['reasons']>} reasons
+ * @returns {Loaded}
+ */
+function explain(loaded, reasons) {
   const { about } = loaded;
-  const reasons = { ...about.reasons, threads: reason };
-  return { ...loaded, about: { ...about, threads, reasons } };
+  return { ...loaded, about: { ...about, reasons: { ...about.reasons, ...reasons } } };
 }
 
 /**

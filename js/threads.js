@@ -1,36 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that compute one text: workers of a worker, which share the memory of its module.
+// Threads that compute one text: workers that share the memory of another worker's module.
 import { takeMemory } from './errors.js';
-import { wrong } from './options.js';
 import { sharedPart } from './source.js';
-
-/** At most so many threads unless asked for more. */
-const DEFAULT_MOST_THREADS = 4;
-/** The module has room for this many. */
-const MOST_THREADS = 8;
+import { failTeam } from './team-failure.js';
 
 /** A helper that is not ready after this time is done without. Its script is in the browser's cache. */
 const START_MS = 10_000;
 
 /** Memory that the module begins with, and all that it can have: 4 GB. */
 const PAGES = { initial: 64, maximum: 65536 };
-
-/**
- * Returns how many threads each worker has; 0 where there is no shared memory for them.
- * @param {import('../types/internal.js').Platform} platform
- * @param {{ threads?: number, workers?: number, wasm?: unknown }} options
- */
-export function countThreads(platform, { threads, workers, wasm }) {
-  if (
-    threads !== undefined &&
-    !(Number.isInteger(threads) && threads >= 1 && threads <= MOST_THREADS)
-  ) {
-    throw wrong('threads', `${threads} is not a whole number from 1 to ${MOST_THREADS}`);
-  }
-  if (workers === 0 || platform.noWorkers() || !platform.sharing().shared) return 0;
-  const count = threads ?? Math.min(platform.cores(), DEFAULT_MOST_THREADS);
-  return count > 1 || wasm ? count : 0;
-}
 
 /**
  * @typedef {object} Helper
@@ -110,18 +88,6 @@ function startOrFail(start, request) {
 }
 
 /**
- * A team that waits for what one of its helpers was to do: `at` is the address of the number that ends it.
- * @typedef {{ buffer: SharedArrayBuffer, at: number }} Team
- */
-
-/**
- * Ends the wait of a team that has lost a helper: its engine fails. A page's helper ends alone only by a
- * trap, after which it does this itself.
- * @param {Team} team
- */
-export const failTeam = ({ buffer, at }) => Atomics.store(new Int32Array(buffer, at, 1), 0, 1);
-
-/**
  * Adds to what a worker answers the request by which it becomes a helper for the rest of its life.
  * @param {Parameters<import('./worker.js').Serve>[0]} post
  * @param {(request: any) => Promise<void>} receive
@@ -135,7 +101,7 @@ export const orHelp = (post, receive) => (request) =>
 /**
  * @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory, index: number,
  *   model?: import('../types/protocol.js').SharedBytes }} request
- * @param {(team: Team) => void} ready
+ * @param {(team: import('./team-failure.js').Team) => void} ready
  */
 async function help({ module, memory, index, model }, ready) {
   /** @param {number} offset @param {number} into @param {number} length */

@@ -44,8 +44,8 @@ def build(folder, environment, mask):
     run = {"cwd": folder, "env": {**variables, **environment, "CCACHE_DISABLE": "1"}, "check": True, "umask": mask,
            "stdout": subprocess.DEVNULL}
     subprocess.run(["make", "-j2", "native", "wasm"], **run)
-    subprocess.run(["npm", "pack", "--silent"], **run)
-    files = [*(folder / name for name in SHIPPED), *folder.glob("*.tgz")]
+    subprocess.run(["make", "package"], **run)
+    files = [*(folder / name for name in SHIPPED), *folder.glob("build/*.tgz")]
     return {file.name: (file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files}
 
 

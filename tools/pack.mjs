@@ -1,26 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what the npm package has beside the checkout's files; npm pack runs it.
+// node tools/pack.mjs FOLDER: writes the npm package into a new folder, for npm pack and npm publish. Its JavaScript is
+// minified, and it has what the checkout lacks. The checkout stays as it is.
 import { createHash } from 'node:crypto';
-import { chmodSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { optionalDependencies } from './addons.mjs';
+import { minified } from './minify.mjs';
 
-/** @param {string} name */
-const at = (name) => new URL(`../${name}`, import.meta.url);
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const folder = process.argv[2];
+if (!folder) throw new Error('give the folder to write the package into');
 
-// The packed manifest names the packages of the addon, which the checkout does without: npm ci would look
-// for them in the registry before they are there. `--after`, which npm runs last, takes them out again.
-const manifest = JSON.parse(readFileSync(at('package.json'), 'utf8'));
-const isAfter = process.argv.includes('--after');
-delete manifest.optionalDependencies;
-if (!isAfter) manifest.optionalDependencies = optionalDependencies(manifest.version);
-writeFileSync(at('package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
-if (isAfter) process.exit();
+const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+delete manifest.scripts;
+delete manifest.devDependencies;
+
+/**
+ * The names of an entry of package.json's "files": a file, a folder, or the files of a folder that end in one way.
+ * @param {string} entry
+ */
+function namesOf(entry) {
+  if (!entry.includes('*')) return [entry];
+  const [place, end] = entry.split('*');
+  const names = readdirSync(join(ROOT, place)).filter((name) => name.endsWith(end));
+  return names.map((name) => place + name);
+}
+
+rmSync(folder, { recursive: true, force: true });
+const written = ['integrity.json'];
+const entries = manifest.files.filter((/** @type {string} */ name) => !written.includes(name));
+for (const name of ['README.md', 'LICENSE', ...entries.flatMap(namesOf)]) {
+  mkdirSync(dirname(join(folder, name)), { recursive: true });
+  cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+}
+
+/** @param {string} name @param {string} text */
+const write = (name, text) => writeFileSync(join(folder, name), text);
+
+for (const name of readdirSync(join(folder, 'js')).filter((file) => /\.c?js$/.test(file)))
+  write(`js/${name}`, await minified(name, readFileSync(join(ROOT, 'js', name), 'utf8')));
+
+// The checkout does without the packages of the addon: npm ci would look for them in the registry before they are there.
+manifest.optionalDependencies = optionalDependencies(manifest.version);
+write('package.json', `${JSON.stringify(manifest, null, 2)}\n`);
 
 /** @param {string} name */
 const hash = (name) =>
   `sha256-${createHash('sha256')
-    .update(readFileSync(at(name)))
+    .update(readFileSync(join(folder, name)))
     .digest('base64')}`;
 
 // TypeScript takes a .d.ts of this package for an ES module's, and refuses it to CommonJS programs.
@@ -31,7 +67,6 @@ for (const name of [
   'hub',
   'cold',
   'convert',
-  'threads',
   'text',
   'search',
   'vector-index',
@@ -39,8 +74,8 @@ for (const name of [
   'ai',
   'pipeline',
 ]) {
-  const text = String(readFileSync(at(`types/${name}.d.ts`)));
-  writeFileSync(at(`types/${name}.d.cts`), text.replaceAll("'./index.js'", "'./index.cjs'"));
+  const text = readFileSync(join(folder, `types/${name}.d.ts`), 'utf8');
+  write(`types/${name}.d.cts`, text.replaceAll("'./index.js'", "'./index.cjs'"));
 }
 
 const hashes = Object.fromEntries(
@@ -58,15 +93,9 @@ const hashes = Object.fromEntries(
     'js/wisp-convert.wasm',
   ].map((name) => [name.slice(name.lastIndexOf('/') + 1), hash(name)]),
 );
-writeFileSync(at('integrity.json'), `${JSON.stringify(hashes, null, 2)}\n`);
+write('integrity.json', `${JSON.stringify(hashes, null, 2)}\n`);
 
-// The archive holds the files' modes, which follow the umask of whoever builds it, and linkers make
-// modules executable. npm makes its program executable when it
-// installs it, so all modes become the same.
-for (const entry of ['package.json', 'README.md', 'LICENSE', ...manifest.files]) {
-  const path = entry.includes('*') ? dirname(entry) : entry;
-  const names = statSync(at(path)).isDirectory()
-    ? readdirSync(at(path)).map((name) => `${path}/${name}`)
-    : [path];
-  for (const name of names) if (statSync(at(name)).isFile()) chmodSync(at(name), 0o644);
-}
+// The archive holds the files' modes, which follow the umask of whoever builds it, and linkers make modules executable.
+// npm makes its program executable when it installs it, so all modes become the same.
+for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }))
+  if (entry.isFile()) chmodSync(join(entry.parentPath, entry.name), 0o644);

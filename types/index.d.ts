@@ -63,7 +63,10 @@ export interface LoadProgress {
 }
 
 export interface LoadOptions extends SparseOptions {
-  /** Number of workers; 0: compute on the calling thread. Default: one for each core, at most 4. */
+  /**
+   * Number of workers; 0: compute on the calling thread. Default: one for each core, at most 4. In a cross-origin
+   * isolated page one worker has as many threads instead, which share its memory.
+   */
   workers?: number | undefined;
   /** Gives up loading. */
   signal?: KnownSignal | undefined;
@@ -115,7 +118,7 @@ export interface LoadOptions extends SparseOptions {
   /**
    * Threads of each worker, from 1 to 8, which share a single text and the texts of larger calls; auto: one for each
    * core, at most 4. By default there is then one worker. Where workers share memory (Node, cross-origin isolated
-   * pages); else a worker has one thread. A page imports wisp-engine/threads. Default: workers without threads.
+   * pages); else a worker has one thread. Default: see workers.
    */
   threads?: number | 'auto' | undefined;
   /** A call that would make more texts wait than this fails as 'busy'. Default: no limit. */
@@ -136,7 +139,10 @@ export interface LoadOptions extends SparseOptions {
   addon?: string | undefined;
   /** The module, or its URL. */
   wasm?: string | KnownURL | KnownModule | undefined;
-  /** The URL of the worker's script, or a function that makes a Worker of it. */
+  /**
+   * The URL of the worker's script, or a function that makes a Worker of it: each worker of the pool, and in a page each
+   * thread of one.
+   */
   worker?: string | KnownURL | (() => any) | undefined;
   /**
    * In browsers, milliseconds until a worker whose script has not begun to run counts as failed.
@@ -262,7 +268,7 @@ export interface EmbedderInfo extends EngineInfo {
   modelBytes: number;
   /** 0: on the calling thread. */
   workers: number;
-  /** With the option threads: threads of each worker. */
+  /** Threads of each worker, where it has some. */
   threads?: number;
   sharedMemory: boolean;
   backend: 'native' | 'wasm';

@@ -22,8 +22,6 @@ export interface Reading {
   progress(loaded: number, total: number | undefined): void;
   /** That the bytes must have: 'sha256-' and the hash in base64. */
   integrity?: string | undefined;
-  /** Whether several workers may share the bytes. */
-  shares?: boolean;
   /** Whether workers end and come back. */
   rests?: boolean;
   /** Native code that computes, and may read a file by itself. */
@@ -79,13 +77,6 @@ export interface Platform {
     options: LoadOptions,
     wanted: LoadOptions['cold'],
   ): Promise<Loaded>;
-  /** Loads a model for the option threads of an Embedder. wisp-engine/threads sets it. */
-  threads?(
-    platform: Platform,
-    own: Own,
-    source: ModelSource | undefined,
-    options: LoadOptions,
-  ): Promise<Loaded>;
   startWorker(
     own: () => any,
     given: string | URL | (() => any) | undefined,
@@ -105,6 +96,15 @@ export interface Own {
   names: { module: string; threads?: string; model: string; worker: string };
   /** Returns how many threads a worker has; 0 or none: its module has no shared memory. */
   threads?(platform: Platform, options: any): number | undefined;
+  /** Loads a model for workers that may have threads. */
+  withThreads?(
+    platform: Platform,
+    plain: Own,
+    source: ModelSource | undefined,
+    options: LoadOptions,
+  ): Promise<Loaded>;
+  /** Where workers may share memory, the threads of one do the work of several. */
+  isTeam?: boolean;
   /** Runs a worker's code on the calling thread. */
   local: StartLink;
   native?(options: LoadOptions): Native;

@@ -37,8 +37,7 @@ const ESM = `import { Embedder } from 'wisp-engine';${use()}`;
 const CJS = `const { Embedder } = require('wisp-engine');${use()}`;
 const COPIED = `import { Embedder } from 'wisp-engine';${use("{ workers: 2, files: '/wisp/' }")}`;
 
-const THREADS = `import { Embedder } from 'wisp-engine';
-import 'wisp-engine/threads';${use('{ threads: 2 }', 'threads')}`;
+const THREADS = `import { Embedder } from 'wisp-engine';${use('{ workers: 2 }', 'threads')}`;
 
 const WRITE = `import { Generator } from 'wisp-engine/generate';
 (async () => {

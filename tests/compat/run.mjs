@@ -190,7 +190,8 @@ for (const name of wanted) {
     throw new Error(`${name}: there are ${Object.keys(environments).join(' ')}`);
 }
 mkdirSync(HOME, { recursive: true });
-await run(['npm', 'pack', '--silent', '--pack-destination', HOME], ROOT);
+await run(['node', 'tools/pack.mjs', join(HOME, 'npm')], ROOT);
+await run(['npm', 'pack', '--silent', '--pack-destination', HOME], join(HOME, 'npm'));
 const archive = readdirSync(HOME).find((file) => file.endsWith('.tgz'));
 if (!archive || !existsSync(join(HOME, archive))) throw new Error('npm pack made no archive');
 let failed = 0;

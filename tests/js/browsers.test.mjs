@@ -164,8 +164,8 @@ for (const name of ['chromium', 'firefox']) {
           await tab.open(servers[kind].origin + PAGE);
           await tab.call('cycle', 20); // what the browser itself needs
           const before = await resident();
-          const { memoryBytes, modelBytes } = await tab.call('embedMany', 0, 0);
-          const held = (memoryBytes + (kind === 'isolated' ? modelBytes : 0)) / 1e6;
+          const { memoryBytes } = await tab.call('embedMany', 0, 0);
+          const held = memoryBytes / 1e6;
           // A browser that has little time gives memory back later; copies that are garbage would stay.
           let added = (await resident('with garbage')) - before;
           for (let i = 0; i < 40 && added >= held + 20; i++) {

@@ -65,3 +65,18 @@ test('nothing more is handed to a worker that has ended', async () => {
   await assert.rejects(offering, { code: 'cancelled' });
   assert.equal(parts, 2);
 });
+
+test('a worker that ends before it has taken a part leaves no promise behind', async () => {
+  const { ranges } = rangesHere();
+  const stop = new AbortController();
+  const offering = offerRows(
+    ranges,
+    { first: FIRST, end: SIZE, chunkBytes: CHUNK },
+    stop.signal,
+    () => {
+      setImmediate(() => stop.abort());
+      return new Promise(() => {});
+    },
+  );
+  await assert.rejects(offering, { code: 'cancelled' });
+});

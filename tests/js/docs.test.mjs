@@ -6,7 +6,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { environments } from '../compat/environments.mjs';
-import { bytesOf, scriptsOf } from './sizes.mjs';
+import { bytesOf, scriptsOf } from './shipped.mjs';
 import { PROGRAM, ROOT } from './support.mjs';
 
 /** @param {string} name of a file, from the top of the checkout */
@@ -180,14 +180,15 @@ test('docs/javascript.md and the demo page say how much a page loads', () => {
   const sizes = [
     [
       text,
-      /wisp-engine\/cold'; \/\/ in browsers \((\d+) KB\)/,
-      more('cold-browser.js', 'cold-worker-browser.js'),
+      /JavaScript is at most (\d+) KB after brotli/,
+      scriptsOf('browser.js', 'worker-browser.js').bytes,
     ],
     [
       text,
-      /wisp-engine\/threads'; \/\/ in browsers \((\d+) KB\)/,
-      more('threads-browser.js', 'threads-worker-browser.js'),
+      /wisp-engine\/cold'; \/\/ in browsers \((\d+) KB\)/,
+      more('cold-browser.js', 'cold-worker-browser.js'),
     ],
+    [text, /and the worker loads (\d+) KB more/, more('threads-worker-browser.js')],
     [text, /import 'wisp-engine\/hub'` \((\d+) KB after brotli\)/, more('hub-browser.js')],
     [text, /wisp-convert\.wasm \((\d+) KB after brotli\)/, bytesOf(['wisp-convert.wasm'])],
     [text, /the module has (\d+) KB after brotli/, bytesOf(['wisp-embed-threads-relaxed.wasm'])],

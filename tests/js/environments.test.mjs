@@ -19,7 +19,11 @@ describe('environments', { skip: noTool('chromium') }, () => {
   let cdn;
   before(async () => {
     site = await serve({ page: (path) => (path === '/page.html' ? shown : undefined) });
-    cdn = await serve({ more: { 'Access-Control-Allow-Origin': '*' } });
+    const open = {
+      'Access-Control-Allow-Origin': '*',
+      'Cross-Origin-Resource-Policy': 'cross-origin',
+    };
+    cdn = await serve({ more: open });
     browser = await chromium.launch(CHROMIUM);
   });
   after(async () => {
@@ -30,13 +34,13 @@ describe('environments', { skip: noTool('chromium') }, () => {
   /**
    * Runs a script in a page of the site.
    * @param {string} script whose value is the result
-   * @param {{ csp?: string, html?: string }} [options]
+   * @param {{ csp?: string, html?: string, headers?: Record<string, string> }} [options]
    */
-  async function inPage(script, { csp = '', html = '' } = {}) {
+  async function inPage(script, { csp = '', html = '', headers = {} } = {}) {
     const page = await browser.newPage();
     try {
       shown = {
-        headers: csp ? { 'Content-Security-Policy': csp } : {},
+        headers: csp ? { ...headers, 'Content-Security-Policy': csp } : headers,
         body: `<!doctype html><link rel="icon" href="data:," />${html}`,
       };
       await page.goto(`${site.origin}/page.html`);
@@ -59,6 +63,26 @@ describe('environments', { skip: noTool('chromium') }, () => {
 
   test('another origin, such as a CDN: workers start', async () => {
     assert.deepEqual(await inPage(tryFrom(cdn.origin, '{ workers: 2 }')), worksHere);
+  });
+
+  test('another origin: threads start, too', async () => {
+    const headers = {
+      'Cross-Origin-Opener-Policy': 'same-origin',
+      'Cross-Origin-Embedder-Policy': 'require-corp',
+    };
+    const script = `
+      await import('${cdn.origin}/js/threads-browser.js');
+      const { Embedder } = await import('${cdn.origin}/js/browser.js');
+      const embedder = await Embedder.load(undefined, { threads: 2 });
+      const { threads, reasons } = embedder.info();
+      const { count } = await embedder.embed(['a', 'b']);
+      await embedder.close();
+      return { threads, reason: reasons.threads, count };`;
+    assert.deepEqual(await inPage(script, { headers }), {
+      threads: 2,
+      reason: 'asked for',
+      count: 2,
+    });
   });
 
   test('another origin, and a policy without blob: the calling thread, and why', async () => {

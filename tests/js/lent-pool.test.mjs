@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How pages read a model and pools lend it, tested without a browser: workers only take down what they are sent.
+// How pools lend the model of a page, tested without a browser: workers only take down what they are sent.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { WispError } from '../../js/errors.js';
 import { OneTaskJob } from '../../js/job.js';
-import { platform } from '../../js/platform-browser.js';
 import { Pool } from '../../js/pool.js';
 import { noTotals } from '../../js/usage.js';
 
@@ -87,23 +86,4 @@ test('a worker that could not start takes no bytes from the pool that is opened 
   answer(sent[0]);
   await opening;
   await pool.close();
-});
-
-test('embedders that load one URL at once share its bytes', async (context) => {
-  Object.assign(globalThis, { crossOriginIsolated: true });
-  context.after(() => Reflect.deleteProperty(globalThis, 'crossOriginIsolated'));
-  context.mock.method(globalThis, 'fetch', async () => {
-    const headers = { 'content-length': '8', 'last-modified': 'Mon, 02 Nov 2026 10:00:00 GMT' };
-    return new Response(new Uint8Array(8), { headers });
-  });
-  const { signal } = new AbortController();
-  const read = () =>
-    platform.readModel(/** @type {any} */ (undefined), 'http://localhost/shared.gguf', {
-      signal,
-      progress() {},
-      shares: true,
-    });
-  const [one, other] = await Promise.all([read(), read()]);
-  assert.ok(/** @type {any} */ (one.model).buffer instanceof SharedArrayBuffer);
-  assert.equal(one.model, other.model);
 });

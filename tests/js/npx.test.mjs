@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of the package, `npx wisp-engine`, beside the program wisp.
+// The program of the package as it is shipped, `npx wisp-engine`, beside the program wisp.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,15 +20,17 @@ import { printFloat } from '../../js/cli-output.js';
 import { Embedder } from '../../js/node.js';
 import { serve } from '../../js/serve.js';
 import { VERSION } from '../../js/version.js';
+import { writePackage } from './shipped.mjs';
 import { ADDON, ROOT, floatsOf, noAddon, smallModel, wisp } from './support.mjs';
 import { until } from './this-process.mjs';
 
-const CLI = `${ROOT}js/cli.js`;
 const MODEL = smallModel();
 const INPUT = 'one\ntwo\r\n\nfour';
 const env = { ...process.env, WISP_MODEL: MODEL };
 const folder = mkdtempSync(join(tmpdir(), 'wisp-npx-'));
 after(() => rmSync(folder, { recursive: true }));
+writePackage(join(folder, 'npm'));
+const CLI = join(folder, 'npm/js/cli.js');
 
 /** @param {string[]} args @param {string} [input] @param {Record<string, string>} [more] */
 function npx(args, input = '', more = {}) {

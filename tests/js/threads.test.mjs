@@ -5,7 +5,6 @@ import { openAsBlob, readdirSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { serve } from '../../js/serve.js';
-import { load as loadModel } from '../../js/load.js';
 import { Embedder } from '../../js/node.js';
 import { launch } from './browsers.mjs';
 import { cases as poolCases } from './pool/cases.mjs';
@@ -108,13 +107,6 @@ describe('Node', () => {
       await untilThreads(most);
     }
     await embedder.close();
-  });
-
-  test('without wisp-engine/threads a page is told to import it', async () => {
-    await assert.rejects(
-      loadModel(/** @type {any} */ ({}), /** @type {any} */ ({}), 'm.gguf', { threads: 2 }),
-      { code: 'argument', field: 'threads', message: "threads: import 'wisp-engine/threads'" },
-    );
   });
 
   test('a model by range has no threads', async () => {

@@ -4,6 +4,5 @@ import { openPackage } from './wisp_package.mjs';
 
 /** @param {{ model: string, threads: number, 'one-engine'?: boolean }} options */
 export async function open({ model, threads, 'one-engine': oneEngine }) {
-  if (oneEngine) await import('../../../js/threads-browser.js');
   return openPackage(Embedder, model, oneEngine ? { workers: 1, threads } : { workers: threads });
 }

@@ -19,6 +19,7 @@ export * from './convert.mjs';
 export * from './hub.mjs';
 export * from './lent.mjs';
 export * from './neurons.mjs';
+export * from './team.mjs';
 export * from './threads.mjs';
 
 const FAULTY = new URL('../pool/faulty-browser.mjs', import.meta.url);
@@ -199,7 +200,7 @@ export async function embedMany(first, end) {
   embedder ??= await Embedder.load(undefined, { workers: 2 });
   for (let done = first; done < end; done += 500) await embedder.embed(shortTexts(500, done));
   const { texts, memoryBytes } = embedder.stats();
-  return { texts, memoryBytes, modelBytes: embedder.info().modelBytes };
+  return { texts, memoryBytes };
 }
 
 export async function closeMany() {

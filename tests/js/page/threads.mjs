@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that the tests of the option threads run inside a page.
 import { Embedder } from '../../../js/browser.js';
-import '../../../js/threads-browser.js';
 import { cases as poolCases } from '../pool/cases.mjs';
 import { cases } from '../threads/cases.mjs';
 
@@ -17,6 +16,7 @@ export async function runThreadsCase(name) {
     calibrated: CALIBRATED,
     shared: crossOriginIsolated,
     makeWorker: () => new Worker('/js/threads-worker-browser.js', { type: 'module' }),
+    makesThreads: crossOriginIsolated,
     killWorker: (worker) => worker.terminate(),
   });
 }

@@ -73,6 +73,11 @@ export function factory(env) {
     make() {
       const worker = env.makeWorker(this.queryOf(made.length));
       made.push(worker);
+      const { postMessage } = worker;
+      worker.postMessage = (/** @type {any[]} */ ...of) => {
+        if (of[0].type === 'help') made.splice(made.indexOf(worker), 1); // a thread of another one
+        postMessage.apply(worker, of);
+      };
       return worker;
     },
   };
