@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The published package: its size, and its use after installation.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
@@ -361,6 +361,12 @@ import '${NAME}/worker';
 import { Engine } from '${NAME}/engine';
 export const open: typeof Engine.open = Engine.open;
 `;
+
+test('npm packs the folder that make package writes, and not the checkout', () => {
+  const { status, stderr } = spawnSync('npm', ['pack', '--dry-run'], { cwd: ROOT });
+  assert.equal(status, 1);
+  assert.match(String(stderr), /make package writes the package to build\/npm/);
+});
 
 describe('installed from npm pack into an empty project', () => {
   const folder = mkdtempSync(join(tmpdir(), 'wisp-package-'));
