@@ -20,7 +20,7 @@ are those of the native program wisp, and call themselves so. Its other commands
 eval, are not in this package: "make" builds it from its sources.
 `;
 
-/** Commands of the native program (src/cli/main.c) that the package does not have. */
+/** Commands of the native program (src/cli/commands.c) that the package does not have. */
 const NATIVE = ['similarity', 'index', 'search', 'generate', 'tokenize', 'inspect', 'eval']; // prettier-ignore
 
 /** @type {Record<string, () => Promise<{ run(args: string[]): Promise<number> }>>} */
