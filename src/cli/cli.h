@@ -28,7 +28,7 @@ struct named_command {
 };
 
 /* The commands of this build of the program. The last has no name. */
-extern const struct named_command commands[];
+extern const struct named_command program_commands[];
 
 /* Prints the message of the error and returns the exit code for it. */
 int complain_of(const wisp_error *error);

@@ -3,7 +3,7 @@
  * this file. */
 #include "cli/cli.h"
 
-const struct named_command commands[] = {
+const struct named_command program_commands[] = {
     {"embed", command_embed},         {"similarity", command_similarity},
     {"index", command_index},         {"search", command_search},
     {"generate", command_generate},   {"tokenize", command_tokenize},

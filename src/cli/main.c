@@ -40,9 +40,9 @@ static int run(int argc, char **argv) {
         fputs(help, stderr);
         return EXIT_USAGE;
     }
-    for (size_t i = 0; commands[i].name; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+    for (size_t i = 0; program_commands[i].name; i++)
+        if (strcmp(argv[1], program_commands[i].name) == 0)
+            return program_commands[i].run(argc - 1, argv + 1);
     if (strcmp(argv[1], "--version") == 0)
         return print_version();
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||

@@ -3,5 +3,5 @@
  * models. */
 #include "cli/cli.h"
 
-const struct named_command commands[] = {
+const struct named_command program_commands[] = {
     {"quantize", command_quantize}, {"calibrate", command_calibrate}, {0}};
