@@ -291,8 +291,25 @@ build/addon/$(1).node: $$(ADDON_$(1)) src/node/exports.map
 endef
 $(foreach target,$(ADDON_TARGETS),$(eval $(call addon_for,$(target),$(if $(findstring x64,$(target)),x86_64,aarch64))))
 
-addon-packages: $(ADDON_TARGETS:%=build/addon/%.node)
-	node tools/addons.mjs build/packages $(foreach target,$(ADDON_TARGETS),$(target)=build/addon/$(target).node)
+# The packages for Linux have the program, too, for commands that JavaScript leaves to it (js/cli-program.js). It brings
+# musl, so one serves all C libraries.
+define addon_program
+PROGRAM_$(1) := $$(patsubst src/%.c,build/addon/linux-$(1)-musl/%.o,\
+    $(PORTABLE) $(HOSTED) $(CLI) $$(wildcard src/kernels/$(2)/*.c))
+$$(filter build/addon/linux-$(1)-musl/http/%,$$(PROGRAM_$(1))): ADDON_FLAGS += -DWISP_STATIC
+
+build/addon/linux-$(1).program: $$(PROGRAM_$(1))
+	$$(SAY) LINK $$@
+	$$(Q)$$(ADDON_CC_linux-$(1)-musl) -static -Wl,--gc-sections -s $$^ $$(LDLIBS) -o $$@
+
+-include $$(PROGRAM_$(1):%.o=%.d)
+endef
+$(eval $(call addon_program,x64,x86_64))
+$(eval $(call addon_program,arm64,aarch64))
+
+addon-packages: $(ADDON_TARGETS:%=build/addon/%.node) build/addon/linux-x64.program build/addon/linux-arm64.program
+	node tools/addons.mjs build/packages $(foreach target,$(ADDON_TARGETS),$(target)=build/addon/$(target).node$(if \
+	    $(filter linux-%,$(target)),$(comma)build/addon/$(patsubst %-gnu,%,$(target:%-musl=%)).program))
 
 # ---- package --------------------------------------------------------------------------------------
 
@@ -352,7 +369,7 @@ WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-genera
     js/wisp-embed-threads-$(set).wasm)
 
 # Modules lie beside the JavaScript that loads them, as in the package.
-wasm: $(WASM_MODULES) js/wisp-convert.wasm js/index-kernels.js
+wasm: $(WASM_MODULES) js/wisp-convert.wasm js/wisp-program.wasm js/index-kernels.js
 
 js/%.wasm: build/wasm/%.wasm
 	$(Q)cp $< $@
@@ -435,6 +452,28 @@ build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm:
 endef
 $(eval $(call wasm_build,simd128))
 $(eval $(call wasm_build,relaxed))
+
+# The program for Node, with the commands of wasm/program/commands.c. What it shares with the module that converts, or
+# else with those that generate, is compiled once.
+PROGRAM := $(filter-out src/cli/commands.c src/cli/signals.c src/host/pool_threads.c,\
+    $(foreach folder,calibrate cli host,$(wildcard src/$(folder)/*.c)) $(wildcard wasm/program/*.c))
+PROGRAM_ENGINE := $(filter-out $(WASM_CONVERT),$(PORTABLE)) wasm/pool_single.c $(wildcard src/kernels/simd128/*.c)
+OBJECTS_program := $(PROGRAM:%.c=build/wasm/program/%.o) \
+    $(filter-out build/wasm/convert/wasm/%,$(OBJECTS_convert)) \
+    $(filter $(PROGRAM_ENGINE:%.c=build/wasm/simd128/%.o) $(PROGRAM_ENGINE:%.c=build/wasm/generate-simd128/%.o),\
+        $(OBJECTS_generate-simd128))
+
+build/wasm/program/%.o: %.c Makefile | .tools/stamp/emcc
+	@mkdir -p $(@D)
+	$(SAY) EMCC $@
+	$(Q).tools/bin/emcc $(WASM_COMMON) -Os $(WASM_simd128) -c $< -o $@
+
+build/wasm/wisp-program.wasm: $(OBJECTS_program)
+	$(SAY) LINK $@
+	$(Q).tools/bin/emcc $(filter-out --no-entry,$(WASM_LINK)) -sINITIAL_MEMORY=4MB -sSTACK_SIZE=1MB $(WASM_simd128) \
+	    -Wl$(comma)-Map=$@.map $^ -o $@
+
+-include $(PROGRAM:%.c=build/wasm/program/%.d)
 
 include tests/rules.mk
 include bench/rules.mk

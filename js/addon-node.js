@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the addon for Node: native code of the same C sources, in a package of its own for each platform.
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { WispError } from './errors.js';
 import { wrong } from './options.js';
 import { VERSION } from './version.js';
@@ -71,6 +73,19 @@ function installed() {
     reasons.push(found.reason);
   }
   return { reason: reasons.join('; ') };
+}
+
+/**
+ * Returns the path of the program wisp, if the package for this platform has one and is of this version.
+ * @returns {string | undefined}
+ */
+export function findProgram() {
+  for (const name of PACKAGES) {
+    if (!at(name).addon) continue;
+    const program = join(dirname(createRequire(import.meta.url).resolve(name)), 'wisp');
+    if (existsSync(program)) return program;
+  }
+  return undefined;
 }
 
 /** @type {Map<string, Found>} */

@@ -11,20 +11,25 @@ Embeds texts and converts models with the package wisp-engine.
 
   embed        embed lines of text
   convert      write a GGUF file from a Hugging Face folder or another GGUF file
+  quantize     quantise a model as llama.cpp does, or measure what that loses
+  calibrate    make a model sparse: let it compute only the neurons that matter
   serve-demo   serve pages that search and write with wisp, for this machine alone
 
-wisp-engine COMMAND --help describes a command; --version says what computes here. Other commands,
-such as calibrate and quantize, belong to the native program wisp, which "make" builds from its sources.
+wisp-engine COMMAND --help describes a command; --version says what computes here. quantize and calibrate
+are those of the native program wisp, and call themselves so. Its other commands, such as inspect and
+eval, are not in this package: "make" builds it from its sources.
 `;
 
-/** Commands of the native program (src/cli/main.c) that the package does not have. */
-const NATIVE = ['similarity', 'index', 'search', 'generate', 'tokenize', 'quantize', 'calibrate', 'inspect', 'eval']; // prettier-ignore
+/** Commands of the native program (src/cli/commands.c) that the package does not have. */
+const NATIVE = ['similarity', 'index', 'search', 'generate', 'tokenize', 'inspect', 'eval']; // prettier-ignore
 
 /** @type {Record<string, () => Promise<{ run(args: string[]): Promise<number> }>>} */
 const COMMANDS = {
   embed: () => import('./cli-embed.js'),
   'serve-demo': () => import('./cli-demo.js'),
   convert: () => import('./cli-convert.js'),
+  calibrate: async () => (await import('./cli-program.js')).command('calibrate'),
+  quantize: async () => (await import('./cli-program.js')).command('quantize'),
 };
 
 /** @param {string[]} args @returns {Promise<number>} the exit code */

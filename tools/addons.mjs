@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packages of the addon, one for each platform: node tools/addons.mjs FOLDER TARGET=wisp.node...
-// writes FOLDER/TARGET for npm pack. They have no script: npm installs the one whose os, cpu and libc fit. With
+// The packages of the addon, one for each platform: node tools/addons.mjs FOLDER TARGET=wisp.node[,wisp]...
+// writes FOLDER/TARGET for npm pack. `wisp` is the program. They have no script: npm installs the one whose os, cpu and libc fit. With
 // --any-glibc an addon may need this machine's glibc, as build/wisp.node does.
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { argv } from 'node:process';
 import { fileURLToPath } from 'node:url';
 
@@ -44,9 +44,10 @@ const at = (name) => fileURLToPath(new URL(`../${name}`, import.meta.url));
 /**
  * @param {string} folder
  * @param {string} target
- * @param {string} file the addon
+ * @param {string} addon
+ * @param {string | undefined} program
  */
-function writePackage(folder, target, file) {
+function writePackage(folder, target, addon, program) {
   const { version, license, engines } = JSON.parse(readFileSync(at('package.json'), 'utf8'));
   const { os, cpu, libc } = TARGETS[target];
   const manifest = {
@@ -55,7 +56,7 @@ function writePackage(folder, target, file) {
     description: `Native code of wisp-engine for ${target}`,
     license,
     main: 'wisp.node',
-    files: ['wisp.node', 'NOTICE'],
+    files: ['wisp.node', ...(program ? ['wisp'] : []), 'NOTICE'],
     engines,
     os,
     cpu,
@@ -68,17 +69,22 @@ function writePackage(folder, target, file) {
     `${to}/README.md`,
     `# ${manifest.name}\n\n${manifest.description}. Install wisp-engine, which installs this.\n`,
   );
-  copyFileSync(file, `${to}/wisp.node`);
+  copyFileSync(addon, `${to}/wisp.node`);
+  if (program) {
+    copyFileSync(program, `${to}/wisp`);
+    chmodSync(`${to}/wisp`, 0o755);
+  }
   for (const name of ['LICENSE', 'NOTICE']) copyFileSync(at(name), `${to}/${name}`);
 }
 
 if (fileURLToPath(import.meta.url) === argv[1]) {
   const [folder, ...files] = argv.slice(2).filter((arg) => arg !== '--any-glibc');
   for (const file of files) {
-    const [target, path] = file.split('=');
+    const [target, paths] = file.split('=');
+    const [addon, program] = paths.split(',');
     if (!TARGETS[target]) throw new Error(`${target} is not one of ${Object.keys(TARGETS)}`);
     const isChecked = TARGETS[target].libc?.includes('glibc') && !argv.includes('--any-glibc');
-    if (isChecked) checkGlibc(path);
-    writePackage(folder, target, path);
+    if (isChecked) checkGlibc(addon);
+    writePackage(folder, target, addon, program);
   }
 }

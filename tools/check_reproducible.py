@@ -18,7 +18,7 @@ REPO = Path(__file__).resolve().parents[1]
 SHIPPED = ("build/wisp", "build/libwisp.a", "build/libwisp.so", "js/wisp-simd128.wasm", "js/wisp-relaxed.wasm",
            "js/wisp-generate-simd128.wasm", "js/wisp-generate-relaxed.wasm",
            "js/wisp-threads-simd128.wasm", "js/wisp-threads-relaxed.wasm", "js/wisp-embed-threads-simd128.wasm",
-           "js/wisp-embed-threads-relaxed.wasm", "js/wisp-convert.wasm")
+           "js/wisp-embed-threads-relaxed.wasm", "js/wisp-convert.wasm", "js/wisp-program.wasm")
 
 # The builds differ in all that must not matter: the path, the time, the time zone, the language and the mode of files.
 BUILDS = (("one", {"TZ": "UTC", "LC_ALL": "C"}, 0o022),

@@ -91,6 +91,7 @@ const hashes = Object.fromEntries(
     'js/wisp-embed-threads-simd128.wasm',
     'js/wisp-embed-threads-relaxed.wasm',
     'js/wisp-convert.wasm',
+    'js/wisp-program.wasm',
   ].map((name) => [name.slice(name.lastIndexOf('/') + 1), hash(name)]),
 );
 write('integrity.json', `${JSON.stringify(hashes, null, 2)}\n`);

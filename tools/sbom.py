@@ -33,7 +33,8 @@ MAPS = {"native": "build/libwisp.so.map", "wasm-simd128": "build/wasm/wisp-simd1
         "wasm-threads-relaxed": "build/wasm/wisp-threads-relaxed.wasm.map",
         "wasm-embed-threads-simd128": "build/wasm/wisp-embed-threads-simd128.wasm.map",
         "wasm-embed-threads-relaxed": "build/wasm/wisp-embed-threads-relaxed.wasm.map",
-        "wasm-convert": "build/wasm/wisp-convert.wasm.map"}
+        "wasm-convert": "build/wasm/wisp-convert.wasm.map",
+        "wasm-program": "build/wasm/wisp-program.wasm.map"}
 
 EXCEPTION = "Apache-2.0 WITH LLVM-exception"
 # Archives whose objects linkers add, and their contents: (name, licence, description).
@@ -121,7 +122,7 @@ def products():
     for name, about, places in (
             ("wisp", "the program, build/wisp; it takes libc, libm and threads from the system", ["native"]),
             ("libwisp", "the libraries, build/libwisp.a and build/libwisp.so", ["native"]),
-            ("wisp-engine", "the npm package, with the modules wisp-*.wasm, wisp-generate-*.wasm, wisp-threads-*.wasm and wisp-convert.wasm, and the models",
+            ("wisp-engine", "the npm package, with the modules wisp-*.wasm, wisp-generate-*.wasm, wisp-threads-*.wasm, wisp-convert.wasm and wisp-program.wasm, and the models",
              [place for place in MAPS if place.startswith("wasm")])):
         shipped.append(component(name, version, "Apache-2.0", type="application" if name == "wisp" else "library",
                                  reference=f"product:{name}", scope="required", description=about,

@@ -103,3 +103,9 @@ export interface ConvertExports {
   error_message(): number;
   error_field(): number;
 }
+
+/** The functions of wisp-program.wasm, a command of WASI. */
+export interface ProgramExports {
+  memory: WebAssembly.Memory;
+  _start(): void;
+}

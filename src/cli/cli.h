@@ -22,6 +22,14 @@ int command_calibrate(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_eval(int argc, char **argv);
 
+struct named_command {
+    const char *name;
+    int (*run)(int argc, char **argv); /* argv[0] is the name; returns an exit code */
+};
+
+/* The commands of this build of the program. The last has no name. */
+extern const struct named_command program_commands[];
+
 /* Prints the message of the error and returns the exit code for it. */
 int complain_of(const wisp_error *error);
 

@@ -23,21 +23,6 @@ static const char help[] =
     "\n"
     "wisp COMMAND --help lists the options of a command.\n";
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-} commands[] = {{"embed", command_embed},
-                {"similarity", command_similarity},
-                {"index", command_index},
-                {"search", command_search},
-                {"generate", command_generate},
-                {"tokenize", command_tokenize},
-                {"convert", command_convert},
-                {"quantize", command_quantize},
-                {"calibrate", command_calibrate},
-                {"inspect", command_inspect},
-                {"eval", command_eval}};
-
 static int print_version(void) {
     const char *name;
     fprintf(program_output, "%s\n", wisp_build());
@@ -55,9 +40,9 @@ static int run(int argc, char **argv) {
         fputs(help, stderr);
         return EXIT_USAGE;
     }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+    for (size_t i = 0; program_commands[i].name; i++)
+        if (strcmp(argv[1], program_commands[i].name) == 0)
+            return program_commands[i].run(argc - 1, argv + 1);
     if (strcmp(argv[1], "--version") == 0)
         return print_version();
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||

@@ -191,6 +191,11 @@ test('docs/javascript.md and the demo page say how much a page loads', () => {
     [text, /and the worker loads (\d+) KB more/, more('threads-worker-browser.js')],
     [text, /import 'wisp-engine\/hub'` \((\d+) KB after brotli\)/, more('hub-browser.js')],
     [text, /wisp-convert\.wasm \((\d+) KB after brotli\)/, bytesOf(['wisp-convert.wasm'])],
+    [
+      text,
+      /wisp-program\.wasm runs in Node \((\d+) KB after brotli\)/,
+      bytesOf(['wisp-program.wasm']),
+    ],
     [text, /the module has (\d+) KB after brotli/, bytesOf(['wisp-embed-threads-relaxed.wasm'])],
     [text, /a module about (\d+) KB/, bytesOf(['wisp-relaxed.wasm'])],
     [text, /one module of about (\d+) KB/, bytesOf(['wisp-threads-relaxed.wasm'])],

@@ -19,7 +19,16 @@ import { pathToFileURL } from 'node:url';
 import { TARGETS, optionalDependencies } from '../../tools/addons.mjs';
 import { launch } from './browsers.mjs';
 import { bytesOf, scriptsOf, shipped, writePackage } from './shipped.mjs';
-import { ADDON, ROOT, noAddon, noTool, onlyInAll, smallCalibratedModel } from './support.mjs';
+import {
+  ADDON,
+  PROGRAM,
+  ROOT,
+  noAddon,
+  noTool,
+  onlyInAll,
+  smallCalibratedModel,
+  wisp,
+} from './support.mjs';
 
 const NAME = 'wisp-engine';
 
@@ -416,6 +425,7 @@ describe('installed from npm pack into an empty project', () => {
       'types/cold.d.cts',
       'types/convert.d.cts',
       'js/wisp-convert.wasm',
+      'js/wisp-program.wasm',
       'types/text.d.cts',
       'types/search.d.cts',
       'types/langchain.d.cts',
@@ -542,7 +552,7 @@ describe('installed from npm pack into an empty project', () => {
       `${ROOT}tools/addons.mjs`,
       '--any-glibc',
       join(folder, 'packages'),
-      `${target}=${ADDON}`,
+      `${target}=${ADDON},${PROGRAM}`,
     ]);
     const addon = pack(join(folder, 'packages', target));
     mkdirSync(other);
@@ -556,8 +566,11 @@ describe('installed from npm pack into an empty project', () => {
       'NOTICE',
       'README.md',
       'package.json',
+      'wisp',
       'wisp.node',
     ]);
+    const help = wisp(['calibrate', '--help']).out;
+    assert.equal(run('npx', ['--offline', 'wisp-engine', 'calibrate', '--help'], other), help);
     for (const [name, source] of Object.entries({ 'try.mjs': ESM, 'try.cjs': CJS })) {
       writeFileSync(join(other, name), source);
       assert.match(run(process.execPath, [name], other), /^3 wisp .*\(\w+, gcc/);

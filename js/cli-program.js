@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands that are those of the program wisp (src/cli): the native one where its package is installed, else the module
+// wisp-program.wasm.
+import { spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import { findProgram } from './addon-node.js';
+import { EXIT } from './cli-console.js';
+import { WispError, isEngineLimit, outOfMemory } from './errors.js';
+import { compileRead } from './platform-node.js';
+import { FLAG } from './program-system.js';
+
+const SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
+
+/** @param {string} name of a command */
+export const command = (name) => ({
+  /** @param {string[]} args @returns {Promise<number>} the exit code */
+  run(args) {
+    const program = findProgram();
+    return program ? runNative(program, [name, ...args]) : runModule([name, ...args]);
+  },
+});
+
+/**
+ * @param {string} program its path
+ * @param {string[]} args
+ * @returns {Promise<number>}
+ */
+function runNative(program, args) {
+  const child = spawn(program, args, { stdio: 'inherit', argv0: 'wisp' });
+  // A terminal sends its signal to the child, too. The program takes one of each kind as a request to stop, so that
+  // one of another kind does no harm.
+  for (const name of SIGNALS) process.once(name, () => child.kill('SIGTERM'));
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code, signal) =>
+      resolve(code ?? 128 + constants.signals[signal ?? 'SIGKILL']),
+    );
+  });
+}
+
+/** @param {string[]} args @returns {Promise<number>} */
+async function runModule(args) {
+  const module = await compileRead(() => new URL('./wisp-program.wasm', import.meta.url));
+  const flags = new Int32Array(new SharedArrayBuffer(8));
+  const worker = new Worker(new URL('./program-worker.js', import.meta.url), {
+    workerData: { module, args: ['wisp', ...args], flags },
+  });
+  // The second signal of a kind ends the program, as it does by default.
+  for (const name of SIGNALS) {
+    process.once(name, () => {
+      Atomics.store(flags, FLAG.interrupted, 1);
+      if (Atomics.load(flags, FLAG.waits)) process.exit(EXIT.interrupted);
+      Atomics.notify(flags, FLAG.interrupted);
+    });
+  }
+  return new Promise((resolve, reject) => {
+    worker.once('exit', resolve);
+    worker.once('error', (cause) => {
+      if (isEngineLimit(cause)) return reject(outOfMemory('an instance of the module', cause));
+      reject(new WispError('trap', `the WebAssembly instance failed: ${cause.message}`, { cause }));
+    });
+  });
+}
