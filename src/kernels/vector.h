@@ -5,6 +5,7 @@
  *   vf_*_n          load and store the first n lanes, 0 < n <= VF_LANES;
  *                   a load sets the other lanes to 0
  *   vf_fma(a,b,c)   computes a b + c, rounded once where the instruction set can
+ *   vf_fnma(a,b,c)  computes c - a b likewise
  *   vf_first(x,n,y) takes the first n lanes from x and the others from y
  *   vf_zip          interleaves a0 b0 a1 b1 ..., to two vectors
  *   vf_min, vf_max  return b where the lanes compare equal; outside of portable sets some return
@@ -164,6 +165,14 @@ ALWAYS_INLINE void prefetch_stream(const unsigned char *p, const size_t bytes) {
     (void)bytes;
 #endif
 }
+
+/* WebAssembly's optimizer computes the vectors of an unrolled loop one after the other, so that each
+ * operation waits for the one before. It does not unroll a loop that is left as it is. */
+#ifdef __wasm__
+#define UNROLL_NATIVELY UNROLL_NOT
+#else
+#define UNROLL_NATIVELY UNROLL
+#endif
 
 /* Returns an array of constants, for use with vf_set1. In WebAssembly the array is hidden from the
  * compiler, so that constants are loaded from memory. Else they would become v128.const, for which
