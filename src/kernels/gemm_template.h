@@ -252,7 +252,7 @@ struct int8_tile {
 /* The scale and zero point of one row in one block. They are loaded once for all vectors, since the
  * compiler has to assume that a store to y changes them. */
 struct int8_row {
-    vf scale, zero;
+    vf scale, minus_zero;
     float *y;
     const float *before; /* the bias for the first block, y for later ones */
 };
@@ -261,7 +261,7 @@ ALWAYS_INLINE struct int8_row int8_row_of(const struct int8_tile *t, size_t b, c
     const size_t i = (size_t)row * t->blocks + b;
     float *y = t->y + (size_t)row * t->ldy;
     return (struct int8_row){.scale = vf_set1(t->scale[i]),
-                             .zero = vf_set1(t->zero[i]),
+                             .minus_zero = vf_set1(-t->zero[i]),
                              .y = y,
                              .before = b == 0 ? t->bias : y};
 }
@@ -287,7 +287,7 @@ ALWAYS_INLINE struct int8_weights int8_weights_of(const float *scales, const int
  */
 ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weights *w, vi dot,
                                 const int v, const size_t lanes) {
-    const vf centred = vf_fnma(r->zero, w->sum[v], vf_of_vi(dot));
+    const vf centred = vf_fma(r->minus_zero, w->sum[v], vf_of_vi(dot));
     const vf scale = vf_mul(r->scale, w->scale[v]);
     const vf before = vf_load_n(r->before + v * VF_LANES, lanes);
     vf_store_n(r->y + v * VF_LANES, vf_mul_add(centred, scale, before), lanes);

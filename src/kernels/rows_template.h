@@ -24,9 +24,9 @@ ALWAYS_INLINE vf vf_mul_add(vf a, vf b, vf c) {
 }
 
 /* So many vectors are computed side by side: each multiplication of a polynomial waits for an
- * addition, and each addition for a multiplication. gcc keeps two in the registers of AVX2. */
+ * addition, and each addition for a multiplication. */
 #ifdef __wasm__
-enum { GELU_VECTORS = 6 };
+enum { GELU_VECTORS = 4 };
 #else
 enum { GELU_VECTORS = 2 };
 #endif

@@ -5,7 +5,6 @@
  *   vf_*_n          load and store the first n lanes, 0 < n <= VF_LANES;
  *                   a load sets the other lanes to 0
  *   vf_fma(a,b,c)   computes a b + c, rounded once where the instruction set can
- *   vf_fnma(a,b,c)  computes c - a b likewise
  *   vf_first(x,n,y) takes the first n lanes from x and the others from y
  *   vf_zip          interleaves a0 b0 a1 b1 ..., to two vectors
  *   vf_min, vf_max  return b where the lanes compare equal; outside of portable sets some return
@@ -59,6 +58,7 @@
  *   vi16_dot(x,w)       multiplies them and adds up neighbours, in 16 bits
  *   vi16_add            adds 16-bit numbers
  *   vi16_widen          adds up neighbours among 16-bit numbers, in 32 bits
+ *   vi16_widen_by_ones  does so too, in a loop that has a register left for ones
  *
  * Sets with neither have these operations on 16-bit numbers:
  *

@@ -81,10 +81,6 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
     return _mm256_fmadd_ps(a, b, c);
 }
 
-ALWAYS_INLINE vf vf_fnma(vf a, vf b, vf c) {
-    return _mm256_fnmadd_ps(a, b, c);
-}
-
 ALWAYS_INLINE vf vf_min(vf a, vf b) {
     return _mm256_min_ps(a, b);
 }
@@ -224,6 +220,10 @@ ALWAYS_INLINE vi vi16_add(vi a, vi b) {
 
 ALWAYS_INLINE vi vi16_widen(vi x) {
     return _mm256_madd_epi16(x, _mm256_set1_epi16(1));
+}
+
+ALWAYS_INLINE vi vi16_widen_by_ones(vi x) {
+    return vi16_widen(x);
 }
 
 #endif

@@ -85,10 +85,6 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
     return vfmaq_f32(c, a, b);
 }
 
-ALWAYS_INLINE vf vf_fnma(vf a, vf b, vf c) {
-    return vfmsq_f32(c, a, b);
-}
-
 /* In portable sets these return b where a and b are zeros of either sign, as on x86. */
 
 ALWAYS_INLINE vf vf_min(vf a, vf b) {

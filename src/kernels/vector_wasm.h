@@ -77,14 +77,6 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
 #endif
 }
 
-ALWAYS_INLINE vf vf_fnma(vf a, vf b, vf c) {
-#ifdef VECTOR_RELAXED
-    return wasm_f32x4_relaxed_nmadd(a, b, c);
-#else
-    return wasm_f32x4_sub(c, wasm_f32x4_mul(a, b));
-#endif
-}
-
 /* pmin and pmax take one instruction on x86, min and max take several. In this order of operands
  * zeros of either sign give b, as they do in other portable sets. */
 ALWAYS_INLINE vf vf_min(vf a, vf b) {
@@ -273,11 +265,15 @@ ALWAYS_INLINE vi vi16_dot(vi x, vi w) {
     return wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x);
 }
 
+ALWAYS_INLINE vi vi16_widen(vi x) {
+    return wasm_i32x4_extadd_pairwise_i16x8(x);
+}
+
 /* V8 on x86 multiplies by ones for an extadd_pairwise too, but for each it loads the address of the
  * ones and then the ones. Here they stay in a register: 32 multiplications and additions take 5
  * instructions in place of 6 and a load. They come from memory for the reason that vf_table gives.
  */
-ALWAYS_INLINE vi vi16_widen(vi x) {
+ALWAYS_INLINE vi vi16_widen_by_ones(vi x) {
     static const int32_t pair_of_ones = 0x00010001;
     const int32_t *ones = &pair_of_ones;
     __asm__("" : "+r"(ones));
@@ -364,11 +360,11 @@ ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
 }
 
 ALWAYS_INLINE vi vq_sum(vq sum) {
-    return wasm_i32x4_extadd_pairwise_i16x8(sum);
+    return vi16_widen(sum);
 }
 
 ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
-    return vi_add(sum, wasm_i32x4_extadd_pairwise_i16x8(vi16_dot(x, w)));
+    return vi_add(sum, vi16_widen(vi16_dot(x, w)));
 }
 
 #else
