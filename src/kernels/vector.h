@@ -166,8 +166,8 @@ ALWAYS_INLINE void prefetch_stream(const unsigned char *p, const size_t bytes) {
 #endif
 }
 
-/* WebAssembly's optimizer computes the vectors of an unrolled loop one after the other, so that each
- * operation waits for the one before. It does not unroll a loop that is left as it is. */
+/* WebAssembly's optimizer computes the vectors of an unrolled loop one after the other, so that
+ * each operation waits for the one before. It does not unroll a loop that is left as it is. */
 #ifdef __wasm__
 #define UNROLL_NATIVELY UNROLL_NOT
 #else
