@@ -29,7 +29,7 @@ ALWAYS_INLINE void int8_dots(const uint8_t *q, size_t row_bytes, const unsigned 
             }
             const vi products =
                 vi16_add(vi16_dot(x, first[i % vectors]), vi16_dot(y, second[i % vectors]));
-            sum[i] = vi_add(sum[i], vi16_widen(products));
+            sum[i] = vi_add(sum[i], vi16_widen_by_ones(products));
         }
     }
     if (groups) {

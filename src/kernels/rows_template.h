@@ -23,7 +23,13 @@ ALWAYS_INLINE vf vf_mul_add(vf a, vf b, vf c) {
 #endif
 }
 
+/* So many vectors are computed side by side: each multiplication of a polynomial waits for an
+ * addition, and each addition for a multiplication. */
+#ifdef __wasm__
+enum { GELU_VECTORS = 4 };
+#else
 enum { GELU_VECTORS = 2 };
+#endif
 
 /* Replaces `count` vectors by their GELU; they share the loads of the constants. */
 ALWAYS_INLINE void gelu_of(vf *x, const int count, const float *terms) {
@@ -34,7 +40,7 @@ ALWAYS_INLINE void gelu_of(vf *x, const int count, const float *terms) {
         t[v] = vf_mul_add(u, vf_set1(terms[GELU_SCALE]), vf_set1(-1));
         h[v] = vf_set1(terms[GELU_DEGREE]);
     }
-    UNROLL
+    UNROLL_NATIVELY
     for (int i = GELU_DEGREE - 1; i >= 0; i--) {
         const vf term = vf_set1(terms[i]);
         UNROLL

@@ -58,6 +58,7 @@
  *   vi16_dot(x,w)       multiplies them and adds up neighbours, in 16 bits
  *   vi16_add            adds 16-bit numbers
  *   vi16_widen          adds up neighbours among 16-bit numbers, in 32 bits
+ *   vi16_widen_by_ones  does so too, in a loop that has a register left for ones
  *
  * Sets with neither have these operations on 16-bit numbers:
  *
@@ -164,6 +165,14 @@ ALWAYS_INLINE void prefetch_stream(const unsigned char *p, const size_t bytes) {
     (void)bytes;
 #endif
 }
+
+/* WebAssembly's optimizer computes the vectors of an unrolled loop one after the other, so that
+ * each operation waits for the one before. It does not unroll a loop that is left as it is. */
+#ifdef __wasm__
+#define UNROLL_NATIVELY UNROLL_NOT
+#else
+#define UNROLL_NATIVELY UNROLL
+#endif
 
 /* Returns an array of constants, for use with vf_set1. In WebAssembly the array is hidden from the
  * compiler, so that constants are loaded from memory. Else they would become v128.const, for which

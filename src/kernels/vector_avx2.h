@@ -222,6 +222,10 @@ ALWAYS_INLINE vi vi16_widen(vi x) {
     return _mm256_madd_epi16(x, _mm256_set1_epi16(1));
 }
 
+ALWAYS_INLINE vi vi16_widen_by_ones(vi x) {
+    return vi16_widen(x);
+}
+
 #endif
 
 /* ---- 4-bit weights -------------------------------------------------------------------------- */

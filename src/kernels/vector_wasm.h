@@ -269,6 +269,17 @@ ALWAYS_INLINE vi vi16_widen(vi x) {
     return wasm_i32x4_extadd_pairwise_i16x8(x);
 }
 
+/* V8 on x86 multiplies by ones for an extadd_pairwise too, but for each it loads the address of the
+ * ones and then the ones. Here they stay in a register: 32 multiplications and additions take 5
+ * instructions in place of 6 and a load. They come from memory for the reason that vf_table gives.
+ */
+ALWAYS_INLINE vi vi16_widen_by_ones(vi x) {
+    static const int32_t pair_of_ones = 0x00010001;
+    const int32_t *ones = &pair_of_ones;
+    __asm__("" : "+r"(ones));
+    return wasm_i32x4_dot_i16x8(x, wasm_v128_load32_splat(ones));
+}
+
 #endif
 
 /* ---- weights in blocks ----------------------------------------------------------------------- */
