@@ -265,11 +265,10 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
     const size_t hidden_size = shape->hidden_size;
     const size_t most = smaller(smaller(hidden_size, shape->intermediate_size), MOST_RANK);
     if (o->rank == 0) {
-        /* A third of the inputs' number or, with ReLU, a sixth, in whole blocks of Q8_0 and at most
-         * 256: what a larger rank gains in quality it loses in time (docs/sparse.md). */
-        const size_t part = shape->activation == ACTIVATION_RELU ? 6 : 3;
-        const size_t rank = round_up(larger(hidden_size / part, 1), BLOCK);
-        o->rank = (uint32_t)smaller(smaller(rank, MOST_DEFAULT_RANK), most);
+        /* A third of the inputs' number, in whole blocks of Q8_0 and at most 256: what a larger
+         * rank gains in quality it loses in time (docs/sparse.md). */
+        const size_t third = round_up(larger(hidden_size / 3, 1), BLOCK);
+        o->rank = (uint32_t)smaller(smaller(third, MOST_DEFAULT_RANK), most);
     }
     if (o->sparsity == 0)
         o->sparsity = shape->activation == ACTIVATION_RELU ? relu_sparsity : default_sparsity;
