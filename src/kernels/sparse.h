@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kernels of the sparse feed-forward layer, one table for each instruction set.
  *
- * Each token skips or computes each neuron. `up` multiplies a neuron's row of W_up by the
- * activations of all tokens that compute it, so that the row is loaded once for many tokens. `down`
- * adds up, for one token, the columns of W_down of its active neurons. It takes four neurons at a
- * time and interleaves their columns in registers, since one lane of a dot product instruction
- * takes four bytes. All sums of products are exact, in 32-bit integers. So neither their order nor
- * additional neurons with a value of 0 change a bit of the result.
+ * Each token skips or computes each neuron. `up` multiplies the activations of one token by the
+ * rows of W_up of the neurons that it computes, four at a time, so that the activations are loaded
+ * once for four rows. `down` adds up, for one token, the columns of W_down of its active neurons.
+ * It takes four neurons at a time and interleaves their columns in registers, since one lane of a
+ * dot product instruction takes four bytes. All sums of products are exact, in 32-bit integers. So
+ * neither their order nor additional neurons with a value of 0 change a bit of the result.
  *
  * docs/sparse.md compares single neurons with other units of sparsity. */
 #ifndef WISP_KERNELS_SPARSE_H
@@ -19,8 +19,8 @@
 
 enum {
     SPARSE_CHUNK = 64,    /* rows and columns are padded with zeros to a multiple of these bytes */
-    SPARSE_TOKENS = 63,   /* tokens of a tile: the bits of a word, less one for a missing token */
-    DOWN_NEURONS = 4,     /* neurons that `down` takes at a time */
+    UP_NEURONS = 4,       /* neurons that `up` takes at a time, */
+    DOWN_NEURONS = 4,     /* and `down` */
     SPARSE_SLACK = 16,    /* entries that `compact` may write past the end of its lists */
     NEURONS_MAX = 1 << 16 /* neurons of a layer, whose numbers have 16 bits in lists */
 };
@@ -45,18 +45,6 @@ struct quantised_row {
     float scale, zero;
 };
 
-/* Up to SPARSE_TOKENS tokens, and the sums that `up` has computed for them so far. `up` multiplies
- * a few tokens at a time. Token SPARSE_TOKENS takes the place of those that are missing; its sums
- * are overwritten. */
-struct neuron_tile {
-    const uint8_t *q; /* [SPARSE_TOKENS + 1, sparse_row_bytes(k)], from `quantise` */
-    size_t k;
-    size_t length;               /* a token's entries in sums and lists: at least its neurons */
-    int32_t *sums, *gate_sums;   /* [SPARSE_TOKENS + 1, length] */
-    uint16_t *lists;             /* [SPARSE_TOKENS + 1, length] */
-    size_t n[SPARSE_TOKENS + 1]; /* the number of neurons in each token's list */
-};
-
 /* The integer sums of one token with the rows of a list of neurons, in the order of the list. */
 struct neuron_sums {
     const int32_t *up, *gate;             /* gate may be NULL where the activation is not gated */
@@ -77,11 +65,11 @@ struct sparse_kernels {
      */
     void (*choose)(const float *logits, const float *thresholds, size_t n, uint64_t *mask);
 
-    /* Appends a neuron to the list of each token whose bit of `wanted` is set. It appends the sum
-     * over c < k of q[token, c] row[c] to the token's sums, and the same sum with gate_row (NULL
-     * where there is no gate) to its gate_sums. pack_neuron_row packs the rows. */
-    void (*up)(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row, size_t neuron,
-               uint64_t wanted);
+    /* Computes sums[i], for i < n, the sum over c < k of q[c] times value c of the row of neuron
+     * list[i]. q is a row of `quantise`. rows [neurons, sparse_row_bytes(k)], packed by
+     * pack_neuron_row. */
+    void (*up)(const uint8_t *q, const int8_t *rows, const uint16_t *list, size_t n, size_t k,
+               int32_t *sums);
 
     /* Computes values[i] = (activation(y) - center) * column for i < n, with the numbers of neuron
      * list[i], or i where list is NULL. y = bias + (row.scale * scale) * (sum - row.zero * the sum

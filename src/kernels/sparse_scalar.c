@@ -42,18 +42,10 @@ static int32_t row_sum(const uint8_t *q, const int8_t *row, size_t k) {
     return sum;
 }
 
-static void up(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row, size_t neuron,
-               uint64_t wanted) {
-    for (size_t t = 0; t < SPARSE_TOKENS; t++) {
-        const uint8_t *q = tile->q + t * sparse_row_bytes(tile->k);
-        if (!(wanted >> t & 1))
-            continue;
-        const size_t at = t * tile->length + tile->n[t]++;
-        tile->sums[at] = row_sum(q, row, tile->k);
-        if (gate_row)
-            tile->gate_sums[at] = row_sum(q, gate_row, tile->k);
-        tile->lists[at] = (uint16_t)neuron;
-    }
+static void up(const uint8_t *q, const int8_t *rows, const uint16_t *list, size_t n, size_t k,
+               int32_t *sums) {
+    for (size_t i = 0; i < n; i++)
+        sums[i] = row_sum(q, rows + list[i] * sparse_row_bytes(k), k);
 }
 
 static float finished(int32_t sum, const struct neuron *neuron, const struct quantised_row *row) {

@@ -96,101 +96,54 @@ static void sparse_choose(const float *logits, const float *thresholds, size_t n
         mask[i / 64] |= (uint64_t)(logits[i] > thresholds[i]) << i % 64;
 }
 
-/* The last one or two tokens are computed by code of their own, and so are layers without gates,
- * but not in WebAssembly, where code is to be small. */
-#ifdef __wasm__
-enum { UP_TOKENS = 4, UP_FEW = 0 };
-#else
-enum { UP_TOKENS = 4, UP_FEW = 2 };
-#endif
-
-/* Computes the sums of some tokens, up to UP_TOKENS, with one row, which is loaded once for all of
- * them. */
-ALWAYS_INLINE void row_sums(const uint8_t *const *q, const int8_t *row, size_t row_bytes,
-                            int32_t *sums, const int tokens) {
-    const unsigned char *w = (const unsigned char *)row;
-    vi sum[UP_TOKENS];
+/* Computes the sums of UP_NEURONS rows with a token's bytes, which are loaded once for all of them.
+ */
+ALWAYS_INLINE void row_sums(const uint8_t *q, const int8_t *const *rows, size_t row_bytes,
+                            int32_t *sums) {
+    vi sum[UP_NEURONS];
     UNROLL
-    for (int i = 0; i < UP_TOKENS; i++)
+    for (int i = 0; i < UP_NEURONS; i++)
         sum[i] = vi_set1(0);
     for (size_t c = 0; c < row_bytes; c += SPARSE_CHUNK) {
 #ifdef VECTOR_NARROW_SPARSE
         enum { BYTES = 4 * VF_LANES };
         UNROLL
         for (size_t v = 0; v < SPARSE_CHUNK; v += 2 * BYTES) {
-            const vi first = vi16_load_weights(w + c + v);
-            const vi second = vi16_load_weights(w + c + v + BYTES);
+            const vi first = vi_load_all_activations(q + c + v);
+            const vi second = vi_load_all_activations(q + c + v + BYTES);
             UNROLL
-            for (int i = 0; i < tokens; i++) {
-                const uint8_t *x = q[i] + c + v;
-                const vi products = vi16_add(vi16_dot(vi_load_all_activations(x), first),
-                                             vi16_dot(vi_load_all_activations(x + BYTES), second));
+            for (int i = 0; i < UP_NEURONS; i++) {
+                const unsigned char *w = (const unsigned char *)rows[i] + c + v;
+                const vi products = vi16_add(vi16_dot(first, vi16_load_weights(w)),
+                                             vi16_dot(second, vi16_load_weights(w + BYTES)));
                 sum[i] = vi_add(sum[i], vi16_widen(products));
             }
         }
 #else
         UNROLL
         for (size_t v = 0; v < SPARSE_CHUNK; v += 4 * VF_LANES) {
-            const vi_weights weights = vi_load_weights(w + c + v);
+            const vi_activations x = vi_load_all_activations(q + c + v);
             UNROLL
-            for (int i = 0; i < tokens; i++)
-                sum[i] = vi_dot(sum[i], vi_load_all_activations(q[i] + c + v), weights);
+            for (int i = 0; i < UP_NEURONS; i++)
+                sum[i] = vi_dot(sum[i], x, vi_load_weights((const unsigned char *)rows[i] + c + v));
         }
 #endif
     }
     vi_store_sums(sums, sum);
 }
 
-/* Removes the first token from the set and returns it, or SPARSE_TOKENS where the set is empty. */
-ALWAYS_INLINE size_t next_token(uint64_t *wanted) {
-    const size_t token = (size_t)__builtin_ctzll(*wanted | UINT64_C(1) << SPARSE_TOKENS);
-    *wanted &= *wanted - 1;
-    return token;
-}
-
-/* Computes the next tokens of the set, and removes them. */
-ALWAYS_INLINE void up_some(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row,
-                           size_t row_bytes, size_t neuron, uint64_t *wanted, const int tokens) {
-    size_t token[UP_TOKENS];
-    const uint8_t *q[UP_TOKENS];
-    int32_t sums[UP_TOKENS], gate_sums[UP_TOKENS];
-    UNROLL
-    for (int i = 0; i < tokens; i++) {
-        token[i] = next_token(wanted);
-        q[i] = tile->q + token[i] * row_bytes;
+static void sparse_up(const uint8_t *q, const int8_t *rows, const uint16_t *list, size_t n,
+                      size_t k, int32_t *sums) {
+    const size_t row_bytes = sparse_row_bytes(k);
+    for (size_t i = 0; i < n; i += UP_NEURONS) {
+        const size_t left = n - i;
+        const int8_t *from[UP_NEURONS];
+        int32_t some[UP_NEURONS];
+        UNROLL
+        for (size_t j = 0; j < UP_NEURONS; j++)
+            from[j] = rows + list[i + (j < left ? j : 0)] * row_bytes;
+        row_sums(q, from, row_bytes, left < UP_NEURONS ? some : sums + i);
+        if (left < UP_NEURONS)
+            memcpy(sums + i, some, left * sizeof *some);
     }
-    row_sums(q, row, row_bytes, sums, tokens);
-    if (gate_row)
-        row_sums(q, gate_row, row_bytes, gate_sums, tokens);
-    UNROLL
-    for (int i = 0; i < tokens; i++) {
-        const size_t at = token[i] * tile->length + tile->n[token[i]]++;
-        tile->sums[at] = sums[i];
-        if (gate_row)
-            tile->gate_sums[at] = gate_sums[i];
-        tile->lists[at] = (uint16_t)neuron;
-    }
-}
-
-ALWAYS_INLINE void up_tokens(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row,
-                             size_t neuron, uint64_t wanted) {
-    const size_t row_bytes = sparse_row_bytes(tile->k);
-    tile->n[SPARSE_TOKENS] = 0;
-    for (size_t c = 0; c < row_bytes; c += CACHE_LINE)
-        __builtin_prefetch(row + row_bytes + c); /* most likely the next neuron's row is next */
-    while (UP_FEW > 0 ? __builtin_popcountll(wanted) > UP_FEW : wanted > 0)
-        up_some(tile, row, gate_row, row_bytes, neuron, &wanted, UP_TOKENS);
-    if (UP_FEW > 0 && wanted)
-        up_some(tile, row, gate_row, row_bytes, neuron, &wanted, UP_FEW);
-}
-
-static void sparse_up(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row,
-                      size_t neuron, uint64_t wanted) {
-#ifndef __wasm__
-    if (!gate_row) {
-        up_tokens(tile, row, NULL, neuron, wanted);
-        return;
-    }
-#endif
-    up_tokens(tile, row, gate_row, neuron, wanted);
 }

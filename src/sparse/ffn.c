@@ -5,20 +5,27 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/transpose.h"
 #include "layers/mean.h"
 #include "sparse/neuron_cold.h"
 
 enum {
+    /* A part of W_up is read from slower memory once for this many tokens. */
+    TILE = 63,
+/* A part has the neurons of this many words of a mask. Small parts stay in the first-level
+ * cache, where they are fetched before their turn. WebAssembly cannot fetch ahead, and large
+ * parts take fewer calls. */
+#ifdef __wasm__
+    PART_WORDS = 4,
+#else
+    PART_WORDS = 2,
+#endif
     /* The first half runs for this many tokens before the second half does. W_up and W_down do not
      * both fit the second-level cache, so each is read from slower memory once for these tokens. */
-    TOKENS_AT_A_TIME = 4 * SPARSE_TOKENS,
-    /* A neuron's row is read once for this many tokens. Their quantised values fit the first-level
-     * cache, and the bits of one word say which of them need the neuron. */
-    TILE = SPARSE_TOKENS,
+    TOKENS_AT_A_TIME = 4 * TILE,
     /* The logits of this many tokens, or texts, are in memory at a time. Products compute 3, 4, 6
      * or 8 rows at a time. */
-    PREDICTED = 24
+    PREDICTED = 24,
+    CACHE_LINE = 64 /* bytes */
 };
 
 /* The input of the second half for one token. */
@@ -39,12 +46,15 @@ struct scratch {
     /* Only layers without predictor use this: */
     float *first_half; /* [TILE, intermediate_size], or [TILE, 2 intermediate_size] with gates */
     /* Only layers with a predictor use these: */
-    struct neuron_tile tile;
-    struct quantised_row rows[TILE]; /* quantised x, whose bytes lie in the tile */
+    struct quantised_row rows[TILE]; /* quantised x */
+    uint16_t *chosen_lists;          /* [TILE, length]: numbers of the chosen neurons, */
+    int32_t *sums, *gate_sums;       /* [TILE, length]: and the sums of their rows */
+    size_t listed[TILE];             /* neurons in each token's list */
     float *inner;                    /* [TILE, rank]: P x + p */
     float *logits;                   /* [PREDICTED, intermediate_size] */
     float *compensation;             /* [TILE, hidden_size] */
     uint64_t *masks;                 /* [TILE, words]: masks chosen token by token */
+    uint64_t *all;                   /* [words]: the mask of all neurons */
     const uint64_t *chosen[TILE];    /* points to the mask of each token */
     float *means;                    /* [PREDICTED, hidden_size]: means of texts */
     struct workspace linear;         /* serves the dense products of a tile */
@@ -68,21 +78,19 @@ static void take_scratch(struct scratch *s, struct workspace *space, size_t hidd
         s->first_half =
             workspace_take(space, TILE * parts, intermediate_size, sizeof *s->first_half);
     } else {
-        uint8_t *q = workspace_take(space, TILE + 1, row_bytes, 1);
+        uint8_t *q = workspace_take(space, TILE, row_bytes, 1);
         for (size_t t = 0; q && t < TILE; t++)
             s->rows[t].q = q + t * row_bytes;
-        s->tile.q = q;
-        s->tile.k = hidden_size;
-        s->tile.length = s->length;
-        s->tile.sums = workspace_take(space, TILE + 1, s->length, sizeof *s->tile.sums);
-        s->tile.gate_sums =
-            gated ? workspace_take(space, TILE + 1, s->length, sizeof(int32_t)) : s->tile.sums;
-        s->tile.lists = workspace_take(space, TILE + 1, s->length, sizeof *s->tile.lists);
+        s->chosen_lists = workspace_take(space, TILE, s->length, sizeof *s->chosen_lists);
+        s->sums = workspace_take(space, TILE, s->length, sizeof *s->sums);
+        s->gate_sums =
+            gated ? workspace_take(space, TILE, s->length, sizeof *s->gate_sums) : s->sums;
         s->inner = workspace_take(space, TILE, rank, sizeof *s->inner);
         s->logits = workspace_take(space, PREDICTED, intermediate_size, sizeof *s->logits);
         s->compensation = workspace_take(space, TILE, hidden_size, sizeof *s->compensation);
         s->masks =
             workspace_take(space, TILE, sparse_mask_words(intermediate_size), sizeof *s->masks);
+        s->all = workspace_take(space, 1, sparse_mask_words(intermediate_size), sizeof *s->all);
         s->means = workspace_take(space, PREDICTED, hidden_size, sizeof *s->means);
     }
     s->linear = workspace_part(space, linear_workspace_bytes(TILE, larger(hidden_size, rank)));
@@ -147,12 +155,77 @@ void sparse_ffn_predict(const struct sparse_ffn *ffn, const float *thresholds, c
 
 /* ---- the first half ------------------------------------------------------------------------- */
 
+/* Appends the numbers of the bits that are set in word `w` of a mask to a list of n. Returns the
+ * new length. */
+static size_t append_word(uint64_t mask, size_t w, uint16_t *list, size_t n) {
+    for (; mask; mask &= mask - 1)
+        list[n++] = (uint16_t)(64 * w + (size_t)__builtin_ctzll(mask));
+    return n;
+}
+
+/* Computes the sums of n neurons of a token's list, from entry `first` on, with their rows of W_up,
+ * and of W_gate if there is one. If the first of them lies in a frame, all lie in that frame. */
+static void multiply(const struct sparse_ffn *ffn, size_t token, size_t first, size_t n,
+                     const struct scratch *s) {
+    const struct neuron_layer *neurons = ffn->neurons;
+    const size_t at = token * s->length + first;
+    const uint16_t *list = s->chosen_lists + at;
+    const int8_t *up = neurons->up, *gate = neurons->gate;
+    uint16_t rows[64];
+    if (COLD_NEURONS_MAY_BE_ABSENT && n > 0 && list[0] >= neurons->placed) {
+        for (size_t i = 0; i < n; i++)
+            rows[i] = (uint16_t)neuron_frame_row(neurons, list[i]);
+        list = rows;
+        up = neurons->frames->up;
+        gate = neurons->frames->gate;
+    }
+    ffn->kernels->sparse->up(s->rows[token].q, up, list, n, ffn->hidden_size, s->sums + at);
+    if (gate)
+        ffn->kernels->sparse->up(s->rows[token].q, gate, list, n, ffn->hidden_size,
+                                 s->gate_sums + at);
+}
+
+/* Returns the word of a mask at which a part ends that begins at word w. A group of 64 neurons that
+ * may lie in a frame is a part of its own. */
+static size_t part_end(const struct neuron_layer *neurons, size_t w) {
+    const size_t placed_words = (neurons->placed + 63) / 64;
+    return w < placed_words ? smaller(w + PART_WORDS, placed_words) : w + 1;
+}
+
+/* Lists the neurons in the masks of n tokens, and computes their sums. Every token takes its
+ * neurons of one part of W_up before any token takes the next part. `up` takes UP_NEURONS at a
+ * time, so a token's last ones wait for the next part, unless that lies in a frame. */
+static void multiply_chosen(const struct sparse_ffn *ffn, const uint64_t *const *masks, size_t n,
+                            struct scratch *s) {
+    const struct neuron_layer *neurons = ffn->neurons;
+    const size_t words = sparse_mask_words(ffn->intermediate_size);
+    const size_t bytes = 64 * PART_WORDS * neurons->row_bytes;
+    size_t done[TILE] = {0}, end;
+    memset(s->listed, 0, sizeof s->listed);
+    for (size_t w = 0; w < words; w = end) {
+        end = part_end(neurons, w);
+        const bool wait = 64 * end < neurons->placed;
+        for (size_t t = 0; t < n; t++) {
+            /* The tokens share the work of fetching the next part. */
+            for (size_t i = t * bytes / n; wait && i < (t + 1) * bytes / n; i += CACHE_LINE)
+                __builtin_prefetch(neurons->up + 64 * end * neurons->row_bytes + i);
+            uint16_t *list = s->chosen_lists + t * s->length;
+            for (size_t v = w; v < end; v++)
+                s->listed[t] = append_word(masks[t][v], v, list, s->listed[t]);
+            size_t ready = s->listed[t] - done[t];
+            ready -= wait ? ready % UP_NEURONS : 0;
+            multiply(ffn, t, done[t], ready, s);
+            done[t] += ready;
+        }
+    }
+}
+
 /* Computes the contributions of a list of n neurons to one token, or of all n where `list` is NULL,
- * from the sums in the tile. Writes them to s->values and returns the largest magnitude. */
+ * from their sums. Writes them to s->values and returns the largest magnitude. */
 static float activate(const struct sparse_ffn *ffn, size_t token, const uint16_t *list, size_t n,
                       const struct scratch *s) {
-    const struct neuron_sums sums = {.up = s->tile.sums + token * s->length,
-                                     .gate = s->tile.gate_sums + token * s->length,
+    const struct neuron_sums sums = {.up = s->sums + token * s->length,
+                                     .gate = s->gate_sums + token * s->length,
                                      .neurons = ffn->neurons->up_scalars,
                                      .gates = ffn->neurons->gate_scalars};
     return ffn->kernels->sparse->activate(ffn->activation, sums, ffn->neurons->center, list, n,
@@ -176,11 +249,13 @@ static void keep_active(const struct sparse_ffn *ffn, size_t token, const uint16
 static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch *s,
                          struct recall *recall) {
     const size_t neurons = ffn->intermediate_size;
-    const uint64_t all = (UINT64_C(1) << n) - 1;
-    memset(s->tile.n, 0, sizeof s->tile.n);
+    const uint64_t *masks[TILE];
+    memset(s->all, 0, sparse_mask_words(neurons) * sizeof *s->all);
     for (size_t i = 0; i < neurons; i++)
-        ffn->kernels->sparse->up(&s->tile, neuron_up(ffn->neurons, i), neuron_gate(ffn->neurons, i),
-                                 i, all);
+        s->all[i / 64] |= UINT64_C(1) << i % 64;
+    for (size_t t = 0; t < n; t++)
+        masks[t] = s->all;
+    multiply_chosen(ffn, masks, n, s);
     for (size_t t = 0; t < n; t++) {
         activate(ffn, t, NULL, neurons, s);
         recall_count(recall, s->values, s->chosen[t]);
@@ -194,42 +269,25 @@ static void apply_chosen(const struct sparse_ffn *ffn, const float *x, const flo
                          size_t token, size_t n, struct scratch *s, float *y,
                          struct sparse_counts *counts) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    const size_t hidden_size = ffn->hidden_size, words = sparse_mask_words(ffn->intermediate_size);
+    const size_t hidden_size = ffn->hidden_size;
     for (size_t t = 0; t < n; t++)
         kernels->quantise(x + t * hidden_size, ffn->neurons->input_scale, hidden_size, &s->rows[t]);
     if (counts->recall)
         count_recall(ffn, n, s, counts->recall);
 
-    /* Transposing the masks tells which tokens need a neuron, so that its row is loaded once for
-     * all of them. The loop keeps base pointers in variables: the compiler must assume that a call
-     * changes memory, and would load them again for each neuron. */
-    const size_t row_bytes = ffn->neurons->row_bytes;
-    memset(s->tile.n, 0, sizeof s->tile.n);
-    for (size_t w = 0; w < words; w++) {
-        const int8_t *up = neuron_up(ffn->neurons, 64 * w),
-                     *gate = neuron_gate(ffn->neurons, 64 * w);
-        uint64_t wanted[64] = {0}; /* a word for each token; once transposed, for each neuron */
-        for (size_t t = 0; t < n; t++)
-            wanted[t] = s->chosen[t][w];
-        transpose_bits(wanted);
-        for (size_t i = 0; i < 64; i++)
-            if (wanted[i])
-                kernels->up(&s->tile, up + i * row_bytes, gate ? gate + i * row_bytes : NULL,
-                            64 * w + i, wanted[i]);
-    }
-
+    multiply_chosen(ffn, s->chosen, n, s);
     if (ffn->compensation.n)
         linear_apply(&ffn->compensation, inner, n, s->compensation, s->linear);
     for (size_t t = 0; ffn->compensation.n && t < n; t++) {
-        const float scale = sparse_ffn_scale(s->tile.n[t], ffn->intermediate_size);
+        const float scale = sparse_ffn_scale(s->listed[t], ffn->intermediate_size);
         const float *lost = s->compensation + t * hidden_size;
         for (size_t c = 0; c < hidden_size; c++)
             y[t * hidden_size + c] = ffn->neurons->base[c] + scale * lost[c];
     }
     for (size_t t = 0; t < n; t++) {
-        const uint16_t *list = s->tile.lists + t * s->length;
-        const float largest = activate(ffn, t, list, s->tile.n[t], s);
-        keep_active(ffn, token + t, list, s->tile.n[t], largest, s, counts);
+        const uint16_t *list = s->chosen_lists + t * s->length;
+        const float largest = activate(ffn, t, list, s->listed[t], s);
+        keep_active(ffn, token + t, list, s->listed[t], largest, s, counts);
     }
 }
 
@@ -307,7 +365,8 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, struct sparse_choice choice,
         }
         /* Tokens read columns of W_down in an order that no cache foresees. Together they read most
          * of them, which come sooner in the order of memory. */
-        for (size_t at = 0; n >= TILE && at < neurons->placed * neurons->row_bytes; at += 64)
+        for (size_t at = 0; n >= TILE && at < neurons->placed * neurons->row_bytes;
+             at += CACHE_LINE)
             __builtin_prefetch(neurons->down + at, 0, 2);
         for (size_t t = 0; t < n; t++) {
             const struct active *active = &s.active[t];

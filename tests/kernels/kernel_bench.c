@@ -310,62 +310,61 @@ static void time_all_from_memory(void) {
 
 /* ---- sparse layers -------------------------------------------------------------------------- */
 
-/* Both halves of a sparse layer for a tile of tokens, with neurons chosen by chance. As with ReLU,
- * contributions are positive, and most of them small. */
+enum { SPARSE_TOKENS = 63, SPARSE_NEURONS = 128 };
+
+/* Both halves of a sparse layer for SPARSE_TOKENS tokens, with neurons chosen by chance. As with
+ * ReLU, contributions are positive, and most of them small. */
 struct sparse_bench {
     const struct kernels *set;
-    size_t neurons, chosen;   /* of each token */
-    struct neuron_tile *tile; /* with the tokens' lists */
-    uint64_t *wanted;         /* [neurons]: by which tokens */
-    uint8_t *columns;         /* of W_down */
-    int8_t *rows, *bytes;     /* of W_up, of the activations */
+    size_t neurons, chosen, k; /* `chosen` of each token */
+    uint16_t *lists;           /* [SPARSE_TOKENS, chosen] */
+    uint8_t *q, *columns;      /* of the tokens, of W_down */
+    int8_t *rows, *bytes;      /* of W_up, of the activations */
     int32_t *sums;
 };
 
-/* Fills the list of each token, and for each neuron the mask of tokens that want it. */
+/* Fills the list of each token. */
 static void choose_neurons(struct sparse_bench *b) {
-    memset(b->wanted, 0, b->neurons * sizeof *b->wanted);
-    for (size_t t = 0; t < SPARSE_TOKENS; t++) {
-        uint16_t *list = b->tile->lists + t * b->tile->length;
+    for (size_t t = 0; t < SPARSE_TOKENS; t++)
         for (size_t i = 0, n = 0; i < b->neurons; i++)
-            if (rng_below(&kernel_rng, b->neurons - i) < b->chosen - n) {
-                b->wanted[i] |= UINT64_C(1) << t;
-                list[n++] = (uint16_t)i;
-            }
-    }
+            if (rng_below(&kernel_rng, b->neurons - i) < b->chosen - n)
+                b->lists[t * b->chosen + n++] = (uint16_t)i;
 }
 
-/* Times the first half. It fills the lists with what they held before. */
+/* Times the first half. All tokens take their part of SPARSE_NEURONS neurons before the next ones,
+ * as in a layer. */
 static void sparse_up(const struct sparse_bench *b) {
-    memset(b->tile->n, 0, sizeof b->tile->n);
-    for (size_t i = 0; i < b->neurons; i++)
-        b->set->sparse->up(b->tile, b->rows + i * sparse_row_bytes(b->tile->k), NULL, i,
-                           b->wanted[i]);
+    size_t done[SPARSE_TOKENS] = {0};
+    for (size_t end = SPARSE_NEURONS; end < b->neurons + SPARSE_NEURONS; end += SPARSE_NEURONS)
+        for (size_t t = 0; t < SPARSE_TOKENS; t++) {
+            const uint16_t *list = b->lists + t * b->chosen;
+            const size_t first = done[t];
+            while (done[t] < b->chosen && list[done[t]] < end)
+                done[t]++;
+            if (end < b->neurons)
+                done[t] -= (done[t] - first) % UP_NEURONS;
+            b->set->sparse->up(b->q + t * sparse_row_bytes(b->k), b->rows, list + first,
+                               done[t] - first, b->k, b->sums);
+        }
 }
 
 static void sparse_down(const struct sparse_bench *b) {
     for (size_t t = 0; t < SPARSE_TOKENS; t++)
-        b->set->sparse->down(b->bytes + t * b->chosen, b->columns,
-                             b->tile->lists + t * b->tile->length, b->chosen, b->tile->k, b->sums);
+        b->set->sparse->down(b->bytes + t * b->chosen, b->columns, b->lists + t * b->chosen,
+                             b->chosen, b->k, b->sums);
 }
 
 static void time_sparse(const char *name, void (*half)(const struct sparse_bench *b),
                         size_t neurons, size_t k, size_t percent) {
     const size_t weights = neurons * sparse_row_bytes(k);
-    const size_t length = neurons + SPARSE_SLACK, places = (SPARSE_TOKENS + 1) * length;
-    uint8_t *q = random_bytes((SPARSE_TOKENS + 1) * sparse_row_bytes(k));
-    struct neuron_tile tile = {.q = q,
-                               .k = k,
-                               .length = length,
-                               .sums = allocate(places * sizeof *tile.sums),
-                               .lists = allocate(places * sizeof *tile.lists)};
     struct sparse_bench b = {.neurons = neurons,
                              .chosen = neurons * percent / 100 / DOWN_NEURONS * DOWN_NEURONS,
-                             .tile = &tile,
-                             .wanted = allocate(neurons * sizeof *b.wanted),
+                             .k = k,
+                             .q = random_bytes(SPARSE_TOKENS * sparse_row_bytes(k)),
                              .columns = random_bytes(weights),
                              .rows = random_bytes(weights),
-                             .sums = allocate(sparse_row_bytes(k) * sizeof *b.sums)};
+                             .sums = allocate((neurons + sparse_row_bytes(k)) * sizeof *b.sums)};
+    b.lists = allocate(SPARSE_TOKENS * b.chosen * sizeof *b.lists);
     b.bytes = allocate(SPARSE_TOKENS * b.chosen);
     for (size_t i = 0; i < SPARSE_TOKENS * b.chosen; i++)
         b.bytes[i] = (int8_t)fminf(127, 1 - 24 * logf(rng_between(&kernel_rng, 0.001f, 1)));
@@ -378,10 +377,8 @@ static void time_sparse(const char *name, void (*half)(const struct sparse_bench
         fflush(stdout);
     }
     printf("\n");
-    free(q);
-    free(tile.sums);
-    free(tile.lists);
-    free(b.wanted);
+    free(b.q);
+    free(b.lists);
     free(b.columns);
     free(b.rows);
     free(b.bytes);

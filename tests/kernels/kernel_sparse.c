@@ -198,75 +198,26 @@ static void check_quantise(const struct where *w, const struct layer *l) {
 
 /* ---- up ------------------------------------------------------------------------------------- */
 
-/* Chooses any of the tokens, sometimes none or all. */
-static uint64_t some_tokens(void) {
-    const uint64_t all = (UINT64_C(1) << SPARSE_TOKENS) - 1;
-    switch (rng_below(&kernel_rng, 5)) {
-    case 0:
-        return rng_coin(&kernel_rng) ? all : 0;
-    case 1:
-        return rng_bits(&kernel_rng) & rng_bits(&kernel_rng) & rng_bits(&kernel_rng) & all;
-    case 2:
-        return (rng_bits(&kernel_rng) | rng_bits(&kernel_rng) | rng_bits(&kernel_rng)) & all;
-    default:
-        return rng_bits(&kernel_rng) & all;
-    }
-}
-
-/* Makes tokens for which no neuron was computed yet. Their bytes are random, as large as they may
- * be. */
-static struct neuron_tile placed_tile(const struct where *w, const struct layer *l,
-                                      size_t neurons) {
-    const size_t bytes = (SPARSE_TOKENS + 1) * sparse_row_bytes(l->k);
-    const size_t length = neurons + rng_range(&kernel_rng, 4, 8);
-    const size_t places = (SPARSE_TOKENS + 1) * length;
-    const size_t largest = w->set->sparse->narrow ? NARROW_STEPS + 1 : 255;
-    uint8_t *q = place_anywhere(SLOT_Q, bytes);
-    for (size_t i = 0; i < bytes; i++)
-        q[i] = (uint8_t)rng_below(&kernel_rng, largest + 1);
-    return (struct neuron_tile){.q = q,
-                                .k = l->k,
-                                .length = length,
-                                .sums = place(SLOT_Y, places * sizeof(int32_t)),
-                                .gate_sums = place(SLOT_BIAS, places * sizeof(int32_t)),
-                                .lists = place(SLOT_SCALE, places * sizeof(uint16_t))};
-}
-
-/* Computes some neurons one after the other, each for some of the tokens. Sums are exact, so a
- * token's sum does not depend on the other tokens that want the neuron. */
+/* Multiplies a token, whose bytes are random and as large as they may be, by any rows in any order.
+ */
 static void check_up(const struct where *w, const struct layer *l) {
     enum { MOST = 24 };
-    const size_t neurons = smaller(l->neurons, MOST), bytes = sparse_row_bytes(l->k);
-    const size_t first = rng_below(&kernel_rng, l->neurons - neurons + 1);
-    const bool gated = activation_is_gated(l->kind);
-    struct neuron_tile tile = placed_tile(w, l, neurons);
-    uint64_t wanted[MOST];
-    const int8_t *rows = memcpy(place_anywhere(SLOT_W, neurons * bytes), l->up.rows + first * bytes,
-                                neurons * bytes);
-    const int8_t *gates = memcpy(place_anywhere(SLOT_X, neurons * bytes),
-                                 l->gate.rows + first * bytes, neurons * bytes);
-    for (size_t i = 0; i < neurons; i++) {
-        wanted[i] = some_tokens();
-        w->set->sparse->up(&tile, rows + i * bytes, gated ? gates + i * bytes : NULL, first + i,
-                           wanted[i]);
-        expect_intact(w);
-    }
-    for (size_t t = 0; t < SPARSE_TOKENS; t++) {
-        const uint8_t *q = tile.q + t * bytes;
-        const bool is_signed = w->set->signed_activations;
-        size_t at = t * tile.length;
-        for (size_t i = 0; i < neurons; i++) {
-            if (!(wanted[i] >> t & 1))
-                continue;
-            assert_int_equal(tile.lists[at], first + i);
-            assert_int_equal(tile.sums[at], row_sum(q, is_signed, rows + i * bytes, l->k));
-            if (gated)
-                assert_int_equal(tile.gate_sums[at],
-                                 row_sum(q, is_signed, gates + i * bytes, l->k));
-            at++;
-        }
-        assert_int_equal(tile.n[t], at - t * tile.length);
-    }
+    const size_t bytes = sparse_row_bytes(l->k), n = rng_below(&kernel_rng, MOST);
+    const size_t largest = w->set->sparse->narrow ? NARROW_STEPS + 1 : 255;
+    const int8_t *rows =
+        memcpy(place_anywhere(SLOT_W, l->neurons * bytes), l->up.rows, l->neurons * bytes);
+    uint8_t *q = place_anywhere(SLOT_Q, bytes);
+    uint16_t *list = place(SLOT_SCALE, n * sizeof *list);
+    int32_t *sums = place(SLOT_Y, n * sizeof *sums);
+    for (size_t c = 0; c < bytes; c++)
+        q[c] = (uint8_t)rng_below(&kernel_rng, largest + 1);
+    for (size_t i = 0; i < n; i++)
+        list[i] = (uint16_t)rng_below(&kernel_rng, l->neurons);
+    w->set->sparse->up(q, rows, list, n, l->k, sums);
+    expect_intact(w);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(sums[i],
+                         row_sum(q, w->set->signed_activations, rows + list[i] * bytes, l->k));
 }
 
 /* ---- from sums to contributions ------------------------------------------------------------- */

@@ -13,23 +13,22 @@
 #include "kernels/sparse.h"
 #include "kernels/weights.h"
 
-/* Multiplies the byte q by a row whose weights are w[i], for each place i of a group of four. */
+/* Multiplies the byte q by rows whose weights are w[i], for each place i of a group of four. */
 static void expect_up(const struct kernels *set, size_t k, uint8_t q, const int8_t w[4]) {
-    enum { LENGTH = SPARSE_SLACK, TOKENS = SPARSE_TOKENS + 1 };
-    uint8_t *rows = memset(allocate(TOKENS * k), q, TOKENS * k);
+    enum { N = 5 };
+    static const uint16_t list[N] = {0};
+    uint8_t *bytes = memset(allocate(k), q, k);
     int8_t *row = allocate(k);
-    int32_t sums[TOKENS * LENGTH], wanted = 0;
-    uint16_t lists[TOKENS * LENGTH];
-    struct neuron_tile tile = {.q = rows, .k = k, .length = LENGTH, .sums = sums, .lists = lists};
+    int32_t sums[N], wanted = 0;
     for (size_t c = 0; c < k; c++) {
         const size_t lanes = set->sparse->lanes;
         row[c] = w[c % 2 + c % (8 * lanes) / (4 * lanes) * 2];
         wanted += (set->signed_activations ? (int8_t)q : q) * row[c];
     }
-    set->sparse->up(&tile, row, NULL, 0, (UINT64_C(1) << SPARSE_TOKENS) - 1);
-    for (size_t i = 0; i < SPARSE_TOKENS; i++)
-        assert_int_equal(sums[i * LENGTH], wanted);
-    free(rows);
+    set->sparse->up(bytes, row, list, N, k, sums);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(sums[i], wanted);
+    free(bytes);
     free(row);
 }
 
