@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "formats/directory.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/half.h"
 #include "base/memory.h"
 #include "formats/schema.h"
+#include "kernels/weights.h"
 #include "quant/t158.h"
 
 void directory_close_sources(struct directory *dir) {
@@ -271,13 +273,8 @@ wisp_status directory_rows(const struct directory *dir, const struct tensor *ten
                        error);
 }
 
-/* NaN and infinity have the largest exponent. Adding 1 to the exponent carries into the sign bit
- * for these and for no other value. */
 bool all_finite(const float *values, size_t n) {
-    uint32_t signs = 0;
-    for (size_t i = 0; i < n; i++)
-        signs |= (bits_of_float(values[i]) & 0x7fffffff) + 0x00800000;
-    return signs < 0x80000000;
+    return largest_magnitude(values, n) <= FLT_MAX;
 }
 
 /* Checks one value of each block of Q8_0. A block's values are its scale, a 16-bit float, times
@@ -285,7 +282,7 @@ bool all_finite(const float *values, size_t n) {
 static bool finite_scales(const float *values, size_t n) {
     bool finite = true;
     for (size_t i = 0; i < n; i += 32)
-        finite &= all_finite(values + i, 1);
+        finite &= fabsf(values[i]) <= FLT_MAX;
     return finite;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/checked.h"
 #include "kernels/kernels.h"
 #include "kernels/weights.h"
 
@@ -59,14 +60,17 @@ size_t packed_narrow_bytes(size_t n, size_t k, size_t panel) {
  * a multiple of 4. */
 static void pack_block_row(const float *w, size_t length, bool narrow, size_t panel, size_t j,
                            unsigned char *block) {
+    float room[INT8_BLOCK];
+    unsigned char q[INT8_BLOCK], *values = block + panel * 2 * sizeof(float) + 4 * j;
+    const float *padded = pad_weights(w, length, room);
+    const bool whole = padded == w; /* else the panel has no room for the bytes of the padding */
+    const size_t n = round_up(length, WEIGHT_STEP);
     /* The magnitude that becomes 127 is part * factor. */
-    const float largest = largest_magnitude(w, length), factor = narrow ? 4 : 1;
-    const float part = narrow ? narrow_quarter(w, length, largest) : largest;
-    const float scale = part / 127 * factor;
-    unsigned char *values = block + panel * 2 * sizeof(float) + 4 * j;
-    int8_t q[INT8_BLOCK] = {0};
-    const float sum = (float)round_weights(w, length, inverse_scale(part) / factor, q);
-    for (size_t c = 0; c < length; c += 4)
+    const float part = narrow ? narrow_quarter(padded, n) : largest_magnitude(padded, n);
+    const float factor = narrow ? 4 : 1, scale = part / 127 * factor;
+    const float sum = (float)round_weights(padded, n, inverse_scale(part) / factor, 0,
+                                           whole ? values : q, whole ? 4 * panel : 4);
+    for (size_t c = 0; c < length && !whole; c += 4)
         memcpy(values + c * panel, q + c, 4);
     memcpy(block + j * sizeof(float), &scale, sizeof scale);
     memcpy(block + (panel + j) * sizeof(float), &sum, sizeof sum);
@@ -79,7 +83,8 @@ static void pack_blocks(const float *w, size_t ldw, size_t n, size_t k, bool nar
         for (size_t start = 0; start < k; start += most) {
             const size_t length = k - start < most ? k - start : most;
             const size_t bytes = block_bytes(panel, int8_row_bytes(length));
-            memset(block, 0, bytes);
+            if (n - first < panel)
+                memset(block, 0, bytes);
             for (size_t j = 0; j < panel && first + j < n; j++) {
                 const float *row = w + (first + j) * ldw + start;
                 pack_block_row(row, length, narrow, panel, j, block);

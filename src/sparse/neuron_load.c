@@ -7,6 +7,7 @@
 #include "base/number_text.h"
 #include "formats/neurons_read.h"
 #include "formats/schema.h"
+#include "kernels/weights.h"
 #include "sparse/neuron_cold.h"
 #include "sparse/neuron_store.h"
 
@@ -279,7 +280,7 @@ struct plain_space {
     void *down_bytes; /* the stored bytes of W_down; empty where the source is in memory */
     void *row_bytes;  /* the stored bytes of a row of W_up or W_gate */
     float *rows[2];   /* [hidden_size] each: a neuron's row of W_up and of W_gate */
-    float *part;      /* [columns]: a part of a row of W_down */
+    float *part;      /* [TRANSPOSED_ROWS, columns]: parts of rows of W_down */
     float *columns;   /* [columns, stride]: columns of W_down */
 };
 
@@ -292,7 +293,7 @@ static void take_plain(struct plain_space *p, struct workspace *space, size_t n,
     }
     p->row_bytes = workspace_take(space, 1, row_bytes, 1);
     p->down_bytes = workspace_take(space, in_memory ? 0 : n, (size_t)matrices[2]->row_bytes, 1);
-    p->part = workspace_take(space, 1, columns, sizeof(float));
+    p->part = workspace_take(space, TRANSPOSED_ROWS, columns, sizeof(float));
     p->columns = workspace_take(space, columns, stride, sizeof(float));
 }
 
@@ -324,9 +325,10 @@ static wisp_status put_matrices(struct neuron_store *store, size_t layer,
             const unsigned char *at =
                 (const unsigned char *)stored + j / format->elements * format->bytes;
             for (size_t c = 0; c < n; c++, at += down->row_bytes) {
-                format->dequantise(at, here, p.part);
-                for (size_t i = 0; i < here; i++)
-                    p.columns[i * stride + c] = p.part[i];
+                const size_t row = c % TRANSPOSED_ROWS;
+                format->dequantise(at, here, p.part + row * step);
+                if (row == TRANSPOSED_ROWS - 1 || c == n - 1)
+                    transpose_weights(p.part, step, p.columns + c - row, stride);
             }
         }
         for (size_t part = 0; part < 2 && status == WISP_OK; part++)

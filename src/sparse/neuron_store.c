@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "formats/schema.h"
+#include "kernels/weights.h"
 
 bool sparse_sizes_fit(size_t hidden_size, size_t intermediate_size) {
     return hidden_size <= NEURONS_MAX && intermediate_size <= NEURONS_MAX;
@@ -32,8 +33,7 @@ wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, siz
     float *const all[] = {weights.up, weights.gate, weights.down};
     struct neuron *const scalars[] = {l->up_scalars, l->gate_scalars};
     int8_t *const rows[] = {scalars[0] ? neuron_up(l, place) : NULL, neuron_gate(l, place)};
-    for (size_t c = 0; c < n; c++)
-        weights.down[c] *= l->inverse_row_scale[c];
+    scale_weights(weights.down, l->inverse_row_scale, n);
     for (size_t part = 0; part < 3; part++)
         if ((part == 2 || rows[part]) && !all_finite(all[part], n)) {
             char name[TENSOR_NAME_BYTES];

@@ -231,6 +231,10 @@ void test_gemm_int8_extremes(void **state);
 void test_gemm_int8_never_saturates(void **state);
 void test_gemm_int8_special_values(void **state);
 
+/* kernel_weights.c */
+void test_weights_packed(void **state);
+void test_weights_moved(void **state);
+
 /* kernel_gemm_q4.c */
 void test_pack_q4(void **state);
 void test_gemm_q4_small_shapes(void **state);

@@ -40,6 +40,8 @@ static int run_all(void) {
         cmocka_unit_test(test_pack_f32),
         cmocka_unit_test(test_set_packing),
         cmocka_unit_test(test_pack_int8),
+        cmocka_unit_test(test_weights_packed),
+        cmocka_unit_test(test_weights_moved),
         cmocka_unit_test(test_gemm_f32_small_shapes),
         cmocka_unit_test(test_gemm_f32_every_k),
         cmocka_unit_test(test_gemm_f32_random_shapes),
