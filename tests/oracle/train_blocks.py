@@ -18,6 +18,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import decoders  # models, and their files. It skips where packages are missing.
 
@@ -98,6 +99,26 @@ class TrainBlocks(unittest.TestCase):
                 self.check_files(start, out, kind.upper())
                 perplexities = [self.perplexity(file) for file in (teacher, start, out)]
                 self.assertLess(abs(perplexities[2] - perplexities[0]), abs(perplexities[1] - perplexities[0]))
+
+    def test_resumed(self):
+        """What was trained survives a run that could not write its file."""
+        _, teacher, start, out = self.files(8, "llama, every head its keys, tied", "q4_0", "q8_0")
+        arguments = [teacher, self.text, "--start", start, *SMALL, "--steps", "6", "-o"]
+        self.assertEqual(call(*arguments, out)[0], 0)
+        again = self.folder / "again.gguf"
+        with mock.patch("train_blocks.file.ModelFile.write", side_effect=OSError(28, "No space left on device")):
+            code, _, complaint = call(*arguments, again)
+        self.assertEqual((code, complaint), (1, "train_blocks: output: No space left on device\n"))
+        self.assertFalse(again.exists())
+        other = self.folder / "other.gguf"
+        wisp("quantize", "--type", "q4_1", "--pad-neurons", teacher, other)
+        code, _, complaint = call(teacher, self.text, "--start", other, *SMALL, "--steps", "6", "-o", again, "--resume")
+        self.assertEqual(code, 2)
+        self.assertRegex(complaint, "again.gguf.checkpoint: --start: was ")
+        code, said, complaint = call(*arguments, again, "--resume")
+        self.assertEqual(code, 0, complaint)
+        self.assertIn("resuming after step 6", said)
+        self.assertEqual(again.read_bytes(), out.read_bytes())
 
     def tokens(self, file, line):
         return json.loads(wisp("tokenize", "-m", file, "--text", line))

@@ -44,7 +44,7 @@ def run(options):
     if len(texts.plain.rows) < options.batch or not texts.held_out:
         raise Refusal(EXIT_INPUT, f"TEXT: {len(lines)} different lines are too few for --batch {options.batch} and "
                                   f"--held-out {options.held_out} in windows of {options.window} tokens")
-    print(f"{len(trained.matrices)} matrices; those of layers have {trained.bits():.3f} bits a weight", flush=True)
+    print(trained.describe(), flush=True)
     settings = settings_of(options, (*SETTINGS, "window"),
                            {"TEACHER": weight_files(options.teacher), "--start": [options.start]}, {"TEXT": lines})
     return train_and_write(BlockTraining(teacher, student, texts, options), checkpoint, settings,

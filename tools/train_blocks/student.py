@@ -60,7 +60,10 @@ class Trained:
         placed[order] = rows
         return placed
 
-    def bits(self):
-        """Returns the bits of a weight in the matrices of layers, as they are stored."""
-        tensors = [self.file.tensors[name] for name in self.matrices if name.startswith("blk.")]
-        return 8 * sum(int(t.n_bytes) for t in tensors) / max(1, sum(int(t.n_elements) for t in tensors))
+    def describe(self):
+        """Says what is trained, and the bits of a weight in all matrices of layers, as they are stored."""
+        matrices = {name: tensor for name, tensor in self.file.tensors.items() if len(tensor.shape) == 2}
+        layers = [tensor for name, tensor in matrices.items() if name.startswith("blk.")]
+        bits = 8 * sum(int(tensor.n_bytes) for tensor in layers) / sum(int(tensor.n_elements) for tensor in layers)
+        return (f"training {len(self.matrices)} of {len(matrices)} matrices and {len(self.vectors)} vectors; "
+                f"layers have {bits:.3f} bits a weight")
