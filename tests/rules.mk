@@ -119,13 +119,14 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	.tools/bin/python tests/oracle/quantise.py build/wisp build/native/tests/oracle/logits_driver
 	.tools/bin/python tests/oracle/bitnet.py build/wisp
 
-# Runs tools/train_relu.py and train_ternary.py on a tiny model, and compares their results in wisp and transformers.
+# Runs tools/train_*.py on tiny models, and compares their results in wisp and transformers.
 test-train: build/wisp
-	$(call only_in_all,tools/train_relu.py and train_ternary.py on a tiny model,\
-	    $(SETUP) torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
+	$(call only_in_all,tools/train_*.py on tiny models,\
+	    $(SETUP) python torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
 	    { .tools/bin/python-torch tests/oracle/train_relu.py $< && \
-	    .tools/bin/python-torch tests/oracle/train_ternary.py $<; })
+	    .tools/bin/python-torch tests/oracle/train_ternary.py $< && \
+	    .tools/bin/python-torch tests/oracle/train_blocks.py $<; })
 
 # Compares tiny models with sentence-transformers: a sample of what campaign-models tries.
 test-models: build/wisp

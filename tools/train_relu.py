@@ -12,11 +12,12 @@ writes it. tools/train_relu.md says more.
 import sys
 from pathlib import Path
 
-from train_twin.command import amount, obey, share, twin_parser, whole_or_zero
+from train_twin.command import add_layer_steps, amount, obey, share, twin_parser, whole_or_zero
 
 
 def parse_arguments():
-    parser = twin_parser(__doc__, layer_steps=4000, steps=4000, rate=3e-4)
+    parser = twin_parser(__doc__, steps=4000, rate=3e-4)
+    add_layer_steps(parser, 4000)
     add = parser.add_argument
     add("--wide-text", metavar="FILE", action="append", type=Path, default=[],
         help="text of other kinds, for further steps that take it beside TEXT; may be given more than once")

@@ -11,11 +11,12 @@ docs/quantise.md says more.
 
 import sys
 
-from train_twin.command import obey, twin_parser
+from train_twin.command import add_layer_steps, obey, twin_parser
 
 
 def parse_arguments():
-    parser = twin_parser(__doc__, layer_steps=1000, steps=8000, rate=5e-4)
+    parser = twin_parser(__doc__, steps=8000, rate=5e-4)
+    add_layer_steps(parser, 1000)
     options = parser.parse_args()
     if options.layer_steps + options.steps == 0:
         parser.error("--layer-steps and --steps are both 0")

@@ -2,8 +2,8 @@
 
 from train_twin.folder import load_bert, read_config, read_pooling
 from train_twin.losses import Watched
-from train_twin.output import settings_of, write_folder
-from train_twin.run import SETTINGS, checkpoint_of, set_up, train_and_write
+from train_twin.output import settings_of, weight_files, write_folder
+from train_twin.run import LAYER_SETTINGS, SETTINGS, checkpoint_of, set_up, train_and_write
 from train_twin.text import Texts, Tokenizer, read_lines
 
 from .training import SparseTraining
@@ -18,8 +18,8 @@ def run(options):
     texts = Texts(Tokenizer(folder, config), lines, wide_lines, options)
     teacher, student = (Watched(load_bert(folder, activation).to(options.device), pooling)
                         for activation in ("gelu", "relu"))
-    settings = settings_of(options, (*SETTINGS, "wide_steps", "wide_rate", "density", "penalty"), folder,
-                           {"TEXT": lines, "--wide-text": wide_lines})
+    names = (*SETTINGS, *LAYER_SETTINGS, "wide_steps", "wide_rate", "density", "penalty")
+    settings = settings_of(options, names, {"TEACHER": weight_files(folder)}, {"TEXT": lines, "--wide-text": wide_lines})
 
     def write():
         write_folder(options.out, folder, {**config, "hidden_act": "relu"}, pooling_path, student.model.state_dict(),

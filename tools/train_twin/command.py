@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
-EPILOG = """exit codes: 0 done, 1 reading or writing failed, 2 wrong usage, 3 TEACHER cannot be used, 4 TEXT cannot be
+EPILOG = """exit codes: 0 done, 1 reading or writing failed, 2 wrong usage, 3 a model cannot be used, 4 TEXT cannot be
 used, 130 interrupted"""
 
 
@@ -39,21 +39,20 @@ def share(text):
     return value
 
 
-def twin_parser(description, layer_steps, steps, rate):
-    """Returns a parser of the arguments that all these programs take. The numbers are defaults of options."""
+def twin_parser(description, steps, rate, batch=64, teacher="the folder of the model to learn from",
+                out="the folder to make"):
+    """Returns a parser of the arguments that all these programs take. The numbers are defaults of options, the texts
+    describe arguments."""
     parser = argparse.ArgumentParser(description=description, epilog=EPILOG,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("teacher", metavar="TEACHER", type=Path, help="the folder of the model to learn from")
+    add("teacher", metavar="TEACHER", type=Path, help=teacher)
     add("text", metavar="TEXT", nargs="+", type=Path, help="a file of UTF-8 text, one passage a line")
-    add("-o", "--out", metavar="OUT", type=Path, required=True, help="the folder to make")
+    add("-o", "--out", metavar="OUT", type=Path, required=True, help=out)
     add("--resume", action="store_true", help="go on from OUT.checkpoint, with the same arguments as before")
-    add("--layer-steps", metavar="N", type=whole_or_zero, default=layer_steps,
-        help="steps for layers alone (%(default)s)")
-    add("--layer-rate", metavar="R", type=amount, default=1e-3, help="their learning rate (%(default)s)")
     add("--steps", metavar="N", type=whole_or_zero, default=steps, help="steps for the whole model (%(default)s)")
     add("--rate", metavar="R", type=amount, default=rate, help="their learning rate (%(default)s)")
-    add("--batch", metavar="N", type=whole, default=64, help="lines in a step (%(default)s)")
+    add("--batch", metavar="N", type=whole, default=batch, help="lines in a step (%(default)s)")
     add("--held-out", metavar="N", type=whole, default=256, help="lines of TEXT to judge by, which are not trained on "
         "(%(default)s)")
     add("--seed", metavar="N", type=whole_or_zero, default=1, help="of the order of lines (%(default)s)")
@@ -63,6 +62,13 @@ def twin_parser(description, layer_steps, steps, rate):
     add("--threads", metavar="N", type=whole, help="processor threads (as many as PyTorch likes)")
     add("--bf16", action="store_true", help="compute products in bfloat16")
     return parser
+
+
+def add_layer_steps(parser, steps):
+    """Adds the options of a stage that trains layers alone, with a default of their steps."""
+    add = parser.add_argument
+    add("--layer-steps", metavar="N", type=whole_or_zero, default=steps, help="steps for layers alone (%(default)s)")
+    add("--layer-rate", metavar="R", type=amount, default=1e-3, help="their learning rate (%(default)s)")
 
 
 def obey(program, run):

@@ -66,14 +66,20 @@ def write_folder(out, folder, config, pooling_path, weights, dtype):
 
 # ---- checkpoints -----------------------------------------------------------------------------------------------------
 
-def settings_of(options, names, folder, texts):
-    """Returns all settings that the result depends on, under the names that the user gives them. `texts` has lists of
-    lines by such names."""
+def weight_files(model):
+    """Returns the files that say what a model computes: those of a folder, or the file itself."""
+    return sorted([model / "config.json", *model.glob("*.safetensors")]) if model.is_dir() else [model]
+
+
+def settings_of(options, names, files, texts):
+    """Returns all settings that the result depends on, under the names that the user gives them. `files` has lists of
+    files by such names, `texts` lists of lines."""
     settings = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
-    digest = hashlib.sha256()
-    for file in sorted([folder / "config.json", *folder.glob("*.safetensors")]):
-        digest.update(file.read_bytes())
-    settings["TEACHER"] = digest.hexdigest()[:16]
+    for name, paths in files.items():
+        digest = hashlib.sha256()
+        for path in paths:
+            digest.update(path.read_bytes())
+        settings[name] = digest.hexdigest()[:16]
     for name, lines in texts.items():
         settings[name] = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
     return settings

@@ -7,8 +7,9 @@ from .folder import EXIT_USAGE, Refusal
 from .output import remove, resume, save_checkpoint
 from .training import train
 
-# The result of every program depends on these options, beside the files.
-SETTINGS = ("seed", "batch", "held_out", "layer_steps", "layer_rate", "steps", "rate", "bf16")
+# The result of every program depends on these options, beside the files; that of some also on LAYER_SETTINGS.
+SETTINGS = ("seed", "batch", "held_out", "steps", "rate", "bf16")
+LAYER_SETTINGS = ("layer_steps", "layer_rate")
 
 
 def checkpoint_of(options):
@@ -36,7 +37,7 @@ def set_up(options):
 
 
 def train_and_write(training, checkpoint, settings, write):
-    """Trains, from the checkpoint where --resume asks for it, and then makes the folder by `write`. Returns whether
+    """Trains, from the checkpoint where --resume asks for it, and then makes OUT by `write`. Returns whether
     training reached the end."""
     options = training.options
     if options.resume:

@@ -1,0 +1,44 @@
+"""Trains a student whose weights are rounded."""
+
+import torch
+from train_twin.losses import whole_errors
+from train_twin.training import Training
+
+
+class Predictor:
+    """A model that generates text."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def log_probabilities(self, ids):
+        """Returns those of each next token, [texts, tokens, vocabulary]."""
+        return self.model(input_ids=ids, use_cache=False).logits.float().log_softmax(-1)
+
+
+def divergence(teacher, student, ids, _mask):
+    """Returns (the mean divergence of the student's next tokens from the teacher's in nats, nothing)."""
+    with torch.no_grad():
+        wanted = teacher.log_probabilities(ids)
+    mine = student.log_probabilities(ids)
+    return (wanted.exp() * (wanted - mine)).sum(-1).mean(), None
+
+
+class BlockTraining(Training):
+    """Training of everything that Trained says."""
+
+    def __init__(self, teacher, student, texts, options):
+        errors = divergence if isinstance(student, Predictor) else whole_errors
+        parameters = [parameter for parameter in student.model.parameters() if parameter.requires_grad]
+        super().__init__(teacher, student, texts, options,
+                         (("blocks", errors, texts.plain, options.steps, options.rate, parameters),))
+
+    def judge(self):
+        if not isinstance(self.student, Predictor):
+            return super().judge()
+        total = tokens = 0
+        for ids, mask in self.texts.held_out:
+            with torch.no_grad():
+                error, _ = divergence(self.teacher, self.student, ids.to(self.options.device), mask)
+            total, tokens = total + float(error) * mask.numel(), tokens + mask.numel()
+        return f"divergence {total / tokens:.5f}"
