@@ -118,7 +118,7 @@ static void free_weights(struct weights w) {
 /* The exact sum is that of x w over the values of the file. Every part adds the roundings of its
  * two products and two sums, and of the weights themselves, which may be a difference of two larger
  * numbers; each block those of zero times the sum of weights, of the product with the scale and of
- * the total. */
+ * the total. The values of the file are floats, so each adds its own rounding to the exact sum. */
 static void exact_element(const struct product *p, const struct weights *w, size_t i, size_t j,
                           double *y, double *tolerance) {
     const size_t blocks = int8_blocks(p->k), parts = p->k / Q4_BLOCK;
@@ -126,7 +126,7 @@ static void exact_element(const struct product *p, const struct weights *w, size
     for (size_t b = 0; b < blocks; b++) {
         const double xs = (double)p->rows.scale[i * blocks + b];
         const double zero = (double)p->rows.zero[i * blocks + b];
-        double block = 0, most = 0;
+        double block = 0, most = 0, rounded = 0;
         for (size_t c = b * INT8_BLOCK; c < p->k && c < (b + 1) * INT8_BLOCK; c += Q4_BLOCK) {
             const double scale = w->scale[j * parts + c / Q4_BLOCK];
             const double offset = w->offset[j * parts + c / Q4_BLOCK];
@@ -134,13 +134,14 @@ static void exact_element(const struct product *p, const struct weights *w, size
             for (size_t d = c; d < c + Q4_BLOCK; d++) {
                 const double x = (double)p->rows.q[i * p->k + d] - zero;
                 block += x * w->value[j * p->k + d];
+                rounded += fabs(x * w->value[j * p->k + d]);
                 centred += x;
                 reach += fabs(x) + fabs(zero) + 128;
             }
             most += 8 * fabs(scale) * reach + (fabs(offset) + 16 * fabs(scale)) * fabs(centred);
         }
         sum += xs * block;
-        magnitudes += 8 * xs * most + fabs(sum);
+        magnitudes += 8 * xs * most + xs * rounded / 2 + fabs(sum);
         steps += most + 2;
     }
     *y = sum;
