@@ -44,9 +44,10 @@ $(eval $(call wasm_tests,relaxed))
 
 # ---- all tests --------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-c test-corpus test-wasm test-js test-oracle test-train test-models test-decoders
-.PHONY: test-example
-test: test-c test-corpus test-example test-wasm test-js test-oracle test-train test-models test-decoders
+.PHONY: test test-all test-others test-c test-corpus test-wasm test-js test-oracle test-train test-models
+.PHONY: test-decoders test-example
+test: test-others test-js
+test-others: test-c test-corpus test-example test-wasm test-oracle test-train test-models test-decoders
 
 # "make test" samples long tests and skips exhaustive ones; "make test-all", which CI runs, does
 # everything. The tests read this variable too.
