@@ -109,7 +109,7 @@ ALWAYS_INLINE void k_tile(const struct int8_tile *t, const int rows, const int b
             if (rows <= FEW_ROWS)
                 prefetch_stream(part, Q4_PANEL * k_part_bytes(bits));
             k_half(t, q + c, halves, part, sums, 0, total, rows, bits);
-            k_half(t, q + c, halves, part, sums + (bits == 2), 1, total, rows, bits);
+            k_half(t, q + c, halves, part, bits == 2 ? sums + 1 : sums, 1, total, rows, bits);
             if (k_has_min(bits))
                 sums += bits == 2 ? 2 : 1;
         }
