@@ -34,21 +34,22 @@ wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, siz
     struct neuron *const scalars[] = {l->up_scalars, l->gate_scalars};
     int8_t *const rows[] = {scalars[0] ? neuron_up(l, place) : NULL, neuron_gate(l, place)};
     scale_weights(weights.down, l->inverse_row_scale, n);
+    for (size_t part = 0; part < 2 && rows[part]; part++)
+        for (size_t c = 0; c < n; c++)
+            all[part][c] /= l->input_scale[c];
     for (size_t part = 0; part < 3; part++)
         if ((part == 2 || rows[part]) && !all_finite(all[part], n)) {
             char name[TENSOR_NAME_BYTES];
             layer_tensor_name(name, layer, names[part], TENSOR_WEIGHT);
             return fail(error, WISP_ERROR_FORMAT, store->dir->file, name,
                         "the neuron at place %zu has a weight that is not finite, or too large for "
-                        "the scale of its row",
+                        "the scale of its row or input",
                         place);
         }
     l->column_scale[place] =
         pack_neuron_column(store->kernels->sparse, weights.down, n, neuron_down(l, place));
     for (size_t part = 0; part < 2 && rows[part]; part++) {
         struct neuron *neuron = &scalars[part][place];
-        for (size_t c = 0; c < n; c++)
-            all[part][c] /= l->input_scale[c];
         pack_neuron_row(store->kernels->sparse, all[part], n, rows[part], neuron);
         neuron->column = l->column_scale[place];
     }

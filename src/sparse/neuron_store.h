@@ -99,7 +99,7 @@ wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error);
 
 /* Packs a neuron into `place` of an open layer and marks it present. Fails with WISP_ERROR_FORMAT
- * where a weight is not finite, or too large for the scale of its row. */
+ * where a weight is not finite, or too large for the scale of its row or input. */
 wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, size_t place,
                              struct neuron_weights weights, wisp_error *error);
 

@@ -130,8 +130,9 @@ static void neurons_may_come_in_any_order(void **state) {
 
 /* A neuron that cannot be packed stays absent. */
 static void bad_weights_are_refused(void **state) {
-    static const char *const fields[] = {"blk.1.ffn_up.weight", "blk.1.ffn_gate.weight",
-                                         "blk.1.ffn_down.weight", "blk.1.ffn_down.weight"};
+    static const char *const fields[] = {"blk.1.ffn_up.weight",   "blk.1.ffn_gate.weight",
+                                         "blk.1.ffn_down.weight", "blk.1.ffn_down.weight",
+                                         "blk.1.ffn_up.weight",   "blk.1.ffn_gate.weight"};
     const struct predicting p = {
         .shape = tiny_shape_of("silu"), .activation = "silu", .rank = 8, .type = BLOCK_F32};
     wisp_model *model = open_with(predicting_model("plain.gguf", &p), WISP_COMPUTE_INT8,
@@ -142,10 +143,12 @@ static void bad_weights_are_refused(void **state) {
     open_layer_or_fail(&store, model);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         float weights[3][HIDDEN] = {{0}};
-        weights[i < 3 ? i : 2][HIDDEN - 1] = i % 2 ? INFINITY : NAN;
-        if (i == 3) { /* finite, but no longer after division by the scale of its row */
-            weights[2][HIDDEN - 1] = 0x1p127f;
+        float *weight = &weights[i < 3 ? i : i == 3 ? 2 : i - 4][HIDDEN - 1];
+        *weight = i % 2 ? INFINITY : NAN;
+        if (i >= 3) { /* finite, but no longer after division by the scale of its row or input */
+            *weight = 0x1p127f;
             store.layer[LAYER].inverse_row_scale[HIDDEN - 1] = 4;
+            store.layer[LAYER].input_scale[HIDDEN - 1] = 0.25f;
         }
         assert_int_equal(
             neuron_store_put(&store, LAYER, 3,
