@@ -20,18 +20,36 @@ export const platform = {
   cores: () => navigator.hardwareConcurrency || 1,
   noWorkers: () =>
     typeof Worker === 'function' ? undefined : 'a script of this kind cannot start workers',
-  sharing: () =>
-    globalThis.crossOriginIsolated
+  sharing() {
+    if (!globalThis.crossOriginIsolated) {
+      const reason = 'the page is not cross-origin isolated: workers hold all they need';
+      return { shared: false, reason };
+    }
+    hasRoom ??= canShareMemory();
+    return hasRoom
       ? { shared: true, reason: 'the page is cross-origin isolated' }
-      : {
-          shared: false,
-          reason: 'the page is not cross-origin isolated: workers hold all they need',
-        },
+      : { shared: false, reason: 'the browser has no room for 4 GB of shared memory' };
+  },
   folder: (files) => resolve(files, 'files'),
   compile: compileFetched,
   readModel,
   startWorker,
 };
+
+/** @type {boolean | undefined} */
+let hasRoom;
+
+/**
+ * Returns whether a module with threads can have its memory: 4 GB of addresses, which phones may lack. A worker finds
+ * that out only when the model has come, which would be fetched again for workers without.
+ */
+function canShareMemory() {
+  try {
+    return Boolean(new WebAssembly.Memory({ initial: 1, maximum: 65536, shared: true }));
+  } catch {
+    return false;
+  }
+}
 
 /** @type {Map<string, WebAssembly.Module>} the package's own modules, by their addresses */
 const compiled = new Map();

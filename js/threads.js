@@ -95,8 +95,17 @@ function startOrFail(start, request) {
  */
 export const orHelp = (post, receive) => (request) =>
   request.type === 'help'
-    ? help(request, (team) => post(/** @type {any} */ ({ team }), []))
+    ? help(request, (team) => post(/** @type {any} */ ({ team }), [])).catch(report)
     : receive(request);
+
+/**
+ * Throws an error of a helper where its page hears of it: that of a promise stays in the worker.
+ * @param {unknown} error
+ */
+const report = (error) =>
+  void setTimeout(() => {
+    throw error;
+  });
 
 /**
  * @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory, index: number,

@@ -82,6 +82,15 @@ for (const name of ['chromium', 'firefox']) {
       });
     }
 
+    test('where the browser has no room for shared memory, the model is fetched once', async () => {
+      const { pool, asked, fetched } = await tab.call('loadWithoutMemory');
+      assert.deepEqual([pool.rows, pool.workers, pool.threads], [expected, 2, undefined]);
+      assert.match(pool.reasons.memory, /no room/);
+      assert.deepEqual([asked.rows, asked.threads], [expected, 1]);
+      assert.match(asked.reasons.threads, /no room/);
+      assert.equal(fetched, 2, 'for two loads');
+    });
+
     test('a worker that is terminated takes its memory with it, and no call is lost', async () => {
       const { rows, lostWorkers, workers } = await tab.call('loseTeam');
       assert.deepEqual(rows, [expected, expected, expected]);

@@ -109,6 +109,21 @@ describe('Node', () => {
     await embedder.close();
   });
 
+  test('a thread that cannot begin is an error of its worker, not of a promise, which a page would not hear of', async () => {
+    const script = new URL('../../js/threads.js', import.meta.url).href;
+    const worker = new Worker(
+      `const empty = new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]));
+      const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
+      void import('${script}').then(({ orHelp }) =>
+        orHelp(() => {})({ type: 'help', module: empty, memory, index: 1 }).catch(() => {}));`,
+      { eval: true },
+    );
+    const error = await new Promise((resolve) => {
+      worker.once('error', resolve).once('exit', () => resolve(undefined));
+    });
+    assert.match(String(error), /thread_stack/);
+  });
+
   test('a model by range has no threads', async () => {
     await assert.rejects(Embedder.load(smallModel(), { threads: 2, cold: 'wait' }), {
       code: 'argument',

@@ -38,7 +38,7 @@ export async function loadTeam(options, own) {
   const { workers, threads, reasons } = embedder.info();
   const stats = embedder.stats();
   await inTime(embedder.close());
-  return { rows, workers, threads, reason: reasons.workers, stats };
+  return { rows, workers, threads, reason: reasons.workers, reasons, stats };
 }
 
 /**
@@ -64,6 +64,32 @@ export async function loadWithout(what) {
     return await loadTeam({ workers: 2 });
   } finally {
     Object.assign(globalThis, { Worker, fetch });
+  }
+}
+
+/** Loads where the browser refuses shared memory; says how often the model was fetched, too. */
+export async function loadWithoutMemory() {
+  const { fetch } = globalThis;
+  const { Memory } = WebAssembly;
+  let fetched = 0;
+  globalThis.fetch = (url, ...more) => {
+    if (String(url).endsWith(SMALL)) fetched++;
+    return fetch(url, ...more);
+  };
+  WebAssembly.Memory = class extends Memory {
+    /** @param {WebAssembly.MemoryDescriptor} descriptor */
+    constructor(descriptor) {
+      if (descriptor.shared) throw new RangeError('no room');
+      super(descriptor);
+    }
+  };
+  try {
+    const pool = await loadTeam({ workers: 2 });
+    const asked = await loadTeam({ threads: 2 });
+    return { pool, asked, fetched };
+  } finally {
+    Object.assign(globalThis, { fetch });
+    WebAssembly.Memory = Memory;
   }
 }
 
