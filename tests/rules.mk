@@ -60,6 +60,9 @@ only_in_all = $(if $(WISP_TEST_ALL),$(2),@echo 'skipped: $(1): in make test-all'
 # Runs the test programs of a flavour in one shell, and stops at the first that fails.
 run_tests = @for test in $(1); do $(2) $$test || exit 1; done
 
+# Long tests run to their end natively and under asan. Builds for other machines and C libraries, and tsan, sample them.
+SAMPLED = env -u WISP_TEST_ALL
+
 # Runs the fuzz targets of a flavour on their seeds and on the inputs in tests/fuzz/corpus.
 define run_corpus
 	@rm -rf build/$(1)/seeds-written
@@ -189,7 +192,7 @@ asan: $(TESTS_asan) build/asan/wisp $(REPLAYS_asan) build/asan/seeds
 # tsan runs the tests in which several threads use the same memory.
 TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed test_generate test_cold)
 tsan: $(TSAN_TESTS)
-	$(call run_tests,$(TSAN_TESTS))
+	$(call run_tests,$(TSAN_TESTS),$(SAMPLED))
 
 # These tests depend on the width of size_t or on the instruction set.
 PORTED := $(WASM_TESTS) \
@@ -198,7 +201,7 @@ PORTED := $(WASM_TESTS) \
 PORTED_m32 := $(PORTED:%=build/m32/tests/%)
 PORTED_aarch64 := $(PORTED:%=build/aarch64/tests/%)
 m32: $(PORTED_m32)
-	$(call run_tests,$(PORTED_m32))
+	$(call run_tests,$(PORTED_m32),$(SAMPLED))
 
 # One CPU has int8 matrix products, one dot products only, and one neither; SETS_* run on each.
 ARM_CPUS := max neoverse-n1 cortex-a72
@@ -210,18 +213,18 @@ ON_EVERY_CPU := $(addprefix build/aarch64/tests/,kernels/test_kernels kernels/te
 
 .PHONY: $(ARM_CPUS:%=aarch64-%)
 aarch64: $(PORTED_aarch64) $(ARM_CPUS:%=aarch64-%)
-	$(call run_tests,$(filter-out $(ON_EVERY_CPU),$(PORTED_aarch64)),.tools/bin/qemu-aarch64)
+	$(call run_tests,$(filter-out $(ON_EVERY_CPU),$(PORTED_aarch64)),$(SAMPLED) .tools/bin/qemu-aarch64)
 
 $(ARM_CPUS:%=aarch64-%): aarch64-%: build/aarch64/wisp $(ON_EVERY_CPU)
 	.tools/bin/qemu-aarch64 -cpu $* $< --version | grep -Fx 'kernel sets: $(SETS_$*) (the first is the default)'
-	$(call run_tests,$(ON_EVERY_CPU),.tools/bin/qemu-aarch64 -cpu $*)
+	$(call run_tests,$(ON_EVERY_CPU),$(SAMPLED) .tools/bin/qemu-aarch64 -cpu $*)
 
 # musl's tests run in full but for those that take minutes and do not depend on the C library, and for
 # locales, which all have the decimal point in musl.
 MUSL_TESTS := $(filter-out $(addprefix build/musl/tests/,unit/test_golden unit/test_locale \
                 malformed/test_malformed_sweeps malformed/test_malformed_hf_sweeps malformed/test_crash), $(TESTS_musl))
 musl: $(MUSL_TESTS) build/musl/wisp
-	$(call run_tests,$(MUSL_TESTS),WISP_PROGRAM=build/musl/wisp)
+	$(call run_tests,$(MUSL_TESTS),$(SAMPLED) WISP_PROGRAM=build/musl/wisp)
 
 # These tests read files, tokenize, and embed with tiny models, on a machine whose numbers have their
 # low byte last. Then both machines write the same files. The emulator takes minutes for tests with the
@@ -231,7 +234,7 @@ BIG_ENDIAN_TESTS := $(addprefix build/big-endian/tests/, kernels/test_blocks \
         test_tokenizer test_tokenizer_metadata test_unicode test_writing) \
     $(addprefix malformed/,test_malformed_gguf test_malformed_tokenizer test_malformed_hf test_malformed_neurons))
 big-endian: $(BIG_ENDIAN_TESTS) build/big-endian/wisp build/wisp
-	$(call run_tests,$(BIG_ENDIAN_TESTS),.tools/bin/qemu-s390x)
+	$(call run_tests,$(BIG_ENDIAN_TESTS),$(SAMPLED) .tools/bin/qemu-s390x)
 	tests/oracle/same_files.sh build/wisp '.tools/bin/qemu-s390x build/big-endian/wisp' build/big-endian
 
 # On Windows the portable core runs, with threads (its users read files themselves), and the package in Node.
