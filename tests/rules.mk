@@ -60,7 +60,7 @@ only_in_all = $(if $(WISP_TEST_ALL),$(2),@echo 'skipped: $(1): in make test-all'
 # Runs the test programs of a flavour in one shell, and stops at the first that fails.
 run_tests = @for test in $(1); do $(2) $$test || exit 1; done
 
-# Long tests run to their end natively and under asan. Builds for other machines and C libraries, and tsan, sample them.
+# Long tests run to their end natively, and those of malformed input under asan too. Other builds sample them.
 SAMPLED = env -u WISP_TEST_ALL
 
 # Runs the fuzz targets of a flavour on their seeds and on the inputs in tests/fuzz/corpus.
@@ -186,7 +186,8 @@ ubsan: $(addprefix build/fuzz/tests/kernels/,test_kernels test_blocks test_atten
 
 .PHONY: asan ubsan tsan m32 aarch64 musl big-endian windows reproducible valgrind coverage
 asan: $(TESTS_asan) build/asan/wisp $(REPLAYS_asan) build/asan/seeds
-	$(call run_tests,$(TESTS_asan),WISP_PROGRAM=build/asan/wisp)
+	$(call run_tests,$(filter build/asan/tests/malformed/%,$(TESTS_asan)),WISP_PROGRAM=build/asan/wisp)
+	$(call run_tests,$(filter-out build/asan/tests/malformed/%,$(TESTS_asan)),$(SAMPLED) WISP_PROGRAM=build/asan/wisp)
 	$(call run_corpus,asan)
 
 # tsan runs the tests in which several threads use the same memory.
