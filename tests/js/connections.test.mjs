@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package and the library call nothing that connects to other machines or starts other programs; the program loads
-// libcurl where a model is a URL.
+// libcurl where a model is a URL, and npx starts the program.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -36,17 +36,17 @@ test('the library loads no code, either', { skip: noLibrary }, () => {
   assert.deepEqual(forbiddenIn(LIBRARY, '--dynamic'), []);
 });
 
-test("the package imports only Node's files, threads, timers, hashes and addresses, and its program a server", () => {
-  const allowed = ['crypto', 'fs', 'fs/promises', 'module', 'os', 'path', 'process', 'timers/promises', 'url', 'vm', 'worker_threads']; // prettier-ignore
+test("the package imports only Node's files, threads, timers, hashes, addresses and terminals, and its program a server and wisp", () => {
+  const allowed = ['crypto', 'fs', 'fs/promises', 'module', 'os', 'path', 'process', 'timers/promises', 'tty', 'url', 'vm', 'worker_threads']; // prettier-ignore
   const allowedOfProgram = [...allowed, 'http', 'net', 'stream', 'util'];
+  const allowedOf = (/** @type {string} */ name) => {
+    if (name === 'cli-program.js') return [...allowed, 'child_process'];
+    return /^(cli|serve)\b/.test(name) ? allowedOfProgram : allowed;
+  };
   for (const name of readdirSync(`${ROOT}js`).filter((file) => /\.c?js$/.test(file))) {
-    const isProgram = /^(cli|serve)\b/.test(name);
     const source = readFileSync(`${ROOT}js/${name}`, 'utf8');
     const imported = [...source.matchAll(/(?:from |import\(|require\()'([^.'][^']*)'/g)];
     for (const [, module] of imported)
-      assert.ok(
-        (isProgram ? allowedOfProgram : allowed).includes(module.replace('node:', '')),
-        `${name}: ${module}`,
-      );
+      assert.ok(allowedOf(name).includes(module.replace('node:', '')), `${name}: ${module}`);
   }
 });
