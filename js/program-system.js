@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What wisp-program.wasm asks of the system, on a thread that may wait: calls of WASI, which the C library makes, and the
-// functions in wasm/program/system.c and signals.c.
+// The system as wisp-program.wasm sees it, on a thread that may wait: calls of WASI, which the C library makes, and the
+// functions that wasm/program/system.c and signals.c import.
 import fs from 'node:fs';
 import { isatty } from 'node:tty';
 

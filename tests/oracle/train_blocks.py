@@ -89,7 +89,7 @@ class TrainBlocks(unittest.TestCase):
                 told = divergences(said)
                 self.assertEqual(len(told), 3, said)
                 self.assertLess(told[-1], 0.7 * told[0], said)
-                # The same lines as the tool holds out, in its order.
+                # These are the lines that the tool holds out, in its order.
                 lines = list(dict.fromkeys(self.text.read_text().split("\n")[:-2]))
                 random.Random(1).shuffle(lines)
                 ids = [token for line in lines[:24] for token in self.tokens(teacher, line)]

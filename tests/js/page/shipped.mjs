@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a page does with the installed package.
+// A page that uses every entry of the installed package.
 import { Embedder } from '../../../js/browser.js';
 import '../../../js/cold-browser.js';
 import { convert } from '../../../js/convert-browser.js';

@@ -14,7 +14,7 @@ async function rowsOf(embedder) {
   return [...rows].map((row) => Array.from(row).join()).join();
 }
 
-/** What a page says of how it computes, besides options. */
+/** Options by which a page names a worker or a module of its own. */
 const OWN = {
   worker: () => ({ worker: '/js/worker-browser.js' }),
   wasm: () => ({ wasm: `/js/wisp-${pickBuild()}.wasm` }),
@@ -52,7 +52,7 @@ export async function loadWithout(what) {
     globalThis.Worker = class extends Worker {
       /** @param {any} url @param {any} options */
       constructor(url, options) {
-        // Of workers with threads the first one is the worker, and the second one its first thread.
+        // A worker with threads starts first, and its first thread second.
         if (/threads/.test(url) && ++made === 2) throw new Error('no more of them');
         super(url, options);
       }
