@@ -32,6 +32,7 @@ import { serve } from '../../js/serve.js';
 import { folderCases } from './convert/folder-cases.mjs';
 import { filesOf, tinyLlama } from './convert/folders.mjs';
 import { serveHub } from './hub-server.mjs';
+import { runCli } from './package-run.mjs';
 import { ROOT, extent, noShared, onlyInAll, sharedPath, smallCalibratedModel, smallModel, wisp } from './support.mjs'; // prettier-ignore
 
 const CLI = `${ROOT}js/cli.js`;
@@ -46,8 +47,7 @@ const fresh = () => join(folder, `${++made}.gguf`);
 
 /** @param {string[]} args */
 function npx(args) {
-  const run = spawnSync(process.execPath, [CLI, 'convert', ...args]);
-  return { code: run.status, out: String(run.stdout), err: String(run.stderr) };
+  return runCli(CLI, ['convert', ...args]);
 }
 
 /**

@@ -4,8 +4,6 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
-  chmodSync,
-  copyFileSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -21,8 +19,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
+import { installNative, runCli } from './package-run.mjs';
 import { shortTexts } from './pool/texts.mjs';
-import { ADDON, DEFAULT_MODEL_PATH, PROGRAM, ROOT, noAddon, smallModel, wisp } from './support.mjs';
+import { DEFAULT_MODEL_PATH, ROOT, noAddon, smallModel, wisp } from './support.mjs';
 import { until } from './this-process.mjs';
 
 const CLI = `${ROOT}js/cli.js`;
@@ -38,14 +37,7 @@ const at = (name) => join(folder, name);
 // A package for this platform as npm installs it: require() finds it in this folder.
 const packages = at('packages');
 const native = { NODE_PATH: packages };
-if (!noAddon) {
-  const place = join(packages, '@wisp-engine', `${process.platform}-${process.arch}-gnu`);
-  mkdirSync(place, { recursive: true });
-  copyFileSync(ADDON, join(place, 'wisp.node'));
-  copyFileSync(PROGRAM, join(place, 'wisp'));
-  chmodSync(join(place, 'wisp'), 0o755);
-  writeFileSync(join(place, 'package.json'), '{ "main": "wisp.node" }');
-}
+if (!noAddon) installNative(packages, { hasProgram: true });
 
 /**
  * @param {string[]} args
@@ -54,11 +46,7 @@ if (!noAddon) {
  * @param {string[]} [node] options of Node
  */
 function npx(args, input = '', env = {}, node = []) {
-  const run = spawnSync(process.execPath, [...node, CLI, ...args], {
-    input,
-    env: { ...process.env, ...env },
-  });
-  return { code: run.status, out: String(run.stdout), err: String(run.stderr) };
+  return runCli(CLI, args, { input, env: { ...process.env, ...env }, node });
 }
 
 /** Everything but the time that it took. @param {string} table of calibrate */

@@ -3,16 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
@@ -20,8 +11,9 @@ import { printFloat } from '../../js/cli-output.js';
 import { Embedder } from '../../js/node.js';
 import { serve } from '../../js/serve.js';
 import { VERSION } from '../../js/version.js';
+import { installNative, runCli } from './package-run.mjs';
 import { writePackage } from './shipped.mjs';
-import { ADDON, ROOT, floatsOf, noAddon, smallModel, wisp } from './support.mjs';
+import { ROOT, floatsOf, noAddon, smallModel, wisp } from './support.mjs';
 import { until } from './this-process.mjs';
 
 const MODEL = smallModel();
@@ -34,12 +26,7 @@ const CLI = join(folder, 'npm/js/cli.js');
 
 /** @param {string[]} args @param {string} [input] @param {Record<string, string>} [more] */
 function npx(args, input = '', more = {}) {
-  const run = spawnSync(process.execPath, [CLI, ...args], {
-    input,
-    env: { ...env, ...more },
-    maxBuffer: 1 << 28,
-  });
-  return { code: run.status, bytes: run.stdout, out: String(run.stdout), err: String(run.stderr) };
+  return runCli(CLI, args, { input, env: { ...env, ...more } });
 }
 
 /** @param {string[]} args */
@@ -48,12 +35,7 @@ const start = (args) => spawn(process.execPath, [CLI, ...args], { env });
 // Bits of native code are those of the program: require() finds the addon's package in this folder.
 const packages = join(folder, 'packages');
 const native = { NODE_PATH: packages };
-if (!noAddon) {
-  const place = join(packages, '@wisp-engine', `${process.platform}-${process.arch}-gnu`);
-  mkdirSync(place, { recursive: true });
-  copyFileSync(ADDON, join(place, 'wisp.node'));
-  writeFileSync(join(place, 'package.json'), '{ "main": "wisp.node" }');
-}
+if (!noAddon) installNative(packages, { hasProgram: false });
 
 /** @param {string[]} args @param {string} [input] */
 const program = (args, input) => wisp(['embed', ...args], input, { WISP_MODEL: MODEL });
