@@ -240,6 +240,7 @@ describe('serve-demo', () => {
         '../models/wisp-default.gguf',
         'write.html',
         'neurons.html',
+        'weights.html',
       ];
       for (const path of paths) {
         const { status } = await fetch(new URL(path, home), { method: 'HEAD' });

@@ -21,6 +21,7 @@ export * from './lent.mjs';
 export * from './neurons.mjs';
 export * from './team.mjs';
 export * from './threads.mjs';
+export * from './weights.mjs';
 
 const FAULTY = new URL('../pool/faulty-browser.mjs', import.meta.url);
 const SMALL = '/build/test-models/cls12.gguf';
