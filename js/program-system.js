@@ -27,6 +27,21 @@ const { constants } = fs;
 const numberOf = ({ code }) =>
   Object.hasOwn(ERRORS, code) ? ERRORS[/** @type {'EIO'} */ (code)] : ERRORS.EIO;
 
+/**
+ * Reads as readSync does. On Windows the end of a pipe is an error.
+ * @param {number} file
+ * @param {Uint8Array} bytes
+ * @param {number | null} from
+ */
+function readSome(file, bytes, from) {
+  try {
+    return fs.readSync(file, bytes, 0, bytes.length, from);
+  } catch (error) {
+    if (/** @type {any} */ (error).code === 'EOF') return 0;
+    throw error;
+  }
+}
+
 /** @param {keyof typeof ERRORS} code */
 const systemError = (code) => Object.assign(new Error(code), { code });
 
@@ -35,6 +50,7 @@ export class ProgramSystem {
   /** @type {ProgramExports} */
   #wasm = /** @type {any} */ (undefined);
   #args;
+  #variables;
   #flags;
   /** Where the next byte of a regular file is read or written: Node cannot seek. @type {Map<number, number>} */
   #positions = new Map();
@@ -43,10 +59,13 @@ export class ProgramSystem {
 
   /**
    * @param {readonly string[]} args of main()
+   * @param {readonly string[]} variables of the environment, as NAME=value
    * @param {Int32Array} flags shared
    */
-  constructor(args, flags) {
-    this.#args = args.map((arg) => encoder.encode(`${arg}\0`));
+  constructor(args, variables, flags) {
+    const ended = (/** @type {string} */ text) => encoder.encode(`${text}\0`);
+    this.#args = args.map(ended);
+    this.#variables = variables.map(ended);
     this.#flags = flags;
   }
 
@@ -165,30 +184,34 @@ export class ProgramSystem {
       if (position !== undefined) positions.set(file, position + moved);
       return moved;
     };
+    /** @param {Uint8Array[]} texts @returns {(count: number, size: number) => number} */
+    const sizesOf = (texts) => (count, size) => {
+      this.#view.setUint32(count >>> 0, texts.length, true);
+      const bytes = texts.reduce((sum, text) => sum + text.length, 0);
+      this.#view.setUint32(size >>> 0, bytes, true);
+      return 0;
+    };
+    /** @param {Uint8Array[]} texts @returns {(list: number, to: number) => number} */
+    const copiesOf = (texts) => (list, to) => {
+      for (const [i, text] of texts.entries()) {
+        this.#view.setUint32((list >>> 0) + 4 * i, to, true);
+        this.#bytes(to, text.length).set(text);
+        to += text.length;
+      }
+      return 0;
+    };
     return {
-      /** @param {number} count @param {number} size */
-      args_sizes_get: (count, size) => {
-        this.#view.setUint32(count >>> 0, this.#args.length, true);
-        const bytes = this.#args.reduce((sum, arg) => sum + arg.length, 0);
-        this.#view.setUint32(size >>> 0, bytes, true);
-        return 0;
-      },
-      /** @param {number} list @param {number} to */
-      args_get: (list, to) => {
-        for (const [i, arg] of this.#args.entries()) {
-          this.#view.setUint32((list >>> 0) + 4 * i, to, true);
-          this.#bytes(to, arg.length).set(arg);
-          to += arg.length;
-        }
-        return 0;
-      },
+      args_sizes_get: sizesOf(this.#args),
+      args_get: copiesOf(this.#args),
+      environ_sizes_get: sizesOf(this.#variables),
+      environ_get: copiesOf(this.#variables),
       proc_exit: (/** @type {number} */ code) => process.exit(code),
       /** @param {number} file @param {number} parts @param {number} n @param {number} sum */
       fd_read: (file, parts, n, sum) =>
         this.#move(
           (bytes) => {
             const from = positions.get(file) ?? null;
-            const read = () => fs.readSync(file, bytes, 0, bytes.length, from);
+            const read = () => readSome(file, bytes, from);
             return advance(file, from === null ? this.#waiting(read) : read());
           },
           parts,
@@ -275,6 +298,18 @@ export class ProgramSystem {
           const bytes = encoder.encode(`${fs.realpathSync(this.#text(path))}\0`);
           if (bytes.length > capacity) return -ERRORS.ENAMETOOLONG;
           this.#bytes(to, bytes.length).set(bytes);
+        }),
+      /** Writes the names in a folder, where they fit, and returns their bytes. */
+      list: (
+        /** @type {number} */ path,
+        /** @type {number} */ to,
+        /** @type {number} */ capacity,
+      ) =>
+        this.#result(() => {
+          const names = fs.readdirSync(this.#text(path)).map((name) => `${name}\0`);
+          const bytes = encoder.encode(names.join(''));
+          if (bytes.length <= capacity) this.#bytes(to, bytes.length).set(bytes);
+          return bytes.length;
         }),
       /** @param {number} from @param {number} to */
       rename: (from, to) =>

@@ -3,6 +3,6 @@
 import { workerData } from 'node:worker_threads';
 import { ProgramSystem } from './program-system.js';
 
-const { module, args, flags } = workerData;
+const { module, args, variables, flags } = workerData;
 // Not while the thread starts: see scope-node.js.
-setImmediate(() => new ProgramSystem(args, flags).run(module));
+setImmediate(() => new ProgramSystem(args, variables, flags).run(module));
