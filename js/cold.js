@@ -14,7 +14,6 @@ import { checkMagic, isOutage } from './hub.js';
 import { EmbedJob } from './job.js';
 import { load } from './load.js';
 import { wrong } from './options.js';
-import { sharedBytes, sharedPart } from './source.js';
 
 /** @typedef {import('../types/internal.js').Platform} Platform */
 /** @typedef {import('../types/internal.js').StartLink} StartLink */
@@ -31,12 +30,14 @@ const COUNTS = /** @type {const} */ (['hits', 'misses', 'evictions', 'skipped'])
  * @param {(source: import('./source.js').ModelSource) => RangeFile} parts.openFile throws where the source is none
  *   of which ranges can be fetched
  * @param {() => Promise<import('./cold-store.js').Store>} parts.openStore
+ * @param {(bytes: Uint8Array<ArrayBuffer>) => import('../types/protocol.js').SharedModel} parts.hold keeps what the model
+ *   opens from, for workers that start later
  * @param {Pick<import('../types/internal.js').Own, 'worker' | 'local'>} parts.own
  * @param {string} parts.script the name of the worker's
  * @returns {NonNullable<Platform['cold']>}
  */
 export const coldLoader =
-  ({ openFile, openStore, own: coldOwn, script }) =>
+  ({ openFile, openStore, hold, own: coldOwn, script }) =>
   async (platform, own, source, { memory, ...options }, wanted) => {
     const how = checkCold(wanted, memory);
     if (own.threads) throw wrong('cold', 'generators load the whole model');
@@ -54,8 +55,8 @@ export const coldLoader =
           if (options.wasm instanceof WebAssembly.Module) {
             void cold.compiled(Promise.resolve(options.wasm));
           }
-          const model = await cold.read(openFile(given ?? ownModel()), platform, reading);
-          return { model, release: () => cold.close() };
+          const bytes = await cold.read(openFile(given ?? ownModel()), reading);
+          return { model: hold(bytes), release: () => cold.close() };
         },
       },
       {
@@ -136,10 +137,9 @@ class ColdModel {
   /**
    * Reads the part of a model's file that it opens from.
    * @param {RangeFile} file
-   * @param {Platform} platform
    * @param {import('../types/internal.js').Reading} reading
    */
-  async read(file, platform, { signal, progress }) {
+  async read(file, { signal, progress }) {
     this.#file = file;
     const ranges = (this.#ranges = new Ranges(file, this.#how.gap));
     /** @type {{ error: unknown } | undefined} by onProgress */
@@ -186,10 +186,7 @@ class ColdModel {
     }
     if (this.#fresh) this.#fresh.hot = bytes;
     progress(this.#hotBytes, this.#hotBytes);
-    if (!platform.sharing().shared) return { from: new Blob([bytes]), size: bytes.length };
-    const shared = sharedBytes(bytes.length);
-    shared.set(bytes);
-    return sharedPart(shared);
+    return bytes;
   }
 
   /**

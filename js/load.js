@@ -291,10 +291,9 @@ export class LoadedModel {
   }
 
   info() {
-    return {
-      .../** @type {NonNullable<Pool['info']>} */ (this.#pool.info),
-      ...structuredClone(this.#loaded.about),
-    };
+    const engine = /** @type {import('../types/internal.js').TeamInfo} */ (this.#pool.info);
+    const { reasons, ...about } = structuredClone(this.#loaded.about);
+    return { ...engine, ...about, reasons: { ...engine.reasons, ...reasons } };
   }
 
   stats() {

@@ -2,6 +2,7 @@
 // The platform of a browser: fetch, and shared memory where the page is isolated.
 import { orRemedy, ownFile, resolve } from './files.js';
 import { wrong } from './options.js';
+import { sharedMemory } from './shared-memory.js';
 import {
   bodySize,
   checkBytes,
@@ -45,7 +46,7 @@ let hasRoom;
  */
 function canShareMemory() {
   try {
-    return Boolean(new WebAssembly.Memory({ initial: 1, maximum: 65536, shared: true }));
+    return Boolean(sharedMemory());
   } catch {
     return false;
   }

@@ -27,15 +27,30 @@ export const threadsLoader =
   (own, script, watch = (platform) => platform) =>
   async (platform, plain, source, { threads, ...options }) => {
     const without = () => load(platform, plain, source, options);
+    /** @type {unknown} why the model could not be read, which without threads is no other */
+    let unread;
+    /** @type {Platform['readModel']} */
+    const readModel = async (...of) => {
+      try {
+        return await platform.readModel(...of);
+      } catch (error) {
+        unread = error;
+        throw error;
+      }
+    };
     const withCount = async (/** @type {number} */ count, /** @type {number} */ workers) => {
       const names = { ...plain.names, threads: 'wisp-embed-threads', worker: script };
       const parts = { ...plain, ...own, names, threads: () => count };
       const all = { ...options, threads: count, workers };
-      return withThreads(await load(watch(platform), parts, source, all), count);
+      const loaded = await load(watch({ ...platform, readModel }), parts, source, all);
+      return withThreads(loaded, count);
     };
     if (threads === undefined) {
       const { count, reason } = countTeam(platform, plain, options);
-      return count > 1 ? loadTeam(withCount, count, reason, without) : without();
+      if (count < 2) return without();
+      const mayDoWithout = (/** @type {unknown} */ error) =>
+        error !== unread && error instanceof WispError && ONLY_THREADS.test(error.code);
+      return loadTeam(() => withCount(count, 1), reason, without, mayDoWithout);
     }
 
     const asked = threads === 'auto' ? undefined : threads;
@@ -45,8 +60,7 @@ export const threadsLoader =
     try {
       if (count > 0) {
         const loaded = await withCount(count, options.workers ?? 1);
-        const { threads: found } = loaded.about;
-        return explain(loaded, { threads: found === count ? why : `${found} of ${count} started` });
+        return explain(loaded, { threads: missingThreads(loaded) ?? why });
       }
     } catch (error) {
       if (!(error instanceof NoWorkersError)) throw error;
@@ -61,28 +75,34 @@ const ONLY_THREADS = /^(worker|memory|unsupported|not_found)$/;
 
 /**
  * Loads one worker with threads in place of several workers, or else these.
- * @param {(threads: number, workers: number) => Promise<Loaded>} withCount
- * @param {number} count
+ * @param {() => Promise<Loaded>} withThreads
  * @param {string} reason
  * @param {() => Promise<Loaded>} without
+ * @param {(error: unknown) => boolean} mayDoWithout
  */
-async function loadTeam(withCount, count, reason, without) {
+async function loadTeam(withThreads, reason, without, mayDoWithout) {
   let why;
   try {
-    const loaded = await withCount(count, 1);
-    const { pool, release, about } = loaded;
-    if (about.threads === count) return explain(loaded, { workers: reason });
-    why = `${about.threads} of ${count} threads started`;
-    await pool.destroy();
-    release();
+    const loaded = await withThreads();
+    why = missingThreads(loaded);
+    if (!why) return explain(loaded, { workers: reason });
+    await loaded.pool.destroy();
+    loaded.release();
   } catch (error) {
-    if (!(error instanceof WispError && ONLY_THREADS.test(error.code))) throw error;
-    why = error.message;
+    if (!mayDoWithout(error)) throw error;
+    why = /** @type {Error} */ (error).message;
   }
   const loaded = await without();
   const { workers } = loaded.about.reasons;
   return explain(loaded, { workers: `${workers}; none share memory: ${why}` });
 }
+
+/**
+ * Returns why there are fewer threads than were asked for; undefined where there are not.
+ * @param {Loaded} loaded
+ */
+const missingThreads = ({ pool }) =>
+  /** @type {import('../types/internal.js').TeamInfo} */ (pool.info).reasons?.threads;
 
 /**
  * Returns how many threads do the work of a pool's workers, in one worker: less than two where they cannot. Scripts and

@@ -280,7 +280,7 @@ export interface EmbedderInfo extends EngineInfo {
     memory: string;
     /** With the option cold: why the model has all neurons, or not. */
     cold?: string;
-    /** With the option threads: why there are so many. */
+    /** With the option threads: why there are so many, or fewer. */
     threads?: string;
   };
 }
