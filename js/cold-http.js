@@ -2,6 +2,7 @@
 // Ranges of a file on a server. Whatever a server sends in their place is either of use or an error.
 import { WispError, cancelled, onAbort } from './errors.js';
 import { HubError, ask, isOutage, readAll } from './hub.js';
+import { readerOf } from './source.js';
 
 /** @typedef {import('./cold-ranges.js').Range} Range */
 /** @typedef {import('./cold-ranges.js').Bytes} Bytes */
@@ -122,7 +123,7 @@ export class HttpFile {
     try {
       const response = await this.#ask(range, stop.signal);
       const [from, to] = this.#place(response, range);
-      const body = response.body?.getReader();
+      const body = response.body ? readerOf(response.body) : undefined;
       let place = from;
       for (;;) {
         const { done, value } = (await body?.read()) ?? { done: true, value: undefined };

@@ -2,6 +2,7 @@
 // The bytes of a file that have been fetched, and the requests for others. Each byte is fetched once, however many
 // workers ask for it.
 import { WispError, cancelled, onAbort } from './errors.js';
+import { releaseAll } from './lent.js';
 
 /** @typedef {[start: number, end: number]} Range bytes start to end - 1 */
 
@@ -11,8 +12,11 @@ const MOST_FLIGHTS = 6;
 /** Ranges are not joined beyond this length, so that several come at a time. */
 const MOST_BYTES = 1024 * 1024;
 
-/** Bytes are kept in pages, of which those without any take no memory. */
-const PAGE_BYTES = 64 * 1024;
+/**
+ * Bytes are kept in pages, of which those without any take no memory, nor do parts that were not written to: pages of this
+ * size come from the system, and go back to it at once. Chromium keeps those of 64 KB for later.
+ */
+const PAGE_BYTES = 1024 * 1024;
 
 /**
  * Returns what is left of ranges without a hole.
@@ -95,9 +99,14 @@ export class Bytes extends RangeSet {
    * @param {number} end the first that stays
    */
   forget(end) {
-    for (const number of this.#pages.keys()) {
-      if ((number + 1) * PAGE_BYTES <= end) this.#pages.delete(number);
+    /** @type {ArrayBuffer[]} */
+    const gone = [];
+    for (const [number, page] of this.#pages) {
+      if ((number + 1) * PAGE_BYTES > end) continue;
+      gone.push(/** @type {ArrayBuffer} */ (page.buffer));
+      this.#pages.delete(number);
     }
+    releaseAll(gone);
   }
 
   /**

@@ -12,6 +12,7 @@ import { readTable, sha256 } from './cold-table.js';
 import { STATUS_CODES, WispError, onAbort, packError } from './errors.js';
 import { checkMagic, isOutage } from './hub.js';
 import { EmbedJob } from './job.js';
+import { releaseAll } from './lent.js';
 import { load } from './load.js';
 import { wrong } from './options.js';
 
@@ -92,8 +93,10 @@ class ColdModel {
   #store;
   /** The file as an earlier visit has kept it. @type {Awaited<ReturnType<typeof findKept>>} */
   #found;
-  /** Bytes to keep when the model is open. @type {{ header: Uint8Array, hot: Uint8Array } | undefined} */
-  #fresh;
+  /** The header, to be kept when the model is open. @type {Uint8Array | undefined} */
+  #header;
+  /** What the model opens from, until it is kept. @type {Uint8Array<ArrayBuffer> | undefined} */
+  #beginning;
   /** @type {Rest | undefined} */
   #rest;
   /** Ends the use of what is kept. @type {Promise<() => unknown> | undefined} */
@@ -184,7 +187,7 @@ class ColdModel {
       const message = `memory: nothing can be given up, because the model is in memory as a whole: ${this.reason}`;
       throw new WispError('unsupported', message, { field: 'memory' });
     }
-    if (this.#fresh) this.#fresh.hot = bytes;
+    this.#beginning = bytes;
     progress(this.#hotBytes, this.#hotBytes);
     return bytes;
   }
@@ -251,7 +254,7 @@ class ColdModel {
     bytes.write(0, header);
     bytes.mark([0, header.length]);
     Object.assign(/** @type {RangeFile} */ (this.#file), { size: places.end, state: state ?? undefined }); // prettier-ignore
-    this.#fresh = { header, hot: header };
+    this.#header = header;
     return (this.#hotBytes = places.cold);
   }
 
@@ -270,7 +273,7 @@ class ColdModel {
     const name = await sha256(header);
     if (this.#found?.about.header !== name) this.#found = undefined;
     ranges.kept = await KeptChunks.open(this.#store, name, table);
-    this.#fresh = { header, hot: header };
+    this.#header = header;
   }
 
   /** Stores what was fetched, and begins to fetch the rest, when the workers have opened the model. */
@@ -278,15 +281,19 @@ class ColdModel {
     const ranges = /** @type {Ranges} */ (this.#ranges);
     const file = /** @type {RangeFile} */ (this.#file);
     const { kept } = ranges;
-    if (kept && this.#fresh) {
-      const { header, hot } = this.#fresh;
+    const header = this.#header;
+    const beginning = /** @type {Uint8Array<ArrayBuffer>} */ (this.#beginning);
+    this.#header = this.#beginning = undefined;
+    /** @type {Promise<unknown>} */
+    let keeping = Promise.resolve();
+    if (kept && header) {
       this.#held = kept.hold();
       void kept.describe(file.name, file.state ?? null, this.#found ? undefined : header);
       ranges.keeps = true;
-      if (kept.missing([header.length, hot.length]).length > 0)
-        void kept.keep([0, hot.length], hot);
+      if (kept.missing([header.length, beginning.length]).length > 0)
+        keeping = kept.keep([0, beginning.length], beginning);
     }
-    this.#fresh = undefined;
+    void keeping.finally(() => releaseAll([beginning.buffer]));
     const { complete, mode, memory } = this.#how;
     const isKept = kept && kept.kind !== 'memory' && !kept.full;
     if (memory !== undefined || (mode === 'skip' && isKept)) ranges.limit = this.#hotBytes;

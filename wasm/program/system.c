@@ -52,6 +52,15 @@ int open(const char *path, int flags, ...) {
                             : result(-ENOTSUP);
 }
 
+/* The C library's would ask WASI to open the file. */
+FILE *fopen(const char *restrict path, const char *restrict mode) {
+    const int descriptor = strcmp(mode, "rb") == 0 ? open(path, O_RDONLY) : result(-ENOTSUP);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, mode);
+    if (!file && descriptor >= 0)
+        close(descriptor);
+    return file;
+}
+
 static int describe(const char *path, int descriptor, bool follows, struct stat *info) {
     enum { DEVICE, INODE, MODE, LINKS, USER, GROUP, SIZE, MODIFIED, CHANGED, NUMBERS };
     static const uint64_t second = 1000000000; /* in nanoseconds */
