@@ -244,7 +244,7 @@ describe('a later visit', () => {
       response.write(bytes.subarray(from, (from + last) >> 1), () => stop.abort());
     };
     const call = embedder.embed(TEXTS, { signal: stop.signal });
-    await assert.rejects(call, failure({ code: 'cancelled', message: /./ }));
+    await assert.rejects(call, { code: 'cancelled' });
     await until(() => server.open === 0);
     assert.deepEqual(entries().sort(), before);
     server.fault = undefined;
