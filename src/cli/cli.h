@@ -113,7 +113,7 @@ enum {
         {"portable", no_argument, NULL, OPTION_PORTABLE},                                          \
         {"cpu", required_argument, NULL, OPTION_CPU},                                              \
         {"offline", no_argument, NULL, OPTION_OFFLINE},                                            \
-        {"header-sha256", required_argument, NULL, OPTION_HEADER_SHA256}, {                         \
+        {"header-sha256", required_argument, NULL, OPTION_HEADER_SHA256}, {                        \
         "verbose", no_argument, NULL, OPTION_VERBOSE                                               \
     }
 
@@ -126,9 +126,9 @@ enum {
     "                         $XDG_CACHE_HOME/wisp, else ~/.cache/wisp) of at most\n"              \
     "                         $WISP_CACHE_BYTES (default: 16G)\n"                                  \
     "      --offline          of such a file use what is in the cache\n"                           \
-    "      --header-sha256 HEX  refuse any file but that whose header has this SHA-256, as\n"     \
-    "                         wisp inspect --verify prints it, and compare all other bytes\n"     \
-    "                         with the digests in the header\n"                                   \
+    "      --header-sha256 HEX  refuse any file but that whose header has this SHA-256, as\n"      \
+    "                         wisp inspect --verify prints it, and compare all other bytes\n"      \
+    "                         with the digests in the header\n"                                    \
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"            \
     "      --compute MODE     f32, int8 or auto, which is int8 where the file is quantised\n"      \
     "                         (default: auto)\n"                                                   \

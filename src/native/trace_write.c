@@ -58,8 +58,7 @@ static void write_cold(FILE *to, const wisp_model *model) {
                   {"prefetchedUsed", s.prefetched_used},
                   {"prefetchedWasted", s.prefetched_wasted}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        fprintf(to, "%s\"%s\":%" PRIu64, i ? "," : ",\"cold\":{", counts[i].name,
-                counts[i].value);
+        fprintf(to, "%s\"%s\":%" PRIu64, i ? "," : ",\"cold\":{", counts[i].name, counts[i].value);
     fputc('}', to);
 }
 

@@ -159,7 +159,8 @@ static uint64_t rows_of(const wisp_model *model) {
     return stats.rows;
 }
 
-/* Opens the file, as a whole or without its cold neurons, where its header has the SHA-256 `hex`. */
+/* Opens the file, as a whole or without its cold neurons, where its header has the SHA-256 `hex`.
+ */
 static wisp_status open_pinned(const char *path, bool hot_only, const char *hex,
                                wisp_error *error) {
     const wisp_model_options options = {

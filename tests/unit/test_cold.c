@@ -424,8 +424,8 @@ static void neurons_can_be_drawn(void **state) {
 
 enum { ALL_GROUPS, COLD_GROUPS };
 
-/* Counts cold neurons that `more` needed and `before` did not (`needed`), or neither of them; of all
- * groups, or of those without hot neurons. */
+/* Counts cold neurons that `more` needed and `before` did not (`needed`), or neither of them; of
+ * all groups, or of those without hot neurons. */
 static uint64_t count_new(const struct drawn *before, const struct drawn *more, bool needed,
                           int groups) {
     const size_t hot = before->about.hot;
