@@ -247,6 +247,14 @@ describe('embed', () => {
     assert.ok(waits.length > 0);
     for (const { dur, args } of waits) assert.ok(dur >= 0 && (args?.layer ?? 0) >= 0);
     const waited = waits.reduce((/** @type {number} */ sum, /** @type {any} */ { dur }) => sum + dur, 0); // prettier-ignore
+    // What a text computed before it waited is not computed again.
+    const whole = join(folder, 'whole-trace.json');
+    wisp(['embed', ...options.slice(0, 2), '--predictor', 'lowrank', '--threads', '1', '--trace', whole, '--text', shortTexts(1, 3)[0]]); // prettier-ignore
+    const stages = (/** @type {any[]} */ events) =>
+      events
+        .filter(({ ph, name }) => ph === 'X' && !/^(load|wait|ffn_sparse)$/.test(name))
+        .map(({ name, args }) => `${name} ${args?.layer}`);
+    assert.deepEqual(stages(traceEvents), stages(JSON.parse(readFileSync(whole, 'utf8')).traceEvents)); // prettier-ignore
     const [, seconds] = /^wait +(\d+\.\d{3}) s/m.exec(err) ?? [];
     assert.ok(Math.abs(waited / 1e6 - Number(seconds)) < 0.001);
   });

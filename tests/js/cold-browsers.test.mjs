@@ -111,6 +111,8 @@ for (const browser of ['chromium', 'firefox']) {
           server.fault = fault;
           const found = await tab.call('openFromFaulty', server.url, TEXTS);
           await server.close();
+          // A browser may itself refuse a coding that it has not asked for.
+          if (/compressed/.test(name) && found.error?.code === 'io') return;
           assert.equal(found.error?.name, error && 'WispError', `${name}: ${found.error?.message}`);
           if (error) assert.equal(found.error.code, error.code, `${name}: ${found.error.message}`);
           else assert.deepEqual([found.rows, found.mode], [rows, mode], name);
