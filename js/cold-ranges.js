@@ -37,6 +37,9 @@ const without = (ranges, [from, to]) =>
 /** @param {Range} a @param {Range} b */
 const overlap = (a, b) => a[0] < b[1] && b[0] < a[1];
 
+/** @param {Range[]} ranges */
+const lengthOf = (ranges) => ranges.reduce((sum, [start, end]) => sum + end - start, 0);
+
 /** Some bytes of a file. */
 export class RangeSet {
   /** In rising order, with gaps between. @type {Range[]} */
@@ -168,6 +171,10 @@ export class Ranges {
   onChange = () => {};
   /** Where memory is limited: bytes from here on go when nobody waits for them. */
   limit = Infinity;
+  /** Bytes that came before a text needed them, and how many of these a text has needed since. */
+  restBytes = 0;
+  restUsedBytes = 0;
+  #unused = new RangeSet();
   /** Ranges that are about to be stored. @type {Set<Range>} */
   #keeping = new Set();
   #file;
@@ -215,6 +222,13 @@ export class Ranges {
       this.#needs.add(need);
       this.#go();
     });
+  }
+
+  /** @param {Range[]} ranges that a text needs */
+  use(ranges) {
+    const others = ranges.flatMap((each) => this.#unused.missing(each));
+    this.restUsedBytes += lengthOf(ranges) - lengthOf(others);
+    this.#unused.unmark(ranges);
   }
 
   /** Ranges that are being fetched, and those that callers wait for. */
@@ -332,6 +346,8 @@ export class Ranges {
     const failure = await this.#fetch(range, true);
     if (failure || !this.keeps || !this.kept) this.#keeping.delete(range);
     if (failure) throw failure.error;
+    this.restBytes += lengthOf([range]);
+    this.#unused.mark(range);
     if (!this.keeps || !this.kept) return;
     const wrong = await this.#keep(range, this.kept);
     this.bytes.unmark(wrong);

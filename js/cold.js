@@ -8,7 +8,7 @@ import { checkCold } from './cold-options.js';
 import { Ranges } from './cold-ranges.js';
 import { Rest } from './cold-rest.js';
 import { KeptChunks, findKept, forget } from './cold-store.js';
-import { readTable, sha256 } from './cold-table.js';
+import { otherHeader, readTable, sha256 } from './cold-table.js';
 import { STATUS_CODES, WispError, onAbort, packError } from './errors.js';
 import { checkMagic, isOutage } from './hub.js';
 import { EmbedJob } from './job.js';
@@ -23,7 +23,13 @@ import { wrong } from './options.js';
 /** @typedef {import('./cold-ranges.js').Range} Range */
 /** @typedef {import('./cold-options.js').How} How */
 
-const COUNTS = /** @type {const} */ (['hits', 'misses', 'evictions', 'skipped']);
+/** What workers count, whose sum is told. */
+const COUNTS = /** @type {const} */ ([
+  ...['hits', 'misses', 'evictions', 'skipped', 'reads', 'readBytes'],
+  ...['prefetched', 'prefetchedUsed', 'prefetchedWasted'],
+]);
+/** @returns {Record<typeof COUNTS[number], number>} */
+const noCounts = () => /** @type {any} */ (Object.fromEntries(COUNTS.map((name) => [name, 0])));
 
 /**
  * Makes the function that load calls for the option cold.
@@ -103,15 +109,15 @@ class ColdModel {
   #held;
   /** Bytes of the file before the first cold neuron. */
   #hotBytes = 0;
-  /** Bytes of a chunk that has a digest. */
-  #chunkBytes = 0;
+  /** Its chunks that have digests. @type {import('./cold-table.js').ChunkTable | undefined} */
+  #table;
   /** @type {(module: WebAssembly.Module | Promise<WebAssembly.Module>) => void} */
   #resolve = () => {};
   /** @type {Promise<WebAssembly.Module>} */
   #module = new Promise((resolve) => (this.#resolve = resolve));
   /** Links to the workers, whose engines count. @type {Set<{ cold?: ColdStats, offer(): void }>} */
   #links = new Set();
-  #ended = { hits: 0, misses: 0, evictions: 0, skipped: 0 };
+  #ended = noCounts();
   /** The neurons as a worker has last reported them. @type {import('../types/protocol.js').LayerNeurons[]} */
   #layers = [];
   /** Tells the caller of load that something has changed, once the model is open. */
@@ -167,7 +173,7 @@ class ColdModel {
       checkMagic(bytes, file.name);
       if (this.#hotBytes === 0) {
         this.#hotBytes = await this.#findHot(bytes);
-        if (this.#hotBytes > 0) await this.#useStore(bytes, signal);
+        if (this.#hotBytes > 0) await this.#useHeader(bytes, signal);
       }
       if (this.#hotBytes > 0 && this.#hotBytes <= end) break;
       end = Math.min(this.#hotBytes || 2 * end, file.size);
@@ -181,6 +187,8 @@ class ColdModel {
         this.#hotBytes < file.size ? 'asked for' : 'the file has no cold neurons (wisp calibrate)';
       bytes = bytes.subarray(0, this.#hotBytes);
     }
+    if (this.#how.sha256 && this.#hotBytes === file.size)
+      await this.#table?.check(bytes, file.name);
     ranges.bytes.onWrite = () => {};
     ranges.bytes.forget(this.#hotBytes);
     if (this.#how.memory !== undefined && this.#hotBytes === file.size) {
@@ -232,11 +240,14 @@ class ColdModel {
     const store = await this.#openStore();
     if (this.#how.memory !== undefined && store.kind === 'memory') return 0;
     this.#store = store;
-    const found = (this.#found = await findKept(this.#store, file.name));
-    if (!found) return 0;
+    const { sha256: wanted, immutable } = this.#how;
+    const found = await findKept(this.#store, file.name);
+    if (!found || (wanted && found.about.header !== wanted)) return 0;
+    this.#found = found;
     const { state, places, url } = found.about;
+    if (wanted) return this.#take(found);
     if (url !== file.name) return places.start; // the header says whether it is the same
-    if (this.#how.immutable) return this.#take(found);
+    if (immutable) return this.#take(found);
     if (state === null) return places.start; // the header says whether it is the same
     const isStill = await file.isStill(state, places.end, signal);
     if (isStill !== false) return this.#take(found);
@@ -251,6 +262,7 @@ class ColdModel {
   #take({ about, header, chunks }) {
     const { bytes } = Object.assign(/** @type {Ranges} */ (this.#ranges), { kept: chunks });
     const { state, places } = about;
+    this.#table = readTable(header, places.cold, places.end);
     bytes.write(0, header);
     bytes.mark([0, header.length]);
     Object.assign(/** @type {RangeFile} */ (this.#file), { size: places.end, state: state ?? undefined }); // prettier-ignore
@@ -259,18 +271,21 @@ class ColdModel {
   }
 
   /**
-   * Looks for chunks of a file whose header is known.
+   * Compares the header of a file with the hash that it has to have, and looks for chunks that are kept.
    * @param {Uint8Array} bytes its beginning
    * @param {AbortSignal} signal
    */
-  async #useStore(bytes, signal) {
-    const { size } = /** @type {RangeFile} */ (this.#file);
+  async #useHeader(bytes, signal) {
+    const { size, name: url } = /** @type {RangeFile} */ (this.#file);
     const ranges = /** @type {Ranges} */ (this.#ranges);
-    const table = readTable(bytes, this.#hotBytes, size);
-    this.#chunkBytes = table?.bytes ?? 0;
-    if (!this.#store || !table) return;
+    const table = (this.#table = readTable(bytes, this.#hotBytes, size));
+    const { sha256: wanted } = this.#how;
+    if (!table && wanted) throw otherHeader(url, wanted);
+    if (!table || (!this.#store && !wanted)) return;
     const [{ bytes: header }] = await ranges.need([[0, table.start]], signal);
     const name = await sha256(header);
+    if (wanted && name !== wanted) throw otherHeader(url, wanted, name);
+    if (!this.#store) return;
     if (this.#found?.about.header !== name) this.#found = undefined;
     ranges.kept = await KeptChunks.open(this.#store, name, table);
     this.#header = header;
@@ -400,7 +415,11 @@ class ColdModel {
           if (!this.#ranges) return;
           if (this.#rest?.state !== 'done' && this.#ranges.absent(all).length !== 0) return;
           mayOffer = false;
-          const parts = { first: this.#hotBytes, end: this.size, chunkBytes: this.#chunkBytes };
+          const parts = {
+            first: this.#hotBytes,
+            end: this.size,
+            chunkBytes: this.#table?.bytes ?? 0,
+          };
           const hand = (/** @type {import('../types/protocol.js').OfferRequest} */ offer) =>
             new Promise((resolve) => {
               taken.push(resolve);
@@ -420,9 +439,7 @@ class ColdModel {
         wait.abort();
         stop.abort();
         if (!this.#links.delete(counted) || !counted.cold) return;
-        for (const name of COUNTS) {
-          this.#ended[name] += counted.cold[name];
-        }
+        for (const name of COUNTS) this.#ended[name] += counted.cold[name];
       };
       const link = start({
         reply: (message) => {
@@ -492,6 +509,7 @@ class ColdModel {
    */
   async #answer(wanted, signal, post) {
     const ranges = /** @type {Ranges} */ (this.#ranges);
+    ranges.use(wanted);
     try {
       post({ type: 'provide', pieces: await ranges.need(wanted, signal) });
     } catch (error) {
@@ -531,14 +549,13 @@ class ColdModel {
     const { received = 0, requests = 0, size = 0 } = this.#file ?? {};
     const { kept } = this.#ranges ?? {};
     const absent = this.#ranges?.absent([0, size]) ?? [];
+    const { restBytes = 0, restUsedBytes = 0 } = this.#ranges ?? {};
     const totals = { ...this.#ended };
     const neurons = { neurons: 0, hotNeurons: 0, warmNeurons: 0, warmTokens: 0 };
     const memory = { budget: this.#how.memory, least: 0, hot: 0, warm: 0, cold: 0 };
     for (const { cold } of this.#links) {
       if (!cold) continue;
-      for (const name of COUNTS) {
-        totals[name] += cold[name];
-      }
+      for (const name of COUNTS) totals[name] += cold[name];
       Object.assign(neurons, {
         neurons: cold.neurons,
         hotNeurons: cold.hotNeurons,
@@ -555,9 +572,12 @@ class ColdModel {
       requests,
       presentBytes: size - absent.reduce((sum, [from, to]) => sum + to - from, 0),
       storedBytes: kept?.bytes ?? 0,
+      storeReadBytes: kept?.received ?? 0,
       store: kept?.kind ?? 'none',
       storeError: kept?.full || undefined,
       rest: this.#rest?.state ?? 'off',
+      restBytes,
+      restUsedBytes,
       ...neurons,
       memory,
       ...totals,

@@ -60,7 +60,8 @@ describe('the rest of a file', () => {
       }
       await until(() => coldOf(embedder).rest === 'done');
       assertOnce();
-      const { presentBytes, fetchedBytes, requests } = coldOf(embedder);
+      const { presentBytes, fetchedBytes, requests, restBytes, restUsedBytes } = coldOf(embedder);
+      assert.ok(restUsedBytes <= restBytes && restBytes <= bytes.length);
       assert.equal(presentBytes, bytes.length);
       assert.equal(fetchedBytes, bytes.length);
       assert.equal(requests, server.asked.length);
@@ -68,6 +69,24 @@ describe('the rest of a file', () => {
       assertOnce();
     });
   }
+
+  test('is counted, and how much of it texts have needed since', async () => {
+    const embedder = await load();
+    const { hotBytes } = coldOf(embedder);
+    await until(() => coldOf(embedder).rest === 'done');
+    const came = coldOf(embedder);
+    assert.deepEqual([came.restBytes, came.restUsedBytes], [bytes.length - hotBytes, 0]);
+    assert.deepEqual([came.prefetched, came.reads], [0, 0]);
+    for (let round = 0; round < 2; round++) {
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+      const { reads, readBytes, restBytes, restUsedBytes, ...rest } = coldOf(embedder);
+      assert.equal(restBytes, came.restBytes);
+      assert.ok(restUsedBytes > 0 && restUsedBytes <= restBytes);
+      assert.ok(reads > 0 && readBytes >= restUsedBytes);
+      assert.ok(rest.prefetched >= rest.prefetchedUsed && rest.prefetchedWasted === 0);
+      assert.equal(server.asked.length, came.requests);
+    }
+  });
 
   test('is asked for one request at a time, in order, and not while a text waits', async () => {
     /** @type {{ range: number[], end: () => void }[]} */
