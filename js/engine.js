@@ -378,6 +378,10 @@ export function prepare(engine, texts, { prompt, dimensions = 0 } = {}) {
     const message = `dimensions: ${dimensions} is not a whole number from 0 to ${most}`;
     throw new WispError('argument', message, { field: 'dimensions' });
   }
+  if (prompt?.includes('\0')) {
+    // The module would take what stands before it.
+    throw new WispError('argument', 'prompt: contains a NUL', { field: 'prompt' });
+  }
   const size = dimensions || most;
   const rows = takeMemory(`${texts.length} rows`, () => new Float32Array(texts.length * size));
   const named = prompt ? engine.prompt(prompt) : undefined;

@@ -2,7 +2,8 @@
 import { cancelled, throwIfAborted } from './errors.js';
 import { OneTaskJob } from './job.js';
 import { LoadedModel } from './load.js';
-import { checkOptions, checkString, wrong } from './options.js';
+import { checkOptions, checkString, shown, wrong } from './options.js';
+import { viewOf } from './source.js';
 import { WriteJob } from './write-job.js';
 
 /** @typedef {import('../types/generate.js').GenerateOptions} GenerateOptions */
@@ -122,11 +123,12 @@ export class BaseGenerator extends LoadedModel {
    * @returns {BatchGeneration}
    */
   generateBatch(prompts, options = {}) {
+    checkOptions(options, [...TEXT_OPTIONS, 'atOnce']);
     const { atOnce, ...common } = options;
-    checkOptions(common, TEXT_OPTIONS);
     checkWhole(atOnce, 'atOnce', 2 ** 32 - 1);
     if (!Array.isArray(prompts)) throw wrong('prompts', 'no array');
-    const texts = prompts.map((each, i) => {
+    // map would skip holes.
+    const texts = Array.from(prompts, (each, i) => {
       const { prompt, ...own } = typeof each === 'string' ? { prompt: each } : { ...each };
       checkString(prompt, `prompts[${i}]`);
       checkOptions(own, TEXT_OPTIONS.slice(1)); // one signal is of all texts
@@ -151,7 +153,10 @@ export class BaseGenerator extends LoadedModel {
     checkMessages(messages);
     checkOptions(options, [...TEXT_OPTIONS, 'format', 'thinking']);
     const { format, thinking, ...others } = options;
-    if (format !== undefined) checkString(format, 'format');
+    if (format !== undefined) checkName(format, 'format');
+    if (thinking !== undefined && typeof thinking !== 'boolean') {
+      throw wrong('thinking', `${shown(thinking)} is not true or false`);
+    }
     const list = messages.map(({ role, content }) => ({ role, content }));
     const text = { ...checkText(others), format, noThinking: thinking === false || undefined };
     return new Generation(this.#write([[list, text]], options));
@@ -203,7 +208,7 @@ export class BaseGenerator extends LoadedModel {
     checkOptions(options, ['signal', 'first']);
     const { first = 1, signal } = options;
     if (!(Number.isInteger(first) && first >= 1)) {
-      throw wrong('first', `${first} is not a whole number from 1`);
+      throw wrong('first', `${shown(first)} is not a whole number from 1`);
     }
     return this.#ask({ type: 'score', text: tokensOf(text), first }, signal);
   }
@@ -250,8 +255,9 @@ export class BaseGenerator extends LoadedModel {
   async loadState(state, options = {}) {
     checkOptions(options, ['signal']);
     this.#checkAlone();
-    if (!(state instanceof Uint8Array)) throw wrong('state', 'no Uint8Array');
-    return this.#ask({ type: 'load', state: state.slice() }, options.signal);
+    const bytes = viewOf(state, 'state');
+    if (!bytes) throw wrong('state', 'no Uint8Array');
+    return this.#ask({ type: 'load', state: bytes.slice() }, options.signal);
   }
 
   /** With several workers nobody could tell whose texts these are. */
@@ -275,10 +281,21 @@ function checkMessages(messages) {
   if (!Array.isArray(messages) || messages.length === 0) {
     throw wrong('messages', 'no array of messages { role, content }');
   }
-  messages.forEach((message, i) => {
-    checkString(message?.role, `messages[${i}].role`);
+  // forEach would skip holes.
+  for (const [i, message] of messages.entries()) {
+    checkName(message?.role, `messages[${i}].role`);
     checkString(message?.content, `messages[${i}].content`);
-  });
+  }
+}
+
+/**
+ * Checks a text of which the module would take what stands before a NUL.
+ * @param {any} value
+ * @param {string} field
+ */
+function checkName(value, field) {
+  checkString(value, field);
+  if (value.includes('\0')) throw wrong(field, 'contains a NUL');
 }
 
 /**
@@ -354,7 +371,7 @@ function schemaOf(schema) {
  * @param {string} name
  */
 function checkNumber(value, name) {
-  if (value !== undefined && typeof value !== 'number') throw wrong(name, `${value} is no number`);
+  if (value !== undefined && typeof value !== 'number') throw wrong(name, `${shown(value)} is no number`);
 }
 
 /**
@@ -365,7 +382,7 @@ function checkNumber(value, name) {
 function checkWhole(value, name, most) {
   if (value === undefined) return;
   if (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= most) return;
-  throw wrong(name, `${value} is not a whole number from 0 to ${most}`);
+  throw wrong(name, `${shown(value)} is not a whole number from 0 to ${most}`);
 }
 
 /**

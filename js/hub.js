@@ -53,6 +53,8 @@ const NAME = /^(?:hf:)?([^/@]+\/[^/@]+)(?:@(refs\/(?:pr|convert)\/[^/]+|[^/]+))?
 export function parseName(name, options) {
   checkOptions(options, OPTIONS);
   checkString(name, 'name');
+  for (const field of /** @type {const} */ (['endpoint', 'token', 'cacheDir']))
+    checkString(options[field] ?? '', field);
   const found = NAME.exec(name);
   if (!found) {
     throw wrong('name', `'${name}' is not [hf:]owner/name[@revision][/file.gguf]`);
@@ -95,7 +97,7 @@ function decoded(revision, name) {
  */
 export function checkPath(path, field) {
   // eslint-disable-next-line no-control-regex
-  const odd = /[\\:*?"<>|\0-\x1f]/.test(path) || path.split('/').some((part) => /^\.*$/.test(part));
+  const odd = /[\\:*?"<>|\0-\x1f\p{Surrogate}]/u.test(path) || path.split('/').some((part) => /^\.*$/.test(part));
   if (odd) throw wrong(field, `'${path}' is no name of a file or revision`);
 }
 

@@ -3,6 +3,9 @@ import { WispError } from './errors.js';
 
 /** @typedef {import('../types/index.js').SparseOptions} SparseOptions */
 
+/** The longest time of setTimeout, 24 days. It takes a longer one for none. */
+export const MOST_TIMEOUT = 2 ** 31 - 1;
+
 /**
  * Checks that options are an object, that each of them exists, and the values of those that are
  * objects: others are checked where they are used.
@@ -31,6 +34,16 @@ export function checkOptions(options, known) {
  */
 export function wrong(field, what) {
   return new WispError('argument', `${field}: ${what}`, { field });
+}
+
+/**
+ * Returns a value that is wrong, as messages show it: not every one can become text.
+ * @param {unknown} value
+ */
+export function shown(value) {
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'bigint') return `${value}n`;
+  return typeof value === 'object' && value ? 'an object' : String(value);
 }
 
 /**

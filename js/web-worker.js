@@ -2,6 +2,7 @@
 // Web Workers: how one is started, and why it does not start.
 import { NoWorkersError, WispError } from './errors.js';
 import { REMEDY, ownFile, resolve } from './files.js';
+import { MOST_TIMEOUT } from './options.js';
 import { htmlError, request } from './source.js';
 
 /**
@@ -24,7 +25,7 @@ export function startWorker(own, given, startTimeout) {
     let hasBegun = false;
     const late = setTimeout(
       () => end(endError(`did not start in ${startTimeout} ms`)),
-      startTimeout,
+      Math.min(startTimeout, MOST_TIMEOUT),
     );
     const stopped = new AbortController();
     worker.onmessage = ({ data }) => {

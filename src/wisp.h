@@ -783,8 +783,8 @@ typedef struct wisp_conversation {
 } wisp_conversation;
 
 /* Returns the name of a built-in chat format, and NULL past the last: "llama2", "llama3",
- * "llama3.1", "chatml", "qwen2", "qwen2.5", "qwen3", "lfm2", "gemma", "mistral-v1", "mistral-v3"
- * and "plain", in which messages are just text. docs/formats.md shows each. */
+ * "llama3.1", "chatml", "qwen2", "qwen2.5", "qwen3", "lfm2", "gemma", "mistral-v1",
+ * "mistral-v3", "phi3" and "plain", in which messages are just text. docs/formats.md shows each. */
 WISP_API const char *wisp_chat_format_name(size_t index);
 
 /* Sets *name to the chat format that the model was trained with. The model's file has a template of

@@ -163,6 +163,25 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
     assert.match(npx(args, '{"text"').err, /^wisp-engine: -: line 1: no JSON: /);
   });
 
+  test('a line that would be changed is refused, as by wisp', () => {
+    const args = ['embed', '--input', 'ndjson', '--format', 'ndjson'];
+    for (const [line, says] of /** @type {[Buffer, RegExp][]} */ ([
+      [Buffer.from('{"text": "a", "name": "\xff"}', 'latin1'), /line 2: not valid UTF-8\n$/],
+      [Buffer.from('"\\ud83d"'), /line 2: the text has half of a surrogate pair\n$/],
+      [Buffer.from('{"text": "a", "te\\u0078t": "b"}'), /line 2: text: the key stands twice/],
+    ])) {
+      const input = Buffer.concat([Buffer.from('"one"\n'), line]);
+      for (const run of [npx(args, input), program(args.slice(1), input)]) {
+        assert.equal(run.code, 4);
+        assert.equal(run.out.trimEnd().split('\n').length, 1);
+      }
+      assert.match(npx(args, input).err, says);
+    }
+    // A character may lie on both sides of a chunk, and lines need not be UTF-8.
+    const long = Buffer.concat([Buffer.from(`${'\u00e9'.repeat(32_767)}a\u00e9\n`), Buffer.from([255])]);
+    assert.equal(npx(['embed', '--dimensions', '1'], long).out.split('\n').length, 3);
+  });
+
   test('the input is the output', () => {
     const path = join(folder, 'both');
     writeFileSync(path, 'one\n');
