@@ -12,6 +12,7 @@
 #include "formats/neurons_read.h"
 #include "formats/schema.h"
 #include "models/assumptions.h"
+#include "models/rest.h"
 #include "sparse/neuron_cold.h"
 
 enum { KEY_BYTES = 256, MIN_TOKENS = 3 };
@@ -155,7 +156,7 @@ static wisp_status check_options(const wisp_model_options *options, wisp_error *
     return WISP_OK;
 }
 
-/* In modules that only embed, the tokenizer has its own copy of the tokens' texts, and no function
+/* The tokenizer has its own copy of the tokens' texts, and in modules that only embed no function
  * returns one. Their memory is used for weights: WebAssembly memory never shrinks. */
 #ifdef WISP_EMBED_ONLY
 enum { KEEPS_TOKEN_TEXTS = 0 };
@@ -274,11 +275,16 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     }
     if (model->network.architecture->embeds)
         TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
-    if (!KEEPS_TOKEN_TEXTS)
+    if (!KEEPS_TOKEN_TEXTS || (options->hot_only && options->memory > 0))
         directory_drop_vocabulary(&model->dir);
     if (model->network.architecture->generates)
         TRY(model->network.architecture->open_codec(&model->dir, &model->codec, error));
     model->int8 = options->portable || wants_int8(&model->dir, options->compute);
+    if (options->memory > 0 && !options->in_memory && model_may_rest(model)) {
+        const uint64_t others = model_other_bytes(model);
+        TRY(rest_open(&model->network, options->memory > others ? options->memory - others : 0,
+                      error));
+    }
     TRY(load_network(model, options, kernels, error));
     const size_t words = model->tokenizer ? tokenizer_vocabulary_size(model->tokenizer)
                                           : codec_vocabulary_size(model->codec);
@@ -295,13 +301,14 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     else if (COLD_NEURONS_MAY_BE_ABSENT && token_embedding_cold(&model->network.tokens) > 0)
         TRY(token_embedding_reserve(&model->network.tokens,
                                     token_embedding_cold(&model->network.tokens), error));
+    if (options->in_memory)
+        directory_close_sources(&model->dir);
     if (!IN_FRAMES && model->dir.hot_only && !model->dir.cold_framed) {
         wisp_model_info info;
         wisp_model_get_info(model, &info);
-        model->least_memory = info.resident_bytes;
+        model->least_memory = info.resident_bytes - model->dir.vocabulary.total -
+                              (model_may_rest(model) ? rest_saves(&model->network) : 0);
     }
-    if (options->in_memory)
-        directory_close_sources(&model->dir);
     return WISP_OK;
 }
 
@@ -396,6 +403,18 @@ void wisp_model_close(wisp_model *model) {
     free(model);
 }
 
+bool model_may_rest(const wisp_model *model) {
+    const struct directory *dir = &model->dir;
+    return WEIGHTS_MAY_REST && dir->hot_only && !dir->cold_framed && dir->n_sources == 1 &&
+           dir->sources[0].lasting;
+}
+
+uint64_t model_other_bytes(const wisp_model *model) {
+    return model->dir.arena.total + (KEEPS_TOKEN_TEXTS ? model->dir.vocabulary.total : 0) +
+           (model->tokenizer ? tokenizer_resident_bytes(model->tokenizer) : 0) +
+           (model->codec ? codec_resident_bytes(model->codec) : 0);
+}
+
 static uint64_t count_parameters(const struct directory *dir) {
     uint64_t total = 0;
     for (size_t i = 0; i < dir->n_tensors; i++)
@@ -436,10 +455,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .max_tokens = model->max_tokens,
         .parameters = count_parameters(&model->dir),
         .resident_bytes = model->network.resident_bytes + cold.warm_bytes +
-                          cold.tokens * token_row_bytes + model->dir.arena.total +
-                          (KEEPS_TOKEN_TEXTS ? model->dir.vocabulary.total : 0) +
-                          (model->tokenizer ? tokenizer_resident_bytes(model->tokenizer) : 0) +
-                          (model->codec ? codec_resident_bytes(model->codec) : 0),
+                          cold.tokens * token_row_bytes + model_other_bytes(model),
     };
 }
 

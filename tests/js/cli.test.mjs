@@ -2,7 +2,7 @@
 // The program wisp as a user runs it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,27 +31,46 @@ describe('embed', () => {
     assert.deepEqual(Float32Array.from(rows.join(' ').split(' '), Number), expected);
   });
 
-  test(
-    'takes no more memory with --memory, when many threads free weights of attention',
-    { skip: process.platform !== 'linux' && 'reads /proc' },
-    async () => {
+  describe('--memory', { skip: process.platform !== 'linux' && 'reads /proc' }, () => {
+    /** The most memory, in kB, that embedding `lines` takes. @param {string[]} lines @param {string[]} args */
+    const peak = async (lines, ...args) => {
+      const child = start(['embed', '--format', 'f32', '--cold', 'wait', ...args]);
+      let left = 4 * SIZE * lines.length;
+      child.stdin.write(`${lines.join('\n')}\n`);
+      for await (const bytes of child.stdout) if ((left -= bytes.length) === 0) break;
+      const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
+      child.kill();
+      return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]);
+    };
+    const { err } = wisp(['embed', '--cold', 'wait', '--memory', '1', '--text', 'a']);
+    const least = /** @type {string} */ (/(\d+) bytes are always/.exec(err)?.[1]);
+
+    test('takes no more memory, when many threads free weights', async () => {
       const lines = Array.from({ length: 400 }, (_, i) => `Sentence ${i} of many, each short.`);
-      /** @param {string[]} args */
-      const peak = async (...args) => {
-        const child = start(['embed', '-t', '8', '--format', 'f32', '--cold', 'wait', ...args]);
-        let left = 4 * SIZE * lines.length;
-        child.stdin.write(`${lines.join('\n')}\n`);
-        for await (const bytes of child.stdout) if ((left -= bytes.length) === 0) break;
-        const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
-        child.kill();
-        return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]);
-      };
-      const { err } = wisp(['embed', '--cold', 'wait', '--memory', '1', '--text', 'a']);
-      const least = /** @type {string} */ (/(\d+) bytes are always/.exec(err)?.[1]);
-      const [all, limited] = [await peak(), await peak('--memory', least)];
+      const all = await peak(lines, '-t', '8');
+      const limited = await peak(lines, '-t', '8', '--memory', least);
       assert.ok(limited < 1.2 * all, `${limited} kB, without a limit ${all}`);
-    },
-  );
+    });
+
+    test('opens the default model within 20 % of its bytes, and never holds all of it', async () => {
+      const { size } = statSync(DEFAULT_MODEL_PATH);
+      assert.ok(Number(least) < 0.2 * size, `${least} of ${size} bytes`);
+      const all = await peak(['one text'], '-t', '1');
+      const limited = await peak(['one text'], '-t', '1', '--memory', least);
+      /* Layers have 11.4 of its 19.4 MB, and one matrix of them is in memory at a time. */
+      assert.ok(limited < all - 8000, `${limited} kB, without a limit ${all}`);
+    });
+
+    test('gives the same bits', () => {
+      const lines = Array.from({ length: 300 }, (_, i) => `Line ${i} of ${i % 7} kinds.`).join('\n');
+      const whole = wisp(['embed', '--format', 'f32'], lines).bytes;
+      for (const memory of [least, `${Math.floor(0.3 * statSync(DEFAULT_MODEL_PATH).size)}`])
+        for (const threads of ['1', '3']) {
+          const args = ['embed', '--format', 'f32', '--cold', 'wait', '-t', threads];
+          assert.deepEqual(wisp([...args, '--memory', memory], lines).bytes, whole);
+        }
+    });
+  });
 
   test('json: one array of arrays', () => {
     const { out } = wisp(['embed', '--format', 'json'], 'one\ntwo\n\nfour');

@@ -14,7 +14,7 @@
 #include "engine/session.h"
 #include "formats/neurons.h"
 #include "formats/neurons_read.h"
-#include "models/bert_rest.h"
+#include "models/rest.h"
 #include "support/cold_split.h"
 #include "support/golden.h"
 #include "support/opening.h"
@@ -227,8 +227,10 @@ static void sessions_share_neurons(void **state) {
         const uint64_t budgets[] = {UINT64_MAX, all / 2, 0, all / 5};
         if (part > 0)
             neuron_cold_limit(&model->network.neurons, budgets[part], spoil);
-        if (part == 3) /* attention's weights rest, too */
-            assert_int_equal(bert_rest(&model->network, &error), WISP_OK);
+        if (part == 3) { /* all that may rest does, too */
+            assert_int_equal(rest_open(&model->network, 0, &error), WISP_OK);
+            rest_loaded(&model->network, LAYERS);
+        }
         for (size_t i = 0; i < SESSIONS; i++) {
             callers[i].model = model;
             callers[i].split = &split;
