@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kills the program, interrupts it, or lets the system refuse it, at every system call of a
- * conversion in turn, and kills it at every one of three quantisations. Afterwards the output must be
- * either the earlier file or the whole new model. The program is build/wisp, or the one that
+ * conversion in turn, and kills it at every one of three quantisations. Afterwards the output must
+ * be either the earlier file or the whole new model. The program is build/wisp, or the one that
  * WISP_PROGRAM names. */
 #include <dirent.h>
 #include <errno.h>
