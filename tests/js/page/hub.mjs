@@ -49,8 +49,12 @@ const hex = (bytes) =>
  */
 export async function embedNamed(name, origin) {
   const real = globalThis.fetch;
-  globalThis.fetch = (url, init) =>
-    real(typeof url === 'string' ? url.replace('https://huggingface.co', origin) : url, init);
+  globalThis.fetch = async (url, init) => {
+    const isHub = typeof url === 'string' && url.startsWith('https://huggingface.co');
+    const found = await real(isHub ? url.replace('https://huggingface.co', origin) : url, init);
+    // As of the Hub, whose redirects lead to https, too.
+    return isHub ? new Response(found.body, found) : found;
+  };
   try {
     /** @type {number[]} */
     const seen = [];
