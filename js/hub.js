@@ -255,11 +255,12 @@ async function tryToAsk(url, init, token) {
     const why = reason?.message ?? message;
     return new HubError('io', `cannot reach ${url}: ${why}. ${OFFLINE}`, 0, cause);
   }
-  const isLaidOpen = url.startsWith('https:') && response.url.startsWith('http:');
+  const { redirected, url: end } = response;
+  const isLaidOpen = redirected && url.startsWith('https:') && end.startsWith('http:');
   if (response.status < 400 && !isLaidOpen) return response;
   response.body?.cancel().catch(() => {});
   if (isLaidOpen) {
-    const text = `${url} leads to ${response.url}, where nothing is encrypted`;
+    const text = `${url} leads to ${end}, where nothing is encrypted`;
     return new HubError('io', text, REDIRECTED);
   }
   return Object.assign(refusal(url, response, token), { seconds: retryAfter(response) });
