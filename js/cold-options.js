@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a model is to be opened by range.
-import { wrong } from './options.js';
+import { shown, wrong } from './options.js';
 
 /** Bytes that are fetched first unless a caller knows better: most headers fit in them. */
 const FIRST_BYTES = 1024 * 1024;
@@ -40,7 +40,7 @@ export function checkCold(wanted, memory) {
     how
   );
   if (memory !== undefined && mode !== 'wait') throw wrong('memory', "only with cold: 'wait'");
-  if (mode !== 'wait' && mode !== 'skip') throw wrong('cold', `'${mode}' is not wait or skip`);
+  if (mode !== 'wait' && mode !== 'skip') throw wrong('cold', `${shown(mode)} is not wait or skip`);
   for (const [name, value] of Object.entries({ gap, first })) {
     if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;
     throw wrong('cold', `${name}: ${value} is no number of bytes`);

@@ -3,7 +3,6 @@ import { cancelled, throwIfAborted } from './errors.js';
 import { OneTaskJob } from './job.js';
 import { LoadedModel } from './load.js';
 import { checkOptions, checkString, shown, wrong } from './options.js';
-import { viewOf } from './source.js';
 import { WriteJob } from './write-job.js';
 
 /** @typedef {import('../types/generate.js').GenerateOptions} GenerateOptions */
@@ -153,9 +152,9 @@ export class BaseGenerator extends LoadedModel {
     checkMessages(messages);
     checkOptions(options, [...TEXT_OPTIONS, 'format', 'thinking']);
     const { format, thinking, ...others } = options;
-    if (format !== undefined) checkName(format, 'format');
+    if (format !== undefined) checkWord(format, 'format');
     if (thinking !== undefined && typeof thinking !== 'boolean') {
-      throw wrong('thinking', `${shown(thinking)} is not true or false`);
+      throw wrong('thinking', 'not true or false');
     }
     const list = messages.map(({ role, content }) => ({ role, content }));
     const text = { ...checkText(others), format, noThinking: thinking === false || undefined };
@@ -208,7 +207,7 @@ export class BaseGenerator extends LoadedModel {
     checkOptions(options, ['signal', 'first']);
     const { first = 1, signal } = options;
     if (!(Number.isInteger(first) && first >= 1)) {
-      throw wrong('first', `${shown(first)} is not a whole number from 1`);
+      throw wrong('first', `${first} is not a whole number from 1`);
     }
     return this.#ask({ type: 'score', text: tokensOf(text), first }, signal);
   }
@@ -255,9 +254,10 @@ export class BaseGenerator extends LoadedModel {
   async loadState(state, options = {}) {
     checkOptions(options, ['signal']);
     this.#checkAlone();
-    const bytes = viewOf(state, 'state');
-    if (!bytes) throw wrong('state', 'no Uint8Array');
-    return this.#ask({ type: 'load', state: bytes.slice() }, options.signal);
+    // A detached array has no bytes.
+    if (!(state instanceof Uint8Array && state.length > 0))
+      throw wrong('state', 'no Uint8Array');
+    return this.#ask({ type: 'load', state: state.slice() }, options.signal);
   }
 
   /** With several workers nobody could tell whose texts these are. */
@@ -283,7 +283,7 @@ function checkMessages(messages) {
   }
   // forEach would skip holes.
   for (const [i, message] of messages.entries()) {
-    checkName(message?.role, `messages[${i}].role`);
+    checkWord(message?.role, `messages[${i}].role`);
     checkString(message?.content, `messages[${i}].content`);
   }
 }
@@ -293,9 +293,9 @@ function checkMessages(messages) {
  * @param {any} value
  * @param {string} field
  */
-function checkName(value, field) {
+function checkWord(value, field) {
   checkString(value, field);
-  if (value.includes('\0')) throw wrong(field, 'contains a NUL');
+  if (value.includes('\0')) throw wrong(field, 'a text with a NUL');
 }
 
 /**
@@ -313,8 +313,8 @@ function checkText(options) {
   const { stopTokens = [], grammar, jsonSchema } = given;
   const stop = [given.stop === undefined ? [] : given.stop].flat();
   for (const text of stop) {
-    checkString(text, 'stop');
-    if (!text || text.includes('\0')) throw wrong('stop', 'a text that is empty or contains a NUL');
+    checkWord(text, 'stop');
+    if (!text) throw wrong('stop', 'empty');
   }
   if (grammar !== undefined) checkString(grammar, 'grammar');
   if (grammar !== undefined && jsonSchema !== undefined) {
@@ -371,7 +371,8 @@ function schemaOf(schema) {
  * @param {string} name
  */
 function checkNumber(value, name) {
-  if (value !== undefined && typeof value !== 'number') throw wrong(name, `${shown(value)} is no number`);
+  if (value !== undefined && typeof value !== 'number')
+    throw wrong(name, `${shown(value)} is no number`);
 }
 
 /**

@@ -97,7 +97,8 @@ function decoded(revision, name) {
  */
 export function checkPath(path, field) {
   // eslint-disable-next-line no-control-regex
-  const odd = /[\\:*?"<>|\0-\x1f\p{Surrogate}]/u.test(path) || path.split('/').some((part) => /^\.*$/.test(part));
+  const hasMark = /[\\:*?"<>|\0-\x1f\p{Surrogate}]/u.test(path);
+  const odd = hasMark || path.split('/').some((part) => /^\.*$/.test(part));
   if (odd) throw wrong(field, `'${path}' is no name of a file or revision`);
 }
 

@@ -43,8 +43,6 @@ export async function load(platform, own, source, options = {}) {
   const { signal, compute, kernels, predictor, sparsity, recall, portable } = options;
   const { startTimeout = START_MS, queueLimit = Infinity, idleTimeout = Infinity } = options;
   throwIfAborted(signal);
-  for (const [name, value] of Object.entries({ compute, kernels, predictor }))
-    if (value !== undefined) checkString(value, name);
   for (const [name, value] of Object.entries({ startTimeout, queueLimit, idleTimeout }))
     if (typeof value !== 'number' || !(value >= 0)) throw wrong(name, 'not a number from 0');
   const integrity = checkIntegrity(options.integrity);
@@ -184,7 +182,7 @@ function folderOf(platform, files) {
 function checkIntegrity(integrity = {}) {
   checkOptions(integrity, ['model', 'wasm']);
   for (const [name, value] of Object.entries(integrity)) {
-    if (value !== undefined && !/^sha256-[A-Za-z0-9+/]{43}=$/.test(value)) {
+    if (value !== undefined && !/^sha256-[A-Za-z0-9+/]{43}=$/.test(String(value))) {
       throw wrong('integrity', `${name} is not 'sha256-' and 44 characters of base64`);
     }
   }

@@ -3,12 +3,9 @@ import { WispError } from './errors.js';
 
 /** @typedef {import('../types/index.js').SparseOptions} SparseOptions */
 
-/** The longest time of setTimeout, 24 days. It takes a longer one for none. */
-export const MOST_TIMEOUT = 2 ** 31 - 1;
-
 /**
  * Checks that options are an object, that each of them exists, and the values of those that are
- * objects: others are checked where they are used.
+ * objects or names: others are checked where they are used.
  * @param {unknown} options
  * @param {readonly string[]} known
  */
@@ -21,6 +18,7 @@ export function checkOptions(options, known) {
       throw wrong(name, `there is no such option; there are ${known.join(', ')}`);
     }
     if (value === undefined) continue;
+    if (/^(compute|kernels|predictor)$/.test(name)) checkString(value, name);
     if (name === 'onProgress' && typeof value !== 'function') throw wrong(name, 'no function');
     if (name === 'signal' && typeof value?.addEventListener !== 'function') {
       throw wrong(name, 'no AbortSignal; give the signal of an AbortController');
@@ -41,9 +39,7 @@ export function wrong(field, what) {
  * @param {unknown} value
  */
 export function shown(value) {
-  if (typeof value === 'string') return JSON.stringify(value);
-  if (typeof value === 'bigint') return `${value}n`;
-  return typeof value === 'object' && value ? 'an object' : String(value);
+  return Object(value) === value ? 'an object' : `${typeof value} ${String(value)}`;
 }
 
 /**

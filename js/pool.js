@@ -4,11 +4,13 @@ import { WispError } from './errors.js';
 import { ChangeJob, FollowJob } from './job.js';
 import { release } from './lent.js';
 import { Member } from './member.js';
-import { MOST_TIMEOUT } from './options.js';
 import { addTotals, noTotals } from './usage.js';
 
 /** A worker that is busy with an aborted task for so long is replaced. A chunk takes some 10 ms. */
 const STUCK_MS = 10_000;
+
+/** The longest time of setTimeout, 24 days. */
+const MOST_TIMEOUT = 2 ** 31 - 1;
 
 /** A text may be what ends workers, so a task is given to another worker twice at most. */
 const MOST_LOSSES = 3;

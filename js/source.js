@@ -214,10 +214,9 @@ function allocate(size, Buffer) {
  * Returns a view of all bytes of a buffer or view; undefined for anything else. A frame or a vm context has an
  * ArrayBuffer of its own, of which instanceof knows nothing.
  * @param {any} source
- * @param {string} [field] of errors
  * @returns {Uint8Array | undefined}
  */
-export function viewOf(source, field = 'source') {
+export function viewOf(source) {
   const isView = ArrayBuffer.isView(source);
   const buffer = isView ? source.buffer : source;
   if (!/^\[object (Shared)?ArrayBuffer]$/.test(Object.prototype.toString.call(buffer)))
@@ -227,7 +226,7 @@ export function viewOf(source, field = 'source') {
       ? new Uint8Array(buffer, source.byteOffset, source.byteLength)
       : new Uint8Array(buffer);
   } catch (cause) {
-    throw new WispError('argument', `the ${field}'s buffer is detached`, { field, cause });
+    throw new WispError('argument', "the source's buffer is detached", { field: 'source', cause });
   }
 }
 

@@ -122,7 +122,8 @@ describe('sources', () => {
     padded.set(bytes, 5);
     // A vm context, and a page's frame, has classes of its own.
     const foreign = runInNewContext('Uint8Array.from(bytes)', { bytes });
-    const resizable = new Uint8Array(new ArrayBuffer(bytes.length, { maxByteLength: bytes.length + 9 }));
+    const room = { maxByteLength: bytes.length + 9 };
+    const resizable = new Uint8Array(new /** @type {any} */ (ArrayBuffer)(bytes.length, room));
     resizable.set(bytes);
     const sources = [
       foreign,

@@ -220,6 +220,9 @@ describe('vectors', () => {
       [{ id: 'a', text: 'x', metadata: 3 }, 'items[0].metadata'],
       [{ id: 'a', vector: [1, 2], metadata: 1n }, 'items[0].metadata'],
       [{ id: 'a', text: 'x' }, 'embedder'],
+      [{ id: 'a', vector: null }, 'items[0].vector'],
+      [{ id: 'a', vector: ['1', '2'] }, 'items[0].vector'],
+      [{ id: 'a', vector: new BigInt64Array(2) }, 'items[0].vector'],
       [null, 'items[0]'],
     ];
     for (const [item, field] of items) {
@@ -232,7 +235,17 @@ describe('vectors', () => {
     await assert.rejects(Index.create({ dimensions: 0 }), isError('argument', 'dimensions'));
     const other = /** @type {any} */ ({ dimensions: 2, kind: 'int4' });
     await assert.rejects(Index.create(other), isError('argument', 'kind'));
+    other.kind = Symbol('k');
+    await assert.rejects(Index.create(other), isError('argument', 'kind'));
     await assert.rejects(Index.open(/** @type {any} */ ('x')), isError('argument', 'bytes'));
+    const gone = new ArrayBuffer(8);
+    structuredClone(gone, { transfer: [gone] });
+    await assert.rejects(Index.open(gone), isError('argument', 'bytes'));
+    const some = await Index.create({ dimensions: 2 });
+    await some.add({ id: 'a', vector: [1, 2] });
+    for (const ids of /** @type {any[]} */ ([null, 5, ['a', 5]]))
+      assert.throws(() => some.remove(ids), isError('argument', 'ids'));
+    assert.equal(some.size, 1);
     assert.deepEqual(await index.search([1, 2]), []);
   });
 });
@@ -348,6 +361,9 @@ describe('with an embedder', () => {
     await index.add(LINES.map((text, i) => ({ id: `${i}`, text, metadata: { line: i } })));
     const [best] = await index.search('someone has a meal', { k: 1 });
     assert.deepEqual(best.metadata, { text: LINES[0], line: 0 });
+    const none = /** @type {any} */ ({ id: 'none', vector: null });
+    await assert.rejects(index.add(none), isError('argument', 'items[0].vector'));
+    assert.equal(index.size, LINES.length);
     await index.save(at('texts.index'));
     const again = await Index.load(at('texts.index'), embedder);
     assert.deepEqual(await again.search('music'), await index.search('music'));

@@ -170,7 +170,7 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
       [Buffer.from('"\\ud83d"'), /line 2: the text has half of a surrogate pair\n$/],
       [Buffer.from('{"text": "a", "te\\u0078t": "b"}'), /line 2: text: the key stands twice/],
     ])) {
-      const input = Buffer.concat([Buffer.from('"one"\n'), line]);
+      const input = /** @type {any} */ (Buffer.concat([Buffer.from('"one"\n'), line]));
       for (const run of [npx(args, input), program(args.slice(1), input)]) {
         assert.equal(run.code, 4);
         assert.equal(run.out.trimEnd().split('\n').length, 1);
@@ -178,7 +178,8 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
       assert.match(npx(args, input).err, says);
     }
     // A character may lie on both sides of a chunk, and lines need not be UTF-8.
-    const long = Buffer.concat([Buffer.from(`${'\u00e9'.repeat(32_767)}a\u00e9\n`), Buffer.from([255])]);
+    const wide = Buffer.from(`${'\u00e9'.repeat(32_767)}a\u00e9\n`);
+    const long = /** @type {any} */ (Buffer.concat([wide, Buffer.from([255])]));
     assert.equal(npx(['embed', '--dimensions', '1'], long).out.split('\n').length, 3);
   });
 

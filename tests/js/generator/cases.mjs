@@ -358,11 +358,11 @@ export const cases = {
         throwsArgument(() => generate({ stopTokens: [value] }), 'stopTokens[0]');
         throwsArgument(() => generate({ logitBias: { 1: value } }), 'logitBias');
       }
-      const batch = (/** @type {any} */ prompts, /** @type {any} */ options) =>
+      const batch = (/** @type {any} */ prompts, /** @type {any} */ options = {}) =>
         generator.generateBatch(prompts, options);
       throwsArgument(() => batch([PROMPT], null), 'options');
       throwsArgument(() => batch([, PROMPT]), 'prompts[0]'); // eslint-disable-line no-sparse-arrays
-      const chat = (/** @type {any} */ messages, /** @type {any} */ options) =>
+      const chat = (/** @type {any} */ messages, /** @type {any} */ options = {}) =>
         generator.chat(messages, options);
       const message = { role: 'user', content: 'a' };
       throwsArgument(() => chat([message, , message]), 'messages[1].role'); // eslint-disable-line no-sparse-arrays
@@ -385,7 +385,7 @@ export const cases = {
       await rejects(generator.logits(/** @type {any} */ ({})), 'argument');
       const gone = new Uint8Array(8);
       structuredClone(gone, { transfer: [gone.buffer] });
-      await rejects(generator.loadState(gone), 'argument', /^the state's buffer is detached/);
+      await rejects(generator.loadState(gone), 'argument', /^state: no Uint8Array/);
       await works(env, generator);
     }),
 

@@ -184,10 +184,12 @@ export const callCases = {
     }
     await withEmbedder(env, {}, async (embedder) => {
       const dimensions = /** @type {any} */ (1n);
-      await rejects(embedder.embed('a', { dimensions }), 'argument', /^dimensions: 1n is not/);
+      await rejects(embedder.embed('a', { dimensions }), 'argument', /^dimensions: bigint 1 is not/);
       // C would take what stands before it.
       const { field } = await rejects(embedder.embed('a', { prompt: 'a \0b' }), 'argument', /NUL/);
       check(field === 'prompt', field);
+      for (const predictor of /** @type {any[]} */ ([1n, Symbol('p'), null]))
+        await rejects(embedder.setSparse({ predictor }), 'argument', /^predictor: of type/);
       await works(embedder);
     });
   },
