@@ -136,6 +136,7 @@ export async function load(platform, own, source, options = {}) {
         sharedMemory: shared && counted.workers > 0,
         backend: native.addon ? 'native' : 'wasm',
         reasons: {
+          .../** @type {import('../types/internal.js').TeamInfo} */ (pool.info).reasons,
           backend: native.reason,
           build: native.build ?? chosen.reason,
           workers: counted.reason,
@@ -294,9 +295,10 @@ export class LoadedModel {
   }
 
   info() {
-    const engine = /** @type {import('../types/internal.js').TeamInfo} */ (this.#pool.info);
-    const { reasons, ...about } = structuredClone(this.#loaded.about);
-    return { ...engine, ...about, reasons: { ...engine.reasons, ...reasons } };
+    return {
+      .../** @type {NonNullable<Pool['info']>} */ (this.#pool.info),
+      ...structuredClone(this.#loaded.about),
+    };
   }
 
   stats() {

@@ -2,7 +2,6 @@
 // The platform of a browser: fetch, and shared memory where the page is isolated.
 import { orRemedy, ownFile, resolve } from './files.js';
 import { wrong } from './options.js';
-import { sharedMemory } from './shared-memory.js';
 import {
   bodySize,
   checkBytes,
@@ -10,6 +9,7 @@ import {
   readChecked,
   readWhole,
   request,
+  sharedMemory,
   stateOf,
   viewOf,
   wrongSource,

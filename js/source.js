@@ -198,6 +198,10 @@ export async function readParts(stream, name, signal, take) {
 /** @param {number} size */
 export const sharedBytes = (size) => allocate(size, SharedArrayBuffer);
 
+/** Makes the memory of a module with threads: what it begins with, and 4 GB of addresses, all that it can have. */
+export const sharedMemory = () =>
+  new WebAssembly.Memory({ initial: 64, maximum: 65536, shared: true });
+
 /** @param {number} size */
 export const ownBytes = (size) => allocate(size, ArrayBuffer);
 

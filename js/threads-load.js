@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers with threads: what Node and browsers share. The engine of a worker has helpers, which take a part of a single
 // text, or some of the texts of a larger task.
-import { NoWorkersError, WispError } from './errors.js';
+import { NoWorkersError } from './errors.js';
 import { countWorkers, load } from './load.js';
 import { MOST_THREADS, countThreads } from './threads-count.js';
 
@@ -15,6 +15,9 @@ import { MOST_THREADS, countThreads } from './threads-count.js';
  */
 const CHUNKS_PER_THREAD = 4;
 const URGENT_MS = 10_000;
+
+/** Errors by which threads may be impossible where workers with memory of their own are not. */
+const ONLY_THREADS = /^(worker|memory|unsupported|not_found)$/;
 
 /**
  * Makes the function that load calls where workers may have threads.
@@ -30,14 +33,10 @@ export const threadsLoader =
     /** @type {unknown} why the model could not be read, which without threads is no other */
     let unread;
     /** @type {Platform['readModel']} */
-    const readModel = async (...of) => {
-      try {
-        return await platform.readModel(...of);
-      } catch (error) {
-        unread = error;
-        throw error;
-      }
-    };
+    const readModel = (...of) =>
+      platform.readModel(...of).catch((error) => {
+        throw (unread = error);
+      });
     const withCount = async (/** @type {number} */ count, /** @type {number} */ workers) => {
       const names = { ...plain.names, threads: 'wisp-embed-threads', worker: script };
       const parts = { ...plain, ...own, names, threads: () => count };
@@ -48,9 +47,20 @@ export const threadsLoader =
     if (threads === undefined) {
       const { count, reason } = countTeam(platform, plain, options);
       if (count < 2) return without();
-      const mayDoWithout = (/** @type {unknown} */ error) =>
-        error !== unread && error instanceof WispError && ONLY_THREADS.test(error.code);
-      return loadTeam(() => withCount(count, 1), reason, without, mayDoWithout);
+      let why;
+      try {
+        const loaded = await withCount(count, 1);
+        why = loaded.about.reasons.threads;
+        if (!why) return explain(loaded, { workers: reason });
+        await loaded.pool.destroy();
+        loaded.release();
+      } catch (/** @type {any} */ error) {
+        if (error === unread || !ONLY_THREADS.test(error.code)) throw error;
+        why = error.message;
+      }
+      const loaded = await without();
+      const { workers } = loaded.about.reasons;
+      return explain(loaded, { workers: `${workers}; none share memory: ${why}` });
     }
 
     const asked = threads === 'auto' ? undefined : threads;
@@ -60,7 +70,7 @@ export const threadsLoader =
     try {
       if (count > 0) {
         const loaded = await withCount(count, options.workers ?? 1);
-        return explain(loaded, { threads: missingThreads(loaded) ?? why });
+        return explain(loaded, { threads: why, ...loaded.about.reasons });
       }
     } catch (error) {
       if (!(error instanceof NoWorkersError)) throw error;
@@ -69,40 +79,6 @@ export const threadsLoader =
     const { workers, reasons } = alone.about;
     return explain(alone, { threads: workers === 0 ? reasons.workers : shared ? why : reason });
   };
-
-/** Errors by which threads may be impossible where workers with memory of their own are not. */
-const ONLY_THREADS = /^(worker|memory|unsupported|not_found)$/;
-
-/**
- * Loads one worker with threads in place of several workers, or else these.
- * @param {() => Promise<Loaded>} withThreads
- * @param {string} reason
- * @param {() => Promise<Loaded>} without
- * @param {(error: unknown) => boolean} mayDoWithout
- */
-async function loadTeam(withThreads, reason, without, mayDoWithout) {
-  let why;
-  try {
-    const loaded = await withThreads();
-    why = missingThreads(loaded);
-    if (!why) return explain(loaded, { workers: reason });
-    await loaded.pool.destroy();
-    loaded.release();
-  } catch (error) {
-    if (!mayDoWithout(error)) throw error;
-    why = /** @type {Error} */ (error).message;
-  }
-  const loaded = await without();
-  const { workers } = loaded.about.reasons;
-  return explain(loaded, { workers: `${workers}; none share memory: ${why}` });
-}
-
-/**
- * Returns why there are fewer threads than were asked for; undefined where there are not.
- * @param {Loaded} loaded
- */
-const missingThreads = ({ pool }) =>
-  /** @type {import('../types/internal.js').TeamInfo} */ (pool.info).reasons?.threads;
 
 /**
  * Returns how many threads do the work of a pool's workers, in one worker: less than two where they cannot. Scripts and

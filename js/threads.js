@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that compute one text: workers that share the memory of another worker's module.
 import { takeMemory } from './errors.js';
-import { sharedMemory } from './shared-memory.js';
-import { sharedPart } from './source.js';
+import { sharedMemory, sharedPart } from './source.js';
 import { failTeam } from './team-failure.js';
 
 /** A helper that is not ready after this time is done without. Its script is in the browser's cache. */
@@ -46,8 +45,8 @@ export async function openTeam(module, model, threads, start) {
       )
     : [];
   const late = new Promise((_, reject) => {
-    const fail = () => reject(new Error(`not ready after ${START_MS} ms`));
-    /** @type {any} */ (setTimeout(fail, START_MS)).unref?.();
+    const error = new Error(`not ready after ${START_MS} ms`);
+    /** @type {any} */ (setTimeout(reject, START_MS, error)).unref?.();
   });
   late.catch(() => {}); // nobody waits where there are no helpers
   const settled = await Promise.allSettled(started.map(({ ready }) => Promise.race([ready, late])));

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
-import { Ranges } from '../../js/cold-ranges.js';
+import { Bytes, Ranges } from '../../js/cold-ranges.js';
 import { Rest } from '../../js/cold-rest.js';
 import { readTable } from '../../js/cold-table.js';
 import {
@@ -41,6 +41,30 @@ test('the table of a header: chunks, and the whole ones within a range', () => {
   const header = bytes.subarray(0, start);
   assert.equal(readTable(header.subarray(0, start - 64), cold, end), undefined);
   assert.equal(readTable(header, cold, end - 2 * CHUNK), undefined);
+});
+
+test('bytes that nobody reads again are released at once, and others stay', (t) => {
+  const released = /** @type {number[]} */ ([]);
+  const { postMessage } = MessagePort.prototype;
+  t.mock.method(
+    MessagePort.prototype,
+    'postMessage',
+    /** @this {MessagePort} */ function (/** @type {any} */ message, /** @type {any} */ transfer) {
+      released.push(...transfer.map((/** @type {ArrayBuffer} */ each) => each.byteLength));
+      return postMessage.call(this, message, transfer);
+    },
+  );
+  const bytes = new Bytes();
+  const size = 3 * 2 ** 20;
+  const content = Uint8Array.from({ length: size }, (_, i) => i % 251);
+  bytes.write(0, content);
+  bytes.mark([0, size]);
+  const before = bytes.read([0, 9]);
+  bytes.forget(2.5 * 2 ** 20);
+  assert.deepEqual(released, [2 ** 20, 2 ** 20]);
+  assert.deepEqual(bytes.read([2 ** 21, size]), content.subarray(2 ** 21));
+  assert.deepEqual(before, content.subarray(0, 9));
+  assert.deepEqual(bytes.missing([0, size]), [], 'they are still no bytes to fetch');
 });
 
 describe('the rest of a file', () => {

@@ -67,10 +67,8 @@ void time_sparse(bool up, size_t neurons, size_t k, size_t percent) {
            k);
     for (size_t s = 0; kernels_at(s); s++) {
         b.set = kernels_at(s);
-        const struct timed t = {.set = b.set,
-                                .kernel = SPARSE,
-                                .half = up ? sparse_up : sparse_down,
-                                .sparse = &b};
+        const struct timed t = {
+            .set = b.set, .kernel = SPARSE, .half = up ? sparse_up : sparse_down, .sparse = &b};
         printf("%16.1f", (double)(SPARSE_TOKENS * b.chosen * k) * 1e-9 / time_of(&t));
         fflush(stdout);
     }

@@ -3,9 +3,7 @@
  * models. */
 #include "cli/cli.h"
 
-const struct named_command program_commands[] = {{"tokenize", command_tokenize},
-                                                 {"quantize", command_quantize},
-                                                 {"calibrate", command_calibrate},
-                                                 {"inspect", command_inspect},
-                                                 {"eval", command_eval},
-                                                 {0}};
+const struct named_command program_commands[] = {
+    {"tokenize", command_tokenize},   {"quantize", command_quantize},
+    {"calibrate", command_calibrate}, {"inspect", command_inspect},
+    {"eval", command_eval},           {0}};

@@ -105,7 +105,8 @@ char *realpath(const char *restrict path, char *restrict resolved) {
     return result(host_realpath(path, resolved, PATH_MAX)) == 0 ? resolved : NULL;
 }
 
-/* The program asks where it lies, to find models beside it: JavaScript names them (cli-program.js). */
+/* The program asks where it lies, to find models beside it: JavaScript names them (cli-program.js).
+ */
 ssize_t readlink(const char *restrict path, char *restrict to, size_t capacity) {
     (void)path;
     (void)to;
