@@ -16,6 +16,9 @@ ALWAYS_INLINE void ternary_step(const uint8_t *q, size_t row_bytes, const unsign
         if (i % Q4_VECTORS == 0)
             x = vq_load_activations(q + (size_t)(i / Q4_VECTORS) * row_bytes + 4 * position);
         sum[i] = vq_dot(sum[i], x, weights[i % Q4_VECTORS]);
+#ifdef VECTOR_NARROW /* others are slower in this order, at 2 and 5 rows */
+        vi_keep(&sum[i]);
+#endif
     }
 }
 
