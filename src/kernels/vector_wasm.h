@@ -153,6 +153,10 @@ ALWAYS_INLINE vi vi_max(vi a, vi b) {
     return wasm_i32x4_max(a, b);
 }
 
+ALWAYS_INLINE void vi_keep(vi *x) {
+    (void)x; /* clang keeps sums in registers by itself */
+}
+
 ALWAYS_INLINE vi vi_add(vi a, vi b) {
     return wasm_i32x4_add(a, b);
 }
@@ -418,6 +422,43 @@ ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
 }
 
 #endif
+
+#define VECTOR_CODES
+
+ALWAYS_INLINE vk_codes v2_load_codes(const unsigned char *p) {
+    return wasm_v128_load(p);
+}
+
+ALWAYS_INLINE vk_codes v2_upper_codes(vk_codes codes) {
+    return wasm_u16x8_shr(codes, 4);
+}
+
+/* Masks come from memory for the reason that vf_table gives. */
+ALWAYS_INLINE vq_weights v2_codes(vk_codes codes, const int pair) {
+#ifdef VECTOR_RELAXED
+    static const uint32_t masks[] = {0x03030303, 0x0c0c0c0c};
+#else
+    static const uint32_t masks[] = {0x00030003, 0x000c000c};
+#endif
+    const uint32_t *mask = masks;
+    __asm__("" : "+r"(mask));
+    const v128_t masked = wasm_v128_load32_splat(mask + pair);
+#ifdef VECTOR_RELAXED
+    return wasm_v128_and(codes, masked);
+#else
+    return (vi_pairs){.even = wasm_v128_and(codes, masked),
+                      .odd = wasm_v128_and(wasm_u16x8_shr(codes, 8), masked)};
+#endif
+}
+
+ALWAYS_INLINE vi v2_sum(const vq *sum) {
+#ifdef VECTOR_NARROW
+    const v128_t odd = wasm_i16x8_add(wasm_u16x8_shr(sum[1], 2), wasm_u16x8_shr(sum[3], 2));
+    return vi_add(vq_sum(wasm_i16x8_add(sum[0], sum[2])), vq_sum(odd));
+#else
+    return vi_add(vi_add(sum[0], sum[2]), wasm_i32x4_shr(vi_add(sum[1], sum[3]), 2));
+#endif
+}
 
 #endif
 

@@ -97,10 +97,6 @@ ALWAYS_INLINE void vi16_columns(const uint8_t *a, const uint8_t *b, vi_two two, 
 
 #endif
 
-ALWAYS_INLINE void vi_keep(vi *x) {
-    (void)x; /* clang keeps sums in registers by itself */
-}
-
 ALWAYS_INLINE vi vi16_sub(vi a, vi b) {
     return wasm_i16x8_sub(a, b);
 }
