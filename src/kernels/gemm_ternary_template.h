@@ -84,7 +84,7 @@ ALWAYS_INLINE void ternary_code_dots(const uint8_t *q, const unsigned char *code
  * whole and below 2^24. */
 ALWAYS_INLINE void ternary_half_of_row(const struct int8_tile *t, size_t b,
                                        const unsigned char *half, vf *total) {
-    const float zero = t->zero[b], sum_x = t->part_sums[b] + INT8_BLOCK * zero;
+    const float zero = t->zero[b], sum_x = t->part_sums[b] + (float)INT8_BLOCK * zero;
     vi dots[Q4_VECTORS];
     ternary_code_dots(t->q + b * INT8_BLOCK, half + Q4_PANEL * 2, dots);
     UNROLL
