@@ -209,7 +209,7 @@ typedef struct wisp_model_options {
                                   that are there are compared when the model is opened, in about 3 s
                                   for 1 GB, and others when they are provided. WISP_ERROR_FORMAT
                                   where the header is another, WISP_ERROR_UNSUPPORTED where it has
-                                  no digests. Only in the native library. NULL: any */
+                                  no digests. NULL: any */
 } wisp_model_options;
 
 /* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or

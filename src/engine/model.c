@@ -172,8 +172,9 @@ enum { IN_FRAMES = 1 };
 enum { IN_FRAMES = 0 };
 #endif
 
-/* In WebAssembly JavaScript compares the header (js/cold.js). */
-#ifdef __wasm__
+/* Of models by range JavaScript compares the header (js/cold.js), and nothing else in modules that
+ * only embed asks for it. */
+#ifdef WISP_EMBED_ONLY
 enum { HEADER_MAY_BE_PINNED = 0 };
 #else
 enum { HEADER_MAY_BE_PINNED = 1 };

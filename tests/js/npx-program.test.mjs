@@ -22,7 +22,7 @@ import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { installNative, runCli } from './package-run.mjs';
 import { shortTexts } from './pool/texts.mjs';
-import { DEFAULT_MODEL_PATH, ROOT, noAddon, smallModel, wisp } from './support.mjs';
+import { DEFAULT_MODEL_PATH, ROOT, noAddon, smallCalibratedModel, smallModel, wisp } from './support.mjs'; // prettier-ignore
 import { until } from './this-process.mjs';
 
 const CLI = `${ROOT}js/cli.js`;
@@ -50,6 +50,9 @@ if (!noAddon) installNative(packages, { hasProgram: true });
 function npx(args, input = '', env = {}, node = []) {
   return runCli(CLI, args, { input, env: { ...process.env, ...env }, node });
 }
+
+/** Of a model whose header has digests. */
+const PINNED = ['eval', 'sts', '-m', smallCalibratedModel(), '--header-sha256'];
 
 /** Everything but the time that it took. @param {string} table of calibrate */
 const withoutTime = (table) => table.replace(/[\d.]+ s\n$/, '');
@@ -168,6 +171,8 @@ describe('commands that look at models say in WebAssembly what the program says'
     ['tokenize: lines, by the default model', ['tokenize'], lines],
     ['tokenize: a table', ['tokenize', '-m', MODEL, '--format', 'table'], lines],
     ['tokenize: texts of ids', ['tokenize', '--decode', '-m', STORIES, '--text', '[1,2,3]'], ''],
+    ['eval: another header than the one that is pinned', [...PINNED, '0'.repeat(64)], 'a\tb\t1\n'],
+    ['eval: no hash', [...PINNED, 'x'], ''],
     ['eval sts: no scores', ['eval', 'sts', '-m', MODEL], 'five\ta\tb\n'],
     ['eval mmlu: no folder', ['eval', 'mmlu', '-m', STORIES, '/nowhere'], ''],
     ['eval mmlu: no subjects', ['eval', 'mmlu', '-m', STORIES, packages], ''],
