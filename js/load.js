@@ -136,6 +136,7 @@ export async function load(platform, own, source, options = {}) {
         sharedMemory: shared && counted.workers > 0,
         backend: native.addon ? 'native' : 'wasm',
         reasons: {
+          .../** @type {import('../types/internal.js').TeamInfo} */ (pool.info).reasons,
           backend: native.reason,
           build: native.build ?? chosen.reason,
           workers: counted.reason,

@@ -188,19 +188,28 @@ typedef struct wisp_model_options {
     uint64_t memory; /* with `hot_only`: the bytes that the model may hold
                         (wisp_model_info.resident_bytes). Cold neurons that are used seldom are then
                         given up, 64 at a time, but never those that a batch is computing or waits
-                        for, which may exceed the limit. Where the other parts exceed it, the native
-                        library reads attention's weights from a lasting source for each batch, a
-                        layer at a time; sessions and threads whose batches are at other layers
-                        have those of one layer each. WISP_ERROR_ARGUMENT where what is left still
-                        exceeds it; it names the bytes. Of a source whose `available` is set, cold
-                        tokens are given up too and the limit is never exceeded: it has to be enough
-                        for a batch, else WISP_ERROR_ARGUMENT names the least, and the model serves
-                        one session with one thread. 0: no limit */
+                        for, which may exceed the limit. Where the other parts exceed it, too, the
+                        native library leaves matrices, predictors and positions in a lasting
+                        source, as far as it has to, and reads them for each batch, a layer at a
+                        time; sessions and threads whose batches are at other layers have those of
+                        one layer each. They are not in memory all at once while the model is opened
+                        either. The spellings of tokens are not kept. WISP_ERROR_ARGUMENT where what
+                        is left still exceeds the limit; it names the bytes. Of a source whose
+                        `available` is set, cold tokens are given up too and the limit is never
+                        exceeded: it has to be enough for a batch, else WISP_ERROR_ARGUMENT names
+                        the least, and the model serves one session with one thread. 0: no limit */
     bool portable; /* compute embeddings that have the same bits on every machine, with every kernel
                       set, and in WebAssembly in every engine, so that an index made on one of them
                       is searched on another. They are close to other int8 embeddings, not equal.
                       AUTO becomes WISP_COMPUTE_INT8 and WISP_PREDICTOR_DENSE; others, and models
                       that generate, are WISP_ERROR_UNSUPPORTED, with the field "portable" */
+    const char *header_sha256; /* the SHA-256 that the file's header has to have, in 64 hexadecimal
+                                  digits of lower case (wisp_file_verify). As the header has the
+                                  digests of all other bytes, they are those of one known file: all
+                                  that are there are compared when the model is opened, in about 3 s
+                                  for 1 GB, and others when they are provided. WISP_ERROR_FORMAT
+                                  where the header is another, WISP_ERROR_UNSUPPORTED where it has
+                                  no digests. Only in the native library. NULL: any */
 } wisp_model_options;
 
 /* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or
@@ -232,8 +241,8 @@ WISP_API wisp_status wisp_source_hot_bytes(const wisp_source *source, uint64_t *
                                            wisp_error *error);
 
 /* Sets the limit that wisp_model_options.memory sets, for a model that wisp_model_open_source
- * opened with `hot_only`, before a session is opened. Fails as that option does. Only in the native
- * library. */
+ * opened with `hot_only`, before a session is opened; the model was then in memory as it was
+ * opened. Fails as that option does. Only in the native library. */
 WISP_API wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_error *error);
 
 /* Closes a model. Its sessions must have been closed before. */
@@ -334,7 +343,8 @@ WISP_API void wisp_session_cancel(wisp_session *session);
  * wisp_stats.stage_seconds, and NULL past the last. The stages are "tokenize"; "look_up" (of the
  * tokens' embeddings); "qkv"; "attention"; "attention_output"; "ffn_up", "activation" and
  * "ffn_down" of dense layers; "ffn_sparse" of sparse ones; "norm"; "pool"; "logits"; and "wait" (at
- * barriers, for the other threads that share a batch). */
+ * barriers, for the other threads that share a batch, and between WISP_NEED_RANGES and
+ * wisp_embed_continue for cold rows). */
 WISP_API const char *wisp_stage_name(size_t stage);
 
 enum { WISP_STAGES = 13 };
@@ -417,7 +427,7 @@ WISP_API bool wisp_token_text(const wisp_model *model, int32_t id, wisp_text *te
 
 /* Sets *spelling to how the vocabulary of any model spells token `id`: "<|im_end|>", "##ing", and a
  * space before a word as U+2581 or U+0120. Its bytes live as long as the model. Returns false where
- * `id` is no token. */
+ * `id` is no token, or the memory of the model is limited. */
 WISP_API bool wisp_token_spelling(const wisp_model *model, int32_t id, wisp_text *spelling);
 
 /* The state of a text that is decoded in several calls. It starts as zeros, but for the
@@ -438,7 +448,8 @@ typedef struct wisp_decoder {
  *
  * Sets *length to the length of the text in bytes, and writes it to text [capacity] where it fits;
  * where it does not, the decoder is as before, and the call can be repeated. `decoder` may be NULL.
- * WISP_ERROR_ARGUMENT where an id is no token. */
+ * WISP_ERROR_ARGUMENT where an id is no token; WISP_ERROR_UNSUPPORTED where a control token has to
+ * become its spelling, and the memory of the model is limited. */
 WISP_API wisp_status wisp_detokenize(const wisp_model *model, const int32_t *ids, size_t n,
                                      wisp_decoder *decoder, char *text, size_t capacity,
                                      size_t *length, wisp_error *error);
@@ -563,11 +574,13 @@ typedef struct wisp_cold_stats {
     uint64_t evictions;           /* of groups */
     uint64_t ranges, range_bytes; /* that were provided; bytes of the file */
     uint64_t rows;                /* neurons that became present */
+    uint64_t prefetched;          /* of them those that no call waited for, which came in one range
+                                     with others or were provided unasked */
+    uint64_t prefetched_used;     /* of these, those that a later batch needed */
+    uint64_t prefetched_wasted;   /* and those that were evicted before any batch needed them */
     uint64_t tokens;              /* cold tokens whose embeddings were provided and are in memory */
-    uint64_t least_memory;        /* the bytes that are always in memory, which is the least limit
-                                     of wisp_model_options.memory and wisp_model_limit_memory.
-                                     Natively they take less for a model from a file: then the
-                                     weights of attention are read by each pass. */
+    uint64_t least_memory;        /* the bytes that have to be in memory, which is the least limit
+                                     of wisp_model_options.memory and wisp_model_limit_memory */
 } wisp_cold_stats;
 
 /* Returns false, and zeros, where the model was not opened with `hot_only`. */

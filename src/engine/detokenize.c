@@ -77,8 +77,11 @@ static wisp_status put_embedded(const wisp_model *model, int32_t id, wisp_decode
     bool continues, special;
     const wisp_text piece = tokenizer_piece(model->tokenizer, id, &continues, &special);
     wisp_text spelling;
-    if (special && !(decoder->special && wisp_token_spelling(model, id, &spelling)))
+    if (special && !decoder->special)
         return WISP_OK;
+    if (special && !wisp_token_spelling(model, id, &spelling))
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "memory",
+                    "a model of limited memory does not keep the spellings of special tokens");
     if (decoder->begun && !continues)
         TRY(put(bytes, wisp_text_of(" "), error));
     decoder->begun = true;

@@ -12,6 +12,7 @@
 #include "formats/neurons_read.h"
 #include "formats/schema.h"
 #include "models/assumptions.h"
+#include "models/rest.h"
 #include "sparse/neuron_cold.h"
 
 enum { KEY_BYTES = 256, MIN_TOKENS = 3 };
@@ -155,7 +156,7 @@ static wisp_status check_options(const wisp_model_options *options, wisp_error *
     return WISP_OK;
 }
 
-/* In modules that only embed, the tokenizer has its own copy of the tokens' texts, and no function
+/* The tokenizer has its own copy of the tokens' texts, and in modules that only embed no function
  * returns one. Their memory is used for weights: WebAssembly memory never shrinks. */
 #ifdef WISP_EMBED_ONLY
 enum { KEEPS_TOKEN_TEXTS = 0 };
@@ -170,6 +171,36 @@ enum { IN_FRAMES = 1 };
 #else
 enum { IN_FRAMES = 0 };
 #endif
+
+/* In WebAssembly JavaScript compares the header (js/cold.js). */
+#ifdef __wasm__
+enum { HEADER_MAY_BE_PINNED = 0 };
+#else
+enum { HEADER_MAY_BE_PINNED = 1 };
+#endif
+
+/* Compares the header with the SHA-256 that the caller expects, and with the header's table all
+ * chunks that are there. Those that are not, and hot ones of a model that is opened from them, are
+ * compared elsewhere. */
+static wisp_status check_header(const wisp_model *model, const wisp_model_options *options,
+                                wisp_error *error) {
+    const struct chunks *chunks = &model->chunks;
+    unsigned char digest[CHUNK_DIGEST_BYTES];
+    char hex[2 * CHUNK_DIGEST_BYTES + 1];
+    if (!chunks->digests)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "header_sha256",
+                    "the file has no digests of its chunks, and so its header says nothing of the "
+                    "other bytes");
+    TRY(chunks_hash_header(&model->dir, chunks, digest, error));
+    for (size_t i = 0; i < sizeof digest; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    if (strcmp(hex, options->header_sha256) != 0)
+        return fail(error, WISP_ERROR_FORMAT, model->dir.file, "header_sha256",
+                    "the header's SHA-256 is %s, and not %s", hex, options->header_sha256);
+    const bool from_beginning = options->hot_only && model->dir.sources[0].available > 0;
+    return chunks_verify(&model->dir, chunks, options->hot_only ? chunks->n_hot : 0,
+                         from_beginning ? chunks->n_hot : chunks->n, error);
+}
 
 /* Divides `memory` (0: no limit), of which the rest of the model has taken its part, between cold
  * neurons and tokens in proportion to what all of them would take. */
@@ -223,6 +254,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     TRY(choose_kernels(options, &kernels, error));
     if (COLD_NEURONS_MAY_BE_ABSENT)
         TRY(chunks_read(&model->dir, &model->chunks, error));
+    if (HEADER_MAY_BE_PINNED && options->header_sha256)
+        TRY(check_header(model, options, error));
     if (COLD_NEURONS_MAY_BE_ABSENT && options->hot_only) {
         uint64_t hot_bytes;
         TRY(neurons_hot_bytes(&model->dir, &hot_bytes, error));
@@ -242,11 +275,16 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     }
     if (model->network.architecture->embeds)
         TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
-    if (!KEEPS_TOKEN_TEXTS)
+    if (!KEEPS_TOKEN_TEXTS || (options->hot_only && options->memory > 0))
         directory_drop_vocabulary(&model->dir);
     if (model->network.architecture->generates)
         TRY(model->network.architecture->open_codec(&model->dir, &model->codec, error));
     model->int8 = options->portable || wants_int8(&model->dir, options->compute);
+    if (options->memory > 0 && !options->in_memory && model_may_rest(model)) {
+        const uint64_t others = model_other_bytes(model);
+        TRY(rest_open(&model->network, options->memory > others ? options->memory - others : 0,
+                      error));
+    }
     TRY(load_network(model, options, kernels, error));
     const size_t words = model->tokenizer ? tokenizer_vocabulary_size(model->tokenizer)
                                           : codec_vocabulary_size(model->codec);
@@ -263,13 +301,14 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     else if (COLD_NEURONS_MAY_BE_ABSENT && token_embedding_cold(&model->network.tokens) > 0)
         TRY(token_embedding_reserve(&model->network.tokens,
                                     token_embedding_cold(&model->network.tokens), error));
+    if (options->in_memory)
+        directory_close_sources(&model->dir);
     if (!IN_FRAMES && model->dir.hot_only && !model->dir.cold_framed) {
         wisp_model_info info;
         wisp_model_get_info(model, &info);
-        model->least_memory = info.resident_bytes;
+        model->least_memory = info.resident_bytes - model->dir.vocabulary.total -
+                              (model_may_rest(model) ? rest_saves(&model->network) : 0);
     }
-    if (options->in_memory)
-        directory_close_sources(&model->dir);
     return WISP_OK;
 }
 
@@ -364,6 +403,18 @@ void wisp_model_close(wisp_model *model) {
     free(model);
 }
 
+bool model_may_rest(const wisp_model *model) {
+    const struct directory *dir = &model->dir;
+    return WEIGHTS_MAY_REST && dir->hot_only && !dir->cold_framed && dir->n_sources == 1 &&
+           dir->sources[0].lasting;
+}
+
+uint64_t model_other_bytes(const wisp_model *model) {
+    return model->dir.arena.total + (KEEPS_TOKEN_TEXTS ? model->dir.vocabulary.total : 0) +
+           (model->tokenizer ? tokenizer_resident_bytes(model->tokenizer) : 0) +
+           (model->codec ? codec_resident_bytes(model->codec) : 0);
+}
+
 static uint64_t count_parameters(const struct directory *dir) {
     uint64_t total = 0;
     for (size_t i = 0; i < dir->n_tensors; i++)
@@ -404,10 +455,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .max_tokens = model->max_tokens,
         .parameters = count_parameters(&model->dir),
         .resident_bytes = model->network.resident_bytes + cold.warm_bytes +
-                          cold.tokens * token_row_bytes + model->dir.arena.total +
-                          (KEEPS_TOKEN_TEXTS ? model->dir.vocabulary.total : 0) +
-                          (model->tokenizer ? tokenizer_resident_bytes(model->tokenizer) : 0) +
-                          (model->codec ? codec_resident_bytes(model->codec) : 0),
+                          cold.tokens * token_row_bytes + model_other_bytes(model),
     };
 }
 

@@ -28,6 +28,13 @@ struct wisp_model {
 /* Returns whether the predictor compares logits with thresholds: lowrank and sentence do. */
 bool model_has_thresholds(const wisp_model *model);
 
+/* Returns whether weights may rest in the file (models/rest.h): that of a model which may be read
+ * again, and is opened from its beginning. All such models are encoders. */
+bool model_may_rest(const wisp_model *model);
+
+/* Returns the bytes that the model holds besides its network. */
+uint64_t model_other_bytes(const wisp_model *model);
+
 /* Returns the sparsity that a calibrated model runs with unless the caller sets another. */
 float model_default_sparsity(const wisp_model *model);
 

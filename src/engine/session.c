@@ -20,14 +20,19 @@ static wisp_status open_recalls(wisp_session *session, wisp_error *error) {
     session->recalls = calloc(n + 1, sizeof *session->recalls); /* calloc(0) may be NULL */
     if (!session->recalls)
         return fail_memory(error, n * sizeof *session->recalls);
-    for (size_t l = 0; l < layers; l++)
-        for (uint32_t i = 0; i < session->n_workers; i++) {
+    wisp_status status = WISP_OK;
+    for (uint32_t l = 0; l < layers && status == WISP_OK; l++) {
+        TRY(rest_wake(network, REST_DENSE, l, error));
+        for (uint32_t i = 0; i < session->n_workers && status == WISP_OK; i++) {
             struct recall *recall = recalls_of(session, l) + i;
             const struct sparse_ffn *ffn = &network->feed_forward[l].sparse;
-            TRY(recall_open(recall, ffn->neurons, ffn->activation, ffn->kernels->sparse, error));
+            status =
+                recall_open(recall, ffn->neurons, ffn->activation, ffn->kernels->sparse, error);
             session->workers[i].counts[l].recall = recall;
         }
-    return WISP_OK;
+        rest_sleep(network, REST_DENSE, l);
+    }
+    return status;
 }
 
 /* Makes counts for all layers and, for sparse ones, recalls and thresholds where they are needed.
@@ -35,7 +40,6 @@ static wisp_status open_recalls(wisp_session *session, wisp_error *error) {
 static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *error) {
     const struct network *network = &session->model->network;
     const size_t layers = network->config.layers;
-    const size_t values = layers * network->config.intermediate_size;
     for (uint32_t i = 0; i < session->n_workers; i++) {
         struct worker *worker = &session->workers[i];
         worker->counts = calloc(layers, sizeof *worker->counts);
@@ -47,9 +51,6 @@ static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *e
         TRY(open_recalls(session, error));
     if (!model_has_thresholds(session->model))
         return WISP_OK;
-    session->thresholds = calloc(values, sizeof *session->thresholds);
-    if (!session->thresholds)
-        return fail_memory(error, values * sizeof *session->thresholds);
     return wisp_session_set_sparsity(session, model_default_sparsity(session->model), error);
 }
 
@@ -123,7 +124,7 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     const wisp_model *model = session->model;
     if (session->job)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "a call of wisp_embed waits");
-    if (!session->thresholds)
+    if (!model_has_thresholds(model))
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
                     "the model runs with neither of the predictors lowrank and sentence");
     if (!(sparsity >= 0 && sparsity < 1))
@@ -133,11 +134,27 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     if (model->plan.levels == 1 && fabsf(sparsity - own) > SPARSE_SAME_SHARE)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
                     "the file has thresholds for %s alone", number_text((double)own, 6).text);
-    const size_t intermediate_size = model->network.config.intermediate_size;
-    for (size_t l = 0; l < model->network.config.layers; l++)
-        sparse_ffn_thresholds(&model->network.feed_forward[l].sparse, &model->plan, 1 - sparsity,
-                              session->thresholds + l * intermediate_size);
-    return WISP_OK;
+    const struct network *network = &model->network;
+    const uint32_t layers = network->config.layers;
+    const size_t intermediate_size = network->config.intermediate_size;
+    float *thresholds = calloc(layers * intermediate_size, sizeof *thresholds);
+    wisp_status status =
+        thresholds ? WISP_OK : fail_memory(error, layers * intermediate_size * sizeof *thresholds);
+    for (uint32_t l = 0; l < layers && status == WISP_OK; l++) {
+        status = rest_wake(network, REST_THRESHOLDS, l, error);
+        if (status != WISP_OK)
+            break;
+        sparse_ffn_thresholds(&network->feed_forward[l].sparse, &model->plan, 1 - sparsity,
+                              thresholds + l * intermediate_size);
+        rest_sleep(network, REST_THRESHOLDS, l);
+    }
+    if (status == WISP_OK) {
+        free(session->thresholds);
+        session->thresholds = thresholds;
+    } else {
+        free(thresholds);
+    }
+    return status;
 }
 
 bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,

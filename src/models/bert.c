@@ -11,7 +11,6 @@
 #include "base/checked.h"
 #include "formats/schema.h"
 #include "layers/mean.h"
-#include "models/bert_rest.h"
 #include "models/config_reader.h"
 #include "models/feed_forward_block.h"
 
@@ -96,11 +95,13 @@ static wisp_status embed_tokens(struct pass *pass, const struct bert_state *s, w
         token_embedding_let_go(&network->tokens);
         pass->looked_up += n;
     }
+    TRY(rest_wake(network, REST_POSITIONS, 0, error));
     for (size_t i = 0; i < batch->texts; i++)
         for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++) {
             const size_t row = network->config.rope_theta != 0 ? 0 : t - batch->starts[i];
             memcpy(positions + t * size, w->position_embedding + row * size, size * sizeof(float));
         }
+    rest_sleep(network, REST_POSITIONS, 0);
     network->kernels->layer_norm(s->x, positions, w->embedding_norm.weight, w->embedding_norm.bias,
                                  network->config.norm_epsilon, pass->tokens, size);
     return WISP_OK;
@@ -184,7 +185,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
     /* x, context and y begin at the member's own tokens. */
     const float *x = s->x + own.first * size, *context = s->context + own.first * size;
     float *y = s->y + own.first * size;
-    wisp_status status, awake;
+    wisp_status status;
 
     switch (at.block) {
     case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
@@ -195,11 +196,9 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
         break;
 
     case BLOCK_ATTENTION: /* x = layer_norm(x + W_o attention(W_qkv x)) */
-        status = awake = bert_wake(network, at.layer, error);
-        if (status == WISP_OK)
-            status =
-                pass_apply_linear(pass, at, &layer->qkv, x, own.n, s->inner + own.first * 3 * size,
-                                  s->scratch[member], error); /* q, k and v */
+        TRY(pass_wake(pass, member, at, REST_ATTENTION, error));
+        status = pass_apply_linear(pass, at, &layer->qkv, x, own.n, s->inner + own.first * 3 * size,
+                                   s->scratch[member], error); /* q, k and v */
         if (network->config.rope_theta != 0)
             rotate(pass, s, own);
         pass_mark(pass, member, at, STAGE_QKV);
@@ -210,8 +209,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
         if (status == WISP_OK)
             status = pass_apply_linear(pass, at, &layer->output, context, own.n, y,
                                        s->scratch[member], error);
-        if (awake == WISP_OK)
-            bert_sleep(network, at.layer);
+        pass_sleep(pass, member, at, REST_ATTENTION);
         pass_mark(pass, member, at, STAGE_ATTENTION_OUTPUT);
         TRY(pass_join_status(pass, member, at, status, error));
         add_and_norm(pass, member, at, &layer->attention_norm);

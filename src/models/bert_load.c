@@ -1,59 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Loads the weights of a BERT encoder. */
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/checked.h"
 #include "base/memory.h"
 #include "formats/schema.h"
 #include "models/bert.h"
 #include "models/layer_load.h"
 
-/* Drops the embeddings of positions that no text reaches, where texts are truncated to fewer tokens
- * than there are positions. */
-static wisp_status drop_positions(struct network *network, struct bert_weights *w, size_t *rows,
-                                  wisp_error *error) {
-    uint32_t longest = (uint32_t)*rows;
-    TRY(metadata_u32_or(network->dir, KEY_MAX_SEQ_LENGTH, &longest, error));
-    const size_t bytes = longest * (size_t)network->config.hidden_size * sizeof(float);
-    if (longest == 0 || longest >= *rows)
-        return WISP_OK;
-    float *kept = memory_allocate(bytes);
-    if (!kept)
-        return fail_memory(error, bytes);
-    memcpy(kept, w->position_embedding, bytes);
-    memory_free(w->position_embedding);
-    w->position_embedding = kept;
-    *rows = longest;
-    return WISP_OK;
+/* Every token has type 0, so this adds the embedding of type 0 to all position embeddings once. */
+wisp_status bert_read_positions(const struct network *network, wisp_error *error) {
+    const struct model_config *c = &network->config;
+    struct bert_weights *w = network->weights;
+    const size_t size = c->hidden_size;
+    const struct tensor *tensor;
+    float *types = NULL;
+    size_t bytes;
+    TRY(directory_require_tensor(network->dir, "position_embd.weight", size, c->max_positions,
+                                 &tensor, error));
+    if (!checked_floats(w->positions, size, &bytes))
+        return fail_memory(error, UINT64_MAX);
+    /* No type takes more bytes than f32, so these bytes fit in size_t too. */
+    void *stored = memory_allocate(w->positions * (size_t)tensor->row_bytes);
+    w->position_embedding = memory_allocate(bytes);
+    wisp_status status = stored && w->position_embedding ? WISP_OK : fail_memory(error, bytes);
+    if (status == WISP_OK)
+        status = directory_floats(network->dir, tensor, 0, w->positions, NULL, stored,
+                                  w->position_embedding, error);
+    memory_free(stored);
+    if (status == WISP_OK)
+        status = directory_load_floats(network->dir, "token_types.weight", c->token_types, size,
+                                       &types, error);
+    for (size_t p = 0; p < w->positions && status == WISP_OK; p++)
+        network->kernels->add(w->position_embedding + p * size, types, size);
+    memory_free(types);
+    return status;
 }
 
-/* Every token has type 0, so this adds the embedding of type 0 to all position embeddings once. */
+/* Loads the embeddings of positions or, with rotary ones, those of token types alone. Positions
+ * that no text reaches, because texts are truncated to fewer tokens, are left out. */
 static wisp_status load_positions(struct network *network, struct bert_weights *w,
                                   wisp_error *error) {
     const struct model_config *c = &network->config;
-    const bool rotary = c->rope_theta != 0;
-    const size_t size = c->hidden_size;
-    size_t rows = rotary ? c->token_types : c->max_positions;
-    float *types = NULL;
+    const size_t row_bytes = c->hidden_size * sizeof(float);
+    uint32_t longest = c->max_positions;
     if (!directory_find_tensor(network->dir, "token_types.weight"))
         return fail(error, WISP_ERROR_NOT_FOUND, network->dir->file, "token_types.weight",
                     "the tensor is missing, as in files of DistilBERT and other models without "
                     "token types, which are not supported");
-    TRY(directory_load_floats(network->dir, rotary ? "token_types.weight" : "position_embd.weight",
-                              rows, size, &w->position_embedding, error));
-    if (!rotary) {
-        TRY(drop_positions(network, w, &rows, error));
-        w->positions = rows;
+    if (c->rope_theta != 0) {
+        network->resident_bytes += c->token_types * row_bytes;
+        return directory_load_floats(network->dir, "token_types.weight", c->token_types,
+                                     c->hidden_size, &w->position_embedding, error);
     }
-    network->resident_bytes += rows * size * sizeof(float);
-    if (rotary)
-        return WISP_OK;
-    const wisp_status status = directory_load_floats(network->dir, "token_types.weight",
-                                                     c->token_types, size, &types, error);
-    for (size_t p = 0; p < rows && status == WISP_OK; p++)
-        network->kernels->add(w->position_embedding + p * size, types, size);
-    memory_free(types);
-    return status;
+    TRY(metadata_u32_or(network->dir, KEY_MAX_SEQ_LENGTH, &longest, error));
+    w->positions = longest > 0 && longest < c->max_positions ? longest : c->max_positions;
+    network->resident_bytes += w->positions * row_bytes;
+    return bert_read_positions(network, error);
 }
 
 wisp_status bert_load(struct network *network, wisp_error *error) {
@@ -105,7 +108,6 @@ void bert_release(struct network *network) {
     free(w->layer);
     norm_release(&w->embedding_norm);
     memory_free(w->position_embedding);
-    free(w->resting);
     free(w);
     network->weights = NULL;
 }

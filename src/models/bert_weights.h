@@ -24,12 +24,12 @@ struct bert_weights {
     float *position_embedding;
     size_t positions; /* 0 with rotary positions */
     struct norm embedding_norm;
-    struct bert_layer *layer;     /* [layers] */
-    struct bert_resting *resting; /* [layers] (bert_rest.h); NULL: attention's weights never rest */
+    struct bert_layer *layer; /* [layers] */
 };
 
-/* Reads the weights of a layer's attention, and adds nothing to the network. It is in
- * bert_load.c. */
+/* Read the weights of a layer's attention, or w->positions embeddings of positions, and add nothing
+ * to the network. They are in bert_load.c. */
 wisp_status bert_read_attention(const struct network *network, uint32_t layer, wisp_error *error);
+wisp_status bert_read_positions(const struct network *network, wisp_error *error);
 
 #endif

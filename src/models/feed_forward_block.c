@@ -167,14 +167,18 @@ static wisp_status hold_neurons(struct pass *pass, uint32_t member, struct curso
     const size_t words = mask_words(network), size = network->config.hidden_size;
     const bool goes_on = pass->hold.held && pass->hold.layer == at.layer;
     struct neuron_hold *hold = &pass->hold;
-    if (!goes_on && network->sparse_by_text) {
-        choose_by_text(pass, member, at, work, thresholds, space);
-    } else if (!goes_on) {
-        sparse_ffn_predict(ffn, thresholds, pass->x + own.first * size, own.n,
-                           work->masks + own.first * words, work->inner + own.first * ffn->rank,
-                           space);
-        pass_mark(pass, member, at, STAGE_FFN_SPARSE);
-        pass_barrier(pass, member, at);
+    if (!goes_on) {
+        TRY(pass_wake(pass, member, at, REST_CHOICE, error));
+        if (network->sparse_by_text) {
+            choose_by_text(pass, member, at, work, thresholds, space);
+        } else {
+            sparse_ffn_predict(ffn, thresholds, pass->x + own.first * size, own.n,
+                               work->masks + own.first * words, work->inner + own.first * ffn->rank,
+                               space);
+            pass_mark(pass, member, at, STAGE_FFN_SPARSE);
+            pass_barrier(pass, member, at);
+        }
+        pass_sleep(pass, member, at, REST_CHOICE);
     }
     if (member == 0 && goes_on) {
         neuron_hold_count(&network->neurons, hold);
@@ -206,6 +210,7 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
     struct sparse_counts *all = pass->member[member].counts, unused = {0};
     struct sparse_counts *counts = all ? all + at.layer : &unused;
     struct sparse_choice choice = {0};
+    const enum rest_part weights = network->neurons.by_rows ? REST_COMPENSATION : REST_DENSE;
     const double start = clock_seconds();
     wisp_status status = WISP_OK;
     if (pass->thresholds)
@@ -214,6 +219,9 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
         status = hold_neurons(pass, member, at, work, choice.thresholds, space, error);
     else if (network->sparse_by_text)
         choose_by_text(pass, member, at, work, choice.thresholds, space);
+    if (status == WISP_OK)
+        status = pass_wake(pass, member, at, weights, error);
+    const bool awake = status == WISP_OK; /* of all members, or of none */
     for (size_t done = 0; done < own.n && status == WISP_OK; done += PASS_PART_TOKENS) {
         const size_t first = own.first + done, n = smaller(own.n - done, PASS_PART_TOKENS);
         float *part = y + done * hidden_size;
@@ -231,6 +239,8 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
         sparse_ffn_apply(sparse, choice, pass->x + first * hidden_size, n, part, space, counts);
         pass_mark(pass, member, at, STAGE_FFN_SPARSE);
     }
+    if (awake)
+        pass_sleep(pass, member, at, weights);
     counts->seconds += clock_seconds() - start;
     return status;
 }

@@ -28,6 +28,7 @@ struct network {
     bool sparse_by_text;               /* a predictor chooses neurons once for each text */
     size_t predictor_rank;             /* the largest rank of any layer; 0 without predictors */
     size_t resident_bytes;             /* memory that all weights hold */
+    struct rest *rest;                 /* which weights rest in the file (rest.h); NULL: none do */
     struct model_config config;
     struct weight_tally
         tally[MAX_WEIGHT_KINDS]; /* counts the layers that have been loaded so far */

@@ -7,6 +7,7 @@
 
 #include "models/architectures.h"
 #include "models/layer_load.h"
+#include "models/rest.h"
 #include "models/tensor_names.h"
 #include "sparse/neuron_cold.h"
 
@@ -57,15 +58,18 @@ static wisp_status load_layers(struct network *n, const struct sparse_plan *plan
     for (uint32_t l = 0; l < c->layers; l++) {
         struct feed_forward *f = &n->feed_forward[l];
         TRY(n->architecture->load_layer(n, l, error));
+        if (WEIGHTS_MAY_REST && n->rest)
+            rest_loaded(n, l + 1);
         TRY(feed_forward_load(f, &source, l, error));
-        n->resident_bytes += feed_forward_bytes(f);
+        n->resident_bytes += feed_forward_bytes(f) + (plan ? n->neurons.layer[l].bytes : 0);
         tally_weights(n, &f->gate);
         tally_weights(n, &f->up);
         tally_weights(n, &f->down);
         if (f->sparse.rank > n->predictor_rank)
             n->predictor_rank = f->sparse.rank;
+        if (WEIGHTS_MAY_REST && n->rest)
+            rest_loaded(n, l + 1);
     }
-    n->resident_bytes += n->neurons.bytes;
     return WISP_OK;
 }
 
@@ -107,5 +111,6 @@ void network_release(struct network *n) {
         neuron_cold_release(&n->neurons);
     neuron_store_release(&n->neurons);
     token_embedding_release(&n->tokens);
+    free(n->rest);
     *n = (struct network){0};
 }

@@ -145,6 +145,28 @@ wisp_status pass_ask_hook(const struct pass *pass, struct cursor at, size_t done
     return pass->hook(pass->hook_context, at, NULL, error);
 }
 
+wisp_status pass_wake_part(struct pass *pass, uint32_t member, struct cursor at,
+                           enum rest_part part, wisp_error *error) {
+    wisp_error failure;
+    if (member == 0) {
+        pass->awake = rest_wake(pass->network, part, at.layer, &failure) == WISP_OK;
+        if (!pass->awake)
+            keep_error(pass, &failure);
+    }
+    pass_barrier(pass, member, at);
+    if (pass->awake)
+        return WISP_OK;
+    *error = pass->error;
+    return error->status;
+}
+
+void pass_sleep_part(const struct pass *pass, uint32_t member, struct cursor at,
+                     enum rest_part part) {
+    pass_barrier(pass, member, at);
+    if (member == 0)
+        rest_sleep(pass->network, part, at.layer);
+}
+
 wisp_status pass_join_status(struct pass *pass, uint32_t member, struct cursor at,
                              wisp_status status, wisp_error *error) {
     if (pass->tokens <= PASS_PART_TOKENS)

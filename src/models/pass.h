@@ -17,7 +17,7 @@
 #include "base/pool.h"
 #include "base/trace.h"
 #include "layers/conv_state.h"
-#include "models/network.h"
+#include "models/rest.h"
 #include "models/stages.h"
 #include "sparse/ffn.h"
 #include "sparse/neuron_cold.h"
@@ -96,6 +96,7 @@ struct pass {
     atomic_uint stop_before; /* the hook stopped the pass before this position */
     atomic_uint failed_at;   /* a step failed at this position */
     atomic_bool has_error;   /* a member has written `error` */
+    bool awake;              /* the part of the weights that was asked for last could be read */
     wisp_error error;        /* the first failure of this run */
 };
 
@@ -138,6 +139,24 @@ void pass_barrier(const struct pass *pass, uint32_t member, struct cursor at);
  * `done` is above 0 and the batch has more than PASS_PART_TOKENS tokens. */
 wisp_status pass_ask_hook(const struct pass *pass, struct cursor at, size_t done,
                           wisp_error *error);
+
+/* Reads a part of the layer's weights that rests, for all members, which call it together; returns
+ * the same status to all. Where that is WISP_OK, all call pass_sleep after they have used it. */
+wisp_status pass_wake_part(struct pass *pass, uint32_t member, struct cursor at,
+                           enum rest_part part, wisp_error *error);
+static inline wisp_status pass_wake(struct pass *pass, uint32_t member, struct cursor at,
+                                    enum rest_part part, wisp_error *error) {
+    return WEIGHTS_MAY_REST && pass->network->rest ? pass_wake_part(pass, member, at, part, error)
+                                                   : WISP_OK;
+}
+
+void pass_sleep_part(const struct pass *pass, uint32_t member, struct cursor at,
+                     enum rest_part part);
+static inline void pass_sleep(const struct pass *pass, uint32_t member, struct cursor at,
+                              enum rest_part part) {
+    if (WEIGHTS_MAY_REST && pass->network->rest)
+        pass_sleep_part(pass, member, at, part);
+}
 
 /* Tells the other members how this one's part of the block ended. All members call it once in a
  * block, before any of them changes hidden states, so that a block either changes them all or none.

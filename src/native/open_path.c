@@ -8,7 +8,7 @@
 #include "host/file.h"
 #include "host/input_file.h"
 #include "huggingface/folder.h"
-#include "models/bert_rest.h"
+#include "models/rest.h"
 #include "native/open_path.h"
 #include "sparse/neuron_cold.h"
 
@@ -95,20 +95,17 @@ wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_erro
     if (model->dir.cold_framed)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "model",
                     "it was opened from a source with a limit");
-    const wisp_source *source = &model->dir.sources[0];
-    wisp_model_info info;
-    wisp_model_get_info(model, &info);
-    /* All models that open without cold neurons are encoders, as bert_rest requires. */
-    const bool may_rest = model->dir.n_sources == 1 && source->lasting;
-    const uint64_t least = info.resident_bytes - (may_rest ? bert_rest_saves(&model->network) : 0);
-    if (least > bytes)
+    if (model->least_memory > bytes)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
                     "%llu bytes are always in memory, more than the %llu that are allowed",
-                    (unsigned long long)least, (unsigned long long)bytes);
-    if (info.resident_bytes > bytes) {
-        TRY(bert_rest(&model->network, error));
-        wisp_model_get_info(model, &info);
+                    (unsigned long long)model->least_memory, (unsigned long long)bytes);
+    directory_drop_vocabulary(&model->dir);
+    if (model_may_rest(model)) {
+        TRY(rest_open(&model->network, bytes - model_other_bytes(model), error));
+        rest_loaded(&model->network, model->network.config.layers);
     }
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
     if (model->dir.lacks_neurons)
         neuron_cold_limit(&model->network.neurons, bytes - info.resident_bytes, discard_pages);
     return WISP_OK;

@@ -47,6 +47,16 @@ wisp_status sparse_ffn_load(struct sparse_ffn *ffn, struct neuron_store *store,
 
 void sparse_ffn_release(struct sparse_ffn *ffn);
 
+/* Read parts of the predictor of a layer that was loaded, after they were released: P and Q; B and
+ * b, which the file must have; or the thresholds. `by_text` is that of the plan. Fail as
+ * sparse_ffn_load does; what was read of the part stays until it is released. */
+wisp_status sparse_ffn_read_choice(struct sparse_ffn *ffn, const struct directory *dir,
+                                   bool by_text, size_t index, wisp_error *error);
+wisp_status sparse_ffn_read_compensation(struct sparse_ffn *ffn, const struct directory *dir,
+                                         size_t index, wisp_error *error);
+wisp_status sparse_ffn_read_thresholds(struct sparse_ffn *ffn, const struct directory *dir,
+                                       bool by_text, size_t index, wisp_error *error);
+
 /* Writes the thresholds [intermediate_size] at which about `share` of the neurons are computed, on
  * average over the layers and the calibration texts. Interpolates between the levels of the file.
  */

@@ -19,14 +19,12 @@ struct loader {
  * weights quantised, otherwise in floats. */
 static wisp_status load_linear(const struct loader *l, const char *name, size_t n, size_t k,
                                struct linear *layer) {
-    char weight[TENSOR_NAME_BYTES];
+    char weight[TENSOR_NAME_BYTES + sizeof TENSOR_WEIGHT];
     const struct linear_source source = {.dir = l->dir, .names = &name, .parts = 1, .n = n, .k = k};
     snprintf(weight, sizeof weight, "%s.weight", name);
     const struct tensor *tensor = directory_find_tensor(l->dir, weight);
     const bool int8 = tensor && tensor->format->elements > 1;
-    TRY(linear_load(layer, &source, l->ffn->kernels, int8, l->error));
-    l->ffn->bytes += layer->bytes;
-    return WISP_OK;
+    return linear_load(layer, &source, l->ffn->kernels, int8, l->error);
 }
 
 static wisp_status load_part(const struct loader *l, const char *part, size_t n, size_t k,
@@ -36,8 +34,8 @@ static wisp_status load_part(const struct loader *l, const char *part, size_t n,
     return load_linear(l, name, n, k, layer);
 }
 
-/* Loads P and sets the rank. A file has one P for each layer; files of earlier versions have one
- * for all layers, which serves the predictor that chooses token by token. */
+/* Loads P, whose outputs are the rank. A file has one P for each layer; files of earlier versions
+ * have one for all layers, which serves the predictor that chooses token by token. */
 static wisp_status load_p(const struct loader *l, bool by_text) {
     struct sparse_ffn *f = l->ffn;
     char name[TENSOR_NAME_BYTES], weight[TENSOR_NAME_BYTES];
@@ -54,32 +52,50 @@ static wisp_status load_p(const struct loader *l, bool by_text) {
         return fail(l->error, WISP_ERROR_UNSUPPORTED, l->dir->file, tensor->name,
                     "a rank of %llu, where at most %d is supported",
                     (unsigned long long)tensor->rows, MAX_RANK);
-    f->rank = (size_t)tensor->rows;
-    return load_linear(l, common ? TENSOR_PREDICTOR_P : name, f->rank, f->hidden_size, &f->p);
+    return load_linear(l, common ? TENSOR_PREDICTOR_P : name, (size_t)tensor->rows, f->hidden_size,
+                       &f->p);
 }
 
-static wisp_status load_predictor(const struct loader *l, const struct sparse_plan *plan) {
-    struct sparse_ffn *f = l->ffn;
+wisp_status sparse_ffn_read_choice(struct sparse_ffn *ffn, const struct directory *dir,
+                                   bool by_text, size_t index, wisp_error *error) {
+    const struct loader l = {.ffn = ffn, .dir = dir, .index = index, .error = error};
+    TRY(load_p(&l, by_text));
+    return load_part(&l, by_text ? TENSOR_SENTENCE_Q : TENSOR_PREDICTOR_Q, ffn->intermediate_size,
+                     ffn->p.n, &ffn->q);
+}
+
+wisp_status sparse_ffn_read_thresholds(struct sparse_ffn *ffn, const struct directory *dir,
+                                       bool by_text, size_t index, wisp_error *error) {
     char name[TENSOR_NAME_BYTES];
-    TRY(load_p(l, plan->by_text));
-    TRY(load_part(l, plan->by_text ? TENSOR_SENTENCE_Q : TENSOR_PREDICTOR_Q, f->intermediate_size,
-                  f->rank, &f->q));
-    layer_tensor_name(name, l->index,
-                      plan->by_text ? TENSOR_SENTENCE_THRESHOLDS : TENSOR_THRESHOLDS, "");
+    layer_tensor_name(name, index, by_text ? TENSOR_SENTENCE_THRESHOLDS : TENSOR_THRESHOLDS, "");
+    return directory_load_floats(dir, name, ffn->levels, ffn->intermediate_size, &ffn->thresholds,
+                                 error);
+}
+
+wisp_status sparse_ffn_read_compensation(struct sparse_ffn *ffn, const struct directory *dir,
+                                         size_t index, wisp_error *error) {
+    const struct loader l = {.ffn = ffn, .dir = dir, .index = index, .error = error};
+    return load_part(&l, TENSOR_COMPENSATION, ffn->hidden_size, ffn->rank, &ffn->compensation);
+}
+
+static wisp_status load_predictor(struct sparse_ffn *f, const struct directory *dir,
+                                  const struct sparse_plan *plan, size_t index, wisp_error *error) {
+    char name[TENSOR_NAME_BYTES];
+    TRY(sparse_ffn_read_choice(f, dir, plan->by_text, index, error));
+    f->rank = f->p.n;
     f->levels = plan->levels;
-    TRY(directory_load_floats(l->dir, name, f->levels, f->intermediate_size, &f->thresholds,
-                              l->error));
-    f->bytes += f->levels * f->intermediate_size * sizeof *f->thresholds;
-    layer_tensor_name(name, l->index, TENSOR_COMPENSATION, TENSOR_WEIGHT);
-    if (plan->by_text || !directory_find_tensor(l->dir, name))
-        return WISP_OK;
-    return load_part(l, TENSOR_COMPENSATION, f->hidden_size, f->rank, &f->compensation);
+    TRY(sparse_ffn_read_thresholds(f, dir, plan->by_text, index, error));
+    layer_tensor_name(name, index, TENSOR_COMPENSATION, TENSOR_WEIGHT);
+    if (!plan->by_text && directory_find_tensor(dir, name))
+        TRY(sparse_ffn_read_compensation(f, dir, index, error));
+    f->bytes = f->p.bytes + f->q.bytes + f->compensation.bytes +
+               f->levels * f->intermediate_size * sizeof *f->thresholds;
+    return WISP_OK;
 }
 
 wisp_status sparse_ffn_load(struct sparse_ffn *ffn, struct neuron_store *store,
                             const struct sparse_plan *plan, size_t index,
                             struct tensor_cache *cache, wisp_error *error) {
-    const struct loader l = {.ffn = ffn, .dir = store->dir, .index = index, .error = error};
     *ffn = (struct sparse_ffn){.kernels = store->kernels,
                                .activation = store->shape.activation,
                                .hidden_size = store->shape.hidden_size,
@@ -87,7 +103,7 @@ wisp_status sparse_ffn_load(struct sparse_ffn *ffn, struct neuron_store *store,
                                .neurons = &store->layer[index]};
     wisp_status status = neuron_store_load_layer(store, index, cache, error);
     if (status == WISP_OK && store->by_rows)
-        status = load_predictor(&l, plan);
+        status = load_predictor(ffn, store->dir, plan, index, error);
     if (status != WISP_OK)
         sparse_ffn_release(ffn);
     return status;

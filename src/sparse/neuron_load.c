@@ -42,8 +42,8 @@ static void take_arrays(struct neuron_layer *l, const struct neuron_store *store
 }
 
 /* Loads W_up and W_gate as one dense layer, for layers that compute all neurons. */
-static wisp_status load_dense(struct neuron_store *store, size_t index, struct tensor_cache *cache,
-                              wisp_error *error) {
+static wisp_status load_dense(const struct neuron_store *store, size_t index,
+                              struct tensor_cache *cache, wisp_error *error) {
     char up[TENSOR_NAME_BYTES], gate[TENSOR_NAME_BYTES];
     const char *const names[] = {layer_tensor_name(up, index, TENSOR_FFN_UP, ""),
                                  layer_tensor_name(gate, index, TENSOR_FFN_GATE, "")};
@@ -57,7 +57,7 @@ static wisp_status load_dense(struct neuron_store *store, size_t index, struct t
                                          .cache = cache};
     struct linear *dense = &store->layer[index].dense;
     TRY(linear_load(dense, &source, store->kernels, true, error));
-    store->bytes += dense->bytes;
+    store->layer[index].bytes += dense->bytes;
     return WISP_OK;
 }
 
@@ -179,7 +179,7 @@ static wisp_status load_down_scales(const struct neuron_store *store, size_t ind
     return WISP_OK;
 }
 
-wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
+wisp_status neuron_store_open_layer(const struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error) {
     struct neuron_layer *l = &store->layer[layer];
     const size_t neurons = store->shape.intermediate_size;
@@ -204,9 +204,9 @@ wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
     take_arrays(l, store, centered); /* measures, because l->memory is zeroed */
     TRY(workspace_reserve(&l->memory, l->memory.used, error));
     take_arrays(l, store, centered);
-    store->bytes += l->memory.capacity;
+    l->bytes = l->memory.capacity;
     if (!l->frames) /* else places of cold neurons beside hot ones are not given back */
-        store->bytes -= neuron_cold_bytes(l, neurons - l->hot);
+        l->bytes -= neuron_cold_bytes(l, neurons - l->hot);
     memset(l->present, 0, sparse_mask_words(neurons) * sizeof *l->present);
     if (l->frame)
         memset(l->frame, 0, sparse_mask_words(neurons) * sizeof *l->frame);
@@ -249,7 +249,7 @@ wisp_status neuron_store_put_row(const struct neuron_store *store, size_t layer,
 /* Puts the neurons of a layer that the file stores as rows (formats/neurons.h), of a layer that
  * opens without its cold neurons the hot ones. place[j] is the place of neuron j; NULL where that
  * is j. */
-static wisp_status put_rows(struct neuron_store *store, size_t layer,
+static wisp_status put_rows(const struct neuron_store *store, size_t layer,
                             const struct neuron_rows *rows, const uint32_t *place,
                             struct tensor_cache *cache, wisp_error *error) {
     const struct neuron_layer *l = &store->layer[layer];
@@ -300,7 +300,7 @@ static void take_plain(struct plain_space *p, struct workspace *space, size_t n,
 /* Puts the neurons of a layer that the file stores as plain matrices: W_up, W_gate and W_down, of
  * which the first two may be NULL. Expands some columns of W_down at a time, because all of W_down
  * as floats would take four times the memory of the packed layer. `place` is that of put_rows. */
-static wisp_status put_matrices(struct neuron_store *store, size_t layer,
+static wisp_status put_matrices(const struct neuron_store *store, size_t layer,
                                 const struct tensor *const matrices[3], const uint32_t *place,
                                 wisp_error *error) {
     const struct directory *dir = store->dir;
@@ -343,7 +343,7 @@ static wisp_status put_matrices(struct neuron_store *store, size_t layer,
     return status;
 }
 
-wisp_status neuron_store_load_layer(struct neuron_store *store, size_t layer,
+wisp_status neuron_store_load_layer(const struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error) {
     static const char *const parts[] = {TENSOR_FFN_UP, TENSOR_FFN_GATE};
     const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);

@@ -59,11 +59,16 @@ wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, siz
     return WISP_OK;
 }
 
+void neuron_store_release_layer(const struct neuron_store *store, size_t layer) {
+    struct neuron_layer *l = &store->layer[layer];
+    linear_release(&l->dense);
+    workspace_release(&l->memory);
+    l->bytes = 0;
+}
+
 void neuron_store_release(struct neuron_store *store) {
-    for (size_t i = 0; store->layer && i < store->shape.layers; i++) {
-        linear_release(&store->layer[i].dense);
-        workspace_release(&store->layer[i].memory);
-    }
+    for (size_t i = 0; store->layer && i < store->shape.layers; i++)
+        neuron_store_release_layer(store, i);
     free(store->layer);
     *store = (struct neuron_store){0};
 }

@@ -37,6 +37,7 @@ struct neuron_frames {
 
 struct neuron_layer {
     size_t hidden_size, intermediate_size;
+    size_t bytes;      /* memory of the layer, without neurons that may be absent */
     size_t row_bytes;  /* a packed row or column of a neuron, with its padding */
     uint64_t *present; /* bit i % 64 of word i / 64 is set where the neuron at place i is present */
     size_t n_present;
@@ -72,7 +73,6 @@ struct neuron_store {
     bool by_rows;         /* a predictor chooses among the neurons of each layer */
     const int32_t *order; /* [layers, intermediate_size]: the plan's order; NULL: the file's */
     struct neuron_layer *layer; /* [layers] */
-    size_t bytes;               /* memory of all layers, without absent neurons */
     struct neuron_cold *cold;   /* the state of cold neurons; NULL where all are loaded */
 };
 
@@ -95,7 +95,7 @@ wisp_status neuron_store_open(struct neuron_store *store, const struct directory
 /* Opens a layer whose neurons are all absent: reads its biases, centers, scales and dense first
  * half. Fails where a tensor is missing, has another shape, cannot be read, or holds a scale that
  * is out of range. */
-wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
+wisp_status neuron_store_open_layer(const struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error);
 
 /* Packs a neuron into `place` of an open layer and marks it present. Fails with WISP_ERROR_FORMAT
@@ -105,8 +105,11 @@ wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, siz
 
 /* Opens a layer and puts all of its neurons, or, where the store has `cold`, the hot ones; fails as
  * those two functions do. The cache serves one layer after the other. */
-wisp_status neuron_store_load_layer(struct neuron_store *store, size_t layer,
+wisp_status neuron_store_load_layer(const struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error);
+
+/* Frees the memory of a layer, which can be loaded again. */
+void neuron_store_release_layer(const struct neuron_store *store, size_t layer);
 
 void neuron_store_release(struct neuron_store *store);
 

@@ -2,12 +2,13 @@
 // The program wisp as a user runs it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, floatsOf, start, wisp } from './support.mjs';
+import { shortTexts } from './pool/texts.mjs';
+import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, floatsOf, smallColdModel, start, wisp } from './support.mjs'; // prettier-ignore
 
 const SIZE = 384;
 const folder = mkdtempSync(join(tmpdir(), 'wisp-cli-'));
@@ -30,27 +31,46 @@ describe('embed', () => {
     assert.deepEqual(Float32Array.from(rows.join(' ').split(' '), Number), expected);
   });
 
-  test(
-    'takes no more memory with --memory, when many threads free weights of attention',
-    { skip: process.platform !== 'linux' && 'reads /proc' },
-    async () => {
+  describe('--memory', { skip: process.platform !== 'linux' && 'reads /proc' }, () => {
+    /** The most memory, in kB, that embedding `lines` takes. @param {string[]} lines @param {string[]} args */
+    const peak = async (lines, ...args) => {
+      const child = start(['embed', '--format', 'f32', '--cold', 'wait', ...args]);
+      let left = 4 * SIZE * lines.length;
+      child.stdin.write(`${lines.join('\n')}\n`);
+      for await (const bytes of child.stdout) if ((left -= bytes.length) === 0) break;
+      const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
+      child.kill();
+      return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]);
+    };
+    const { err } = wisp(['embed', '--cold', 'wait', '--memory', '1', '--text', 'a']);
+    const least = /** @type {string} */ (/(\d+) bytes are always/.exec(err)?.[1]);
+
+    test('takes no more memory, when many threads free weights', async () => {
       const lines = Array.from({ length: 400 }, (_, i) => `Sentence ${i} of many, each short.`);
-      /** @param {string[]} args */
-      const peak = async (...args) => {
-        const child = start(['embed', '-t', '8', '--format', 'f32', '--cold', 'wait', ...args]);
-        let left = 4 * SIZE * lines.length;
-        child.stdin.write(`${lines.join('\n')}\n`);
-        for await (const bytes of child.stdout) if ((left -= bytes.length) === 0) break;
-        const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
-        child.kill();
-        return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]);
-      };
-      const { err } = wisp(['embed', '--cold', 'wait', '--memory', '1', '--text', 'a']);
-      const least = /** @type {string} */ (/(\d+) bytes are always/.exec(err)?.[1]);
-      const [all, limited] = [await peak(), await peak('--memory', least)];
+      const all = await peak(lines, '-t', '8');
+      const limited = await peak(lines, '-t', '8', '--memory', least);
       assert.ok(limited < 1.2 * all, `${limited} kB, without a limit ${all}`);
-    },
-  );
+    });
+
+    test('opens the default model within 20 % of its bytes, and never holds all of it', async () => {
+      const { size } = statSync(DEFAULT_MODEL_PATH);
+      assert.ok(Number(least) < 0.2 * size, `${least} of ${size} bytes`);
+      const all = await peak(['one text'], '-t', '1');
+      const limited = await peak(['one text'], '-t', '1', '--memory', least);
+      /* Layers have 11.4 of its 19.4 MB, and one matrix of them is in memory at a time. */
+      assert.ok(limited < all - 8000, `${limited} kB, without a limit ${all}`);
+    });
+
+    test('gives the same bits', () => {
+      const lines = Array.from({ length: 300 }, (_, i) => `Line ${i} of ${i % 7} kinds.`).join('\n');
+      const whole = wisp(['embed', '--format', 'f32'], lines).bytes;
+      for (const memory of [least, `${Math.floor(0.3 * statSync(DEFAULT_MODEL_PATH).size)}`])
+        for (const threads of ['1', '3']) {
+          const args = ['embed', '--format', 'f32', '--cold', 'wait', '-t', threads];
+          assert.deepEqual(wisp([...args, '--memory', memory], lines).bytes, whole);
+        }
+    });
+  });
 
   test('json: one array of arrays', () => {
     const { out } = wisp(['embed', '--format', 'json'], 'one\ntwo\n\nfour');
@@ -226,6 +246,38 @@ describe('embed', () => {
     assert.match(err, /^ffn_up +\d+\.\d{3} s +\d+\.\d %$/m);
   });
 
+  test('--stats and --trace say what cold neurons were read, and how long texts waited', () => {
+    const file = join(folder, 'cold-trace.json');
+    const options = ['-m', smallColdModel(), '--cold', 'wait', '--threads', '1', '--stats'];
+    const { code, err } = wisp(['embed', ...options, '--trace', file, '--text', shortTexts(1, 3)[0]]); // prettier-ignore
+    assert.equal(code, 0);
+    const { traceEvents, otherData } = JSON.parse(readFileSync(file, 'utf8'));
+    const { cold } = otherData;
+    const found = /(\d+) hits, (\d+) misses, (\d+) evictions of 64; (\d+) reads, (\d+) bytes read; (\d+) neurons came along with others \((\d+) were used later, (\d+) given up unused\)/.exec(err); // prettier-ignore
+    const names = ['hits', 'misses', 'evictions', 'reads', 'readBytes', 'prefetched', 'prefetchedUsed', 'prefetchedWasted']; // prettier-ignore
+    assert.deepEqual(
+      names.map((name) => cold[name]),
+      found?.slice(1).map(Number),
+    );
+    assert.ok(cold.misses > 0 && cold.reads > 0 && cold.prefetched > 0);
+    assert.ok(cold.hotBytes > 0 && cold.warmBytes > 0 && cold.warmBytes <= cold.coldBytes);
+    // A text waits at most once for tokens, and once in each layer; then the layer goes on.
+    const waits = traceEvents.filter((/** @type {any} */ { name }) => name === 'wait');
+    assert.ok(waits.length > 0);
+    for (const { dur, args } of waits) assert.ok(dur >= 0 && (args?.layer ?? 0) >= 0);
+    const waited = waits.reduce((/** @type {number} */ sum, /** @type {any} */ { dur }) => sum + dur, 0); // prettier-ignore
+    // What a text computed before it waited is not computed again.
+    const whole = join(folder, 'whole-trace.json');
+    wisp(['embed', ...options.slice(0, 2), '--predictor', 'lowrank', '--threads', '1', '--trace', whole, '--text', shortTexts(1, 3)[0]]); // prettier-ignore
+    const stages = (/** @type {any[]} */ events) =>
+      events
+        .filter(({ ph, name }) => ph === 'X' && !/^(load|wait|ffn_sparse)$/.test(name))
+        .map(({ name, args }) => `${name} ${args?.layer}`);
+    assert.deepEqual(stages(traceEvents), stages(JSON.parse(readFileSync(whole, 'utf8')).traceEvents)); // prettier-ignore
+    const [, seconds] = /^wait +(\d+\.\d{3}) s/m.exec(err) ?? [];
+    assert.ok(Math.abs(waited / 1e6 - Number(seconds)) < 0.001);
+  });
+
   test('--trace writes the stages as Chrome trace events', () => {
     const file = join(folder, 'trace.json');
     const options = ['--predictor', 'dense', '--threads', '2', '--text', 'one two'];
@@ -243,6 +295,7 @@ describe('embed', () => {
     for (const [i, { ts, dur }] of spans.entries()) {
       assert.ok(dur >= 0 && ts >= (spans[i - 1]?.ts ?? 0));
     }
+    assert.equal(JSON.parse(readFileSync(file, 'utf8')).otherData.cold, undefined);
     const { code: refused, err } = wisp(['embed', '--trace', '/nowhere/t.json', '--text', 'x']);
     assert.equal(refused, 1);
     assert.match(err, /\/nowhere\/t\.json/);

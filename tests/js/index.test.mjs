@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/index in Node, and that it reads, finds and writes what the program does.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import {
   mkdtempSync,
   readFileSync,
@@ -295,6 +297,39 @@ describe('files', () => {
       readdirSync(folder).filter((name) => name.endsWith('.tmp')),
       [],
     );
+  });
+
+  test('a process that is killed while it saves leaves one of the indexes whole', async () => {
+    const place = at('killed.index');
+    const [large, small] = [40_000, 30_000];
+    // Each save waits for the disk, so that a kill at any moment comes within one.
+    const script = `
+      import { Index } from './js/index-node.js';
+      const index = await Index.create({ dimensions: 64 });
+      const add = (from, to) => index.add(Array.from({ length: to - from }, (_, i) =>
+        ({ id: String(from + i), vector: new Float32Array(64).fill(1 + i) })));
+      await add(0, ${small});
+      for (let grows = true; ; grows = !grows) {
+        await index.save(process.argv[1]);
+        console.log('saved');
+        if (grows) await add(${small}, ${large});
+        else index.remove(Array.from({ length: ${large - small} }, (_, i) => String(${small} + i)));
+      }`;
+    const kills = extent('kills of a process that saves', 20, 5);
+    for (let i = 0; i < kills; i++) {
+      const args = ['--input-type=module', '-e', script, place];
+      const child = spawn(process.execPath, args, {
+        cwd: ROOT,
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      await once(child.stdout, 'data');
+      await new Promise((resolve) => setTimeout(resolve, 7 * i));
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      const { size } = await Index.load(place);
+      assert.ok(size === large || size === small, `${size} items`);
+    }
+    for (const name of readdirSync(folder)) if (/\.tmp$/.test(name)) rmSync(at(name));
   });
 
   test('what cannot be read or written', async () => {

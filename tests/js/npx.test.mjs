@@ -122,7 +122,7 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
   /** @type {[string, string[], string, number, RegExp][]} */
   const cases = [
     ['no command', [], '', 2, /^usage: wisp-engine COMMAND/],
-    ['a command of the program', ['inspect', 'a.gguf'], '', 2, /^wisp-engine: inspect is a command of the native program wisp: .*run build\/wisp inspect --help/], // prettier-ignore
+    ['a command of the program', ['search', 'a.index'], '', 2, /^wisp-engine: search is a command of the native program wisp: .*run build\/wisp search --help/], // prettier-ignore
     ['an unknown command', ['frob'], '', 2, /no command frob/],
     ['an unknown option', ['embed', '--nope'], '', 2, /'--nope'.*embed --help/],
     ['no value', ['embed', '--text'], '', 2, /--text/],
@@ -260,6 +260,7 @@ describe('serve-demo', () => {
         '../models/wisp-default.gguf',
         'write.html',
         'neurons.html',
+        'weights.html',
       ];
       for (const path of paths) {
         const { status } = await fetch(new URL(path, home), { method: 'HEAD' });

@@ -381,6 +381,11 @@ describe('installed from npm pack into an empty project', () => {
   test('the hashes that it publishes are those of its files', async () => {
     const root = join(folder, 'node_modules', NAME);
     const hashes = JSON.parse(readFileSync(join(root, 'integrity.json'), 'utf8'));
+    const binaries = [...readdirSync(join(root, 'models')), ...readdirSync(join(root, 'js'))];
+    assert.deepEqual(
+      Object.keys(hashes).sort(),
+      binaries.filter((name) => /\.(gguf|wasm)$/.test(name)).sort(),
+    );
     const { Embedder } = await import(pathToFileURL(join(root, 'js/node.js')).href);
     const model = hashes['wisp-default.gguf'];
     const wasm = join(root, 'js/wisp-simd128.wasm');
