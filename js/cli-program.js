@@ -2,10 +2,13 @@
 // Commands that are those of the program wisp (src/cli): the native one where its package is installed, else the module
 // wisp-program.wasm.
 import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { constants } from 'node:os';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { findProgram } from './addon-node.js';
+import { PACKAGES, loadAddon } from './addon-node.js';
 import { EXIT } from './cli-console.js';
 import { WispError, isEngineLimit, outOfMemory } from './errors.js';
 import { compileRead } from './platform-node.js';
@@ -21,6 +24,20 @@ const MODELS = {
   WISP_MODEL: process.env.WISP_MODEL ?? own('wisp-default'),
   WISP_GENERATOR: process.env.WISP_GENERATOR ?? own('wisp-stories'),
 };
+
+/**
+ * Returns the path of the program wisp, if the package for this platform has one and is of this version. Not where
+ * programs import it: Next.js' Turbopack wants to resolve such names when it builds.
+ * @returns {string | undefined}
+ */
+function findProgram() {
+  for (const name of PACKAGES) {
+    if (!loadAddon(name).addon) continue;
+    const program = join(dirname(createRequire(import.meta.url).resolve(name)), 'wisp');
+    if (existsSync(program)) return program;
+  }
+  return undefined;
+}
 
 /** @param {string} name of a command */
 export const command = (name) => ({

@@ -18,7 +18,7 @@ import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { TARGETS, optionalDependencies } from '../../tools/addons.mjs';
 import { launch } from './browsers.mjs';
-import { shipped, writePackage } from './shipped.mjs';
+import { scriptsOf, shipped, writePackage } from './shipped.mjs';
 import {
   ADDON,
   PROGRAM,
@@ -43,6 +43,13 @@ test('every Worker is made of an address in the expression, as bundlers expect i
     // Next.js' Turbopack fails at an address of a script that is the default of a parameter.
     assert.doesNotMatch(source, new RegExp(`\\w+=new URL\\(${script}`), name);
   }
+});
+
+test('what programs of Node import resolves no names, which Turbopack would do when it builds', () => {
+  const { reached } = scriptsOf('node.js', 'generate-node.js', 'hub-node.js', 'index-node.js');
+  assert.ok(reached.has('addon-node.js') && !reached.has('cli-program.js'));
+  for (const name of reached)
+    assert.doesNotMatch(String(shipped.get(name)), /\(import\.meta\.url\)\.resolve\(/, name);
 });
 
 /**
