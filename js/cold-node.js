@@ -11,7 +11,7 @@ import { coldLoader } from './cold.js';
 import { WispError, throwIfAborted } from './errors.js';
 import { localLink } from './link-local.js';
 import { wrong } from './options.js';
-import { WORKER_OPTIONS, asUrl, fileError, platform } from './platform-node.js';
+import { asUrl, fileError, platform } from './platform-node.js';
 import { sharedBytes, sharedPart } from './source.js';
 
 export { NEURON } from './cold-layers.js';
@@ -102,7 +102,11 @@ platform.cold = coldLoader({
     return sharedPart(shared);
   },
   own: {
-    worker: () => new Worker(new URL('./cold-worker-node.js', import.meta.url), WORKER_OPTIONS),
+    worker: () =>
+      new Worker(new URL('./cold-worker-node.js', import.meta.url), {
+        name: 'wisp',
+        execArgv: [],
+      }),
     local: localLink(serveCold),
   },
   script: 'cold-worker-node',

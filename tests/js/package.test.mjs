@@ -38,7 +38,7 @@ test('every Worker is made of an address in the expression, as bundlers expect i
   for (const name of ['embedding-node', 'browser', ...entries]) {
     const source = String(shipped.get(`${name}.js`));
     const script = `"\\./(${kinds.join('-|')}-)?worker-\\w+\\.js"`;
-    const made = `new Worker\\(new URL\\(${script},import\\.meta\\.url\\),(\\{type:"module"|\\w+\\))`;
+    const made = `new Worker\\(new URL\\(${script},import\\.meta\\.url\\),\\{(type:"module"|name:"wisp",execArgv:\\[\\]\\})`;
     assert.match(source, new RegExp(made), name);
     // Next.js' Turbopack fails at an address of a script that is the default of a parameter.
     assert.doesNotMatch(source, new RegExp(`\\w+=new URL\\(${script}`), name);
