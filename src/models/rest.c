@@ -208,9 +208,8 @@ static void let_rest(struct network *network, enum rest_part part, uint32_t l) {
     }
 }
 
-/* Returns the memory that cold neurons get before other weights do. Texts need some of them in
- * every pass, and reading one takes longer than reading as many bytes of a matrix. Others are
- * needed seldom. */
+/* Returns the memory of all cold neurons, which get it before other weights do: reading a neuron
+ * takes longer than as many bytes of a matrix, because whole chunks come with it and are hashed. */
 static uint64_t kept_for_neurons(const struct network *network, uint32_t layers) {
     uint64_t all = 0;
     for (uint32_t l = 0; l < layers && network->neurons.cold; l++) {
@@ -218,7 +217,7 @@ static uint64_t kept_for_neurons(const struct network *network, uint32_t layers)
         if (neurons->rows)
             all += neuron_cold_bytes(neurons, neurons->intermediate_size - neurons->hot);
     }
-    return all / 2;
+    return all;
 }
 
 void rest_loaded(struct network *network, uint32_t layers) {
