@@ -262,10 +262,13 @@ static void leave(struct resting *resting) {
 /* Reads a part and compares it with what was read first: others may have written to the file. */
 static wisp_status read_again(const struct network *network, enum rest_part part, uint32_t l,
                               wisp_error *error) {
-    static const char *const names[REST_PARTS] = {
-        [REST_THRESHOLDS] = "the thresholds",       [REST_POSITIONS] = "the positions",
-        [REST_ATTENTION] = "attention's weights",   [REST_DENSE] = "feed-forward weights",
-        [REST_CHOICE] = "weights of the predictor", [REST_COMPENSATION] = "compensation weights"};
+    static const char *const names[REST_PARTS + 1] = {[REST_THRESHOLDS] = "the thresholds",
+                                                      [REST_POSITIONS] = "the positions",
+                                                      [REST_ATTENTION] = "attention's weights",
+                                                      [REST_DENSE] = "feed-forward weights",
+                                                      [REST_CHOICE] = "weights of the predictor",
+                                                      [REST_COMPENSATION] = "compensation weights",
+                                                      [REST_PARTS] = "nothing"};
     const struct resting *resting = &network->rest->layer[l][part];
     uint64_t sums[2 * MOST_LINEARS];
     TRY(read_part(network, part, l, error));
