@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Embeds texts natively with ever less memory, and looks from outside at what that costs.
 
-    python3 bench/cold/memory.py MODEL TEXTS [--shares 0.5,0.3] [--budgets 3000000000] [--no-all] [--json FILE]
+    python3 bench/cold/memory.py MODEL TEXTS [--predictor auto] [--shares 0.5,0.3] [--budgets 3000000000] [--no-all] [--json FILE]
 
-Each run is `wisp embed -t 1 --predictor lowrank`: all of the model, all with cold neurons read when they are needed, and
+Each run is `wisp embed -t 1 --predictor lowrank`, or with another predictor: all of the model, all with cold neurons read when they are needed, and
 budgets that are shares of the model's bytes (--shares) or bytes. Prints processor time (the machine may have other work),
 resident memory as the system counts it, and whether the embeddings have the bits of the first run."""
 
@@ -29,8 +29,7 @@ def status(pid):
 
 
 def run(model, texts, *options):
-    command = [REPO / "build/wisp", "embed", "-t", "1", "-m", model, "--predictor", "lowrank", "--format", "f32",
-               "--stats", *options, texts]
+    command = [REPO / "build/wisp", "embed", "-t", "1", "-m", model, "--format", "f32", "--stats", *options, texts]
     most = {"VmHWM": 0, "RssAnon": 0}
     digest, errors = hashlib.sha256(), []
     begin = time.monotonic()
@@ -66,6 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("texts")
+    parser.add_argument("--predictor", default="lowrank")
     parser.add_argument("--shares", default="0.5,0.3")
     parser.add_argument("--budgets", default="")
     parser.add_argument("--no-all", action="store_true", help="leave out the runs without a budget")
@@ -78,7 +78,8 @@ def main():
     plans += [(f"wait, {budget / 1e6:.1f} MB ({100 * budget / size:.0f} %)", budget,
                ["--cold", "wait", "--memory", str(budget)]) for budget in budgets]
     load = os.getloadavg()[0]
-    rows = [{"name": name, "budget": budget, **run(options.model, options.texts, *more)} for name, budget, more in plans]
+    rows = [{"name": name, "budget": budget,
+             **run(options.model, options.texts, "--predictor", options.predictor, *more)} for name, budget, more in plans]
     print(f"{Path(options.model).name}, {size / 1e6:.1f} MB; load {load:.1f} to {os.getloadavg()[0]:.1f}\n")
     print("| run | processor, s | of the first | VmHWM, MB | RssAnon, MB | over the budget, MB | same bits |\n"
           "|---|---|---|---|---|---|---|")

@@ -208,9 +208,8 @@ static void let_rest(struct network *network, enum rest_part part, uint32_t l) {
     }
 }
 
-/* Returns the memory that cold neurons get before other weights do. Texts need some of them in
- * every pass, and reading one takes longer than reading as many bytes of a matrix. Others are
- * needed seldom. */
+/* Returns the memory of all cold neurons, which get it before other weights do: reading a neuron
+ * takes longer than as many bytes of a matrix, because whole chunks come with it and are hashed. */
 static uint64_t kept_for_neurons(const struct network *network, uint32_t layers) {
     uint64_t all = 0;
     for (uint32_t l = 0; l < layers && network->neurons.cold; l++) {
@@ -218,7 +217,7 @@ static uint64_t kept_for_neurons(const struct network *network, uint32_t layers)
         if (neurons->rows)
             all += neuron_cold_bytes(neurons, neurons->intermediate_size - neurons->hot);
     }
-    return all / 2;
+    return all;
 }
 
 void rest_loaded(struct network *network, uint32_t layers) {
@@ -263,10 +262,13 @@ static void leave(struct resting *resting) {
 /* Reads a part and compares it with what was read first: others may have written to the file. */
 static wisp_status read_again(const struct network *network, enum rest_part part, uint32_t l,
                               wisp_error *error) {
-    static const char *const names[REST_PARTS] = {
-        [REST_THRESHOLDS] = "the thresholds",       [REST_POSITIONS] = "the positions",
-        [REST_ATTENTION] = "attention's weights",   [REST_DENSE] = "feed-forward weights",
-        [REST_CHOICE] = "weights of the predictor", [REST_COMPENSATION] = "compensation weights"};
+    static const char *const names[REST_PARTS + 1] = {[REST_THRESHOLDS] = "the thresholds",
+                                                      [REST_POSITIONS] = "the positions",
+                                                      [REST_ATTENTION] = "attention's weights",
+                                                      [REST_DENSE] = "feed-forward weights",
+                                                      [REST_CHOICE] = "weights of the predictor",
+                                                      [REST_COMPENSATION] = "compensation weights",
+                                                      [REST_PARTS] = "nothing"};
     const struct resting *resting = &network->rest->layer[l][part];
     uint64_t sums[2 * MOST_LINEARS];
     TRY(read_part(network, part, l, error));

@@ -16,7 +16,7 @@ enum { WEIGHTS_MAY_REST = 1 };
 #endif
 
 /* The parts that may rest. They do so in this order, layer by layer, until the network is within
- * its limit, with room for half of its cold neurons. */
+ * its limit, with room for its cold neurons. */
 enum rest_part {
     REST_THRESHOLDS,   /* of a predictor: a session reads them when its sparsity is set */
     REST_POSITIONS,    /* embeddings of positions, which belong to layer 0 */

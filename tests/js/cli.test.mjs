@@ -62,7 +62,9 @@ describe('embed', () => {
     });
 
     test('gives the same bits', () => {
-      const lines = Array.from({ length: 300 }, (_, i) => `Line ${i} of ${i % 7} kinds.`).join('\n');
+      const lines = Array.from({ length: 300 }, (_, i) => `Line ${i} of ${i % 7} kinds.`).join(
+        '\n',
+      );
       const whole = wisp(['embed', '--format', 'f32'], lines).bytes;
       for (const memory of [least, `${Math.floor(0.3 * statSync(DEFAULT_MODEL_PATH).size)}`])
         for (const threads of ['1', '3']) {
