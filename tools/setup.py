@@ -67,7 +67,7 @@ COMPONENTS = {
         "Python with the packages of tools/requirements.txt",
         "apt install python3-venv, or look at the pip message above"),
     "torch": Component(
-        "pytorch", 1, programs("python-torch"), (), "Python with PyTorch and transformers, for the tests of training",
+        "pytorch", 2, programs("python-torch"), (), "Python with PyTorch and transformers, for the tests of training",
         "pip install -r tools/requirements-train.txt for the python3 that is on PATH"),
     "sbom": Component(
         "scripting", 1, programs("python-sbom"), ("tools/requirements-sbom.txt",),

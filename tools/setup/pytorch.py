@@ -13,7 +13,8 @@ from .workspace import (BIN, REPO, TOOLS, SetupError, building, run, step, syste
                         write_wrapper)
 
 PROGRAM = "python-torch"
-PACKAGES = ["python3-torch", "python3-transformers"]
+# Debian's PyTorch asks for any BLAS and LAPACK, and apt would take the reference ones, which are slower.
+PACKAGES = ["python3-torch", "python3-transformers", "libopenblas0-pthread"]
 PROBE = """\
 import sys, safetensors.torch, tokenizers, torch, transformers
 assert sys.version_info >= (3, 11) and int(transformers.__version__.split(".")[0]) >= 5
@@ -31,16 +32,18 @@ print(sentence_transformers.__version__)
 NOT_USED = (r"python3-(torchvision|networkx|hypothesis)|libtorch-test|libamdhip.*|libamd-comgr.*|libllvm.*|"
             r"systemd.*|libsystemd.*|git|git-man|openssl|perl.*|dpkg.*|passwd|tzdata|debconf.*")
 
-# Packages of other Pythons stay hidden. BLAS, LAPACK and gloo have folders of their own.
+# Packages of other Pythons stay hidden. OpenBLAS and gloo have folders of their own. OpenBLAS does not know PyTorch's
+# number of threads, and would take all cores.
 RUN_PRIVATE = f"""\
 here="$tools/torch"
 libraries="$here/{LIBRARIES}"
+folders="$libraries/openblas-pthread:$libraries:$here/usr/lib"
+export OPENBLAS_NUM_THREADS="${{OPENBLAS_NUM_THREADS:-1}}"
 set -- "$here"/usr/bin/python3.[0-9]* "$@"
 python=$1
 shift
 PYTHONHOME="$here/usr" PYTHONPATH="$here/usr/lib/python3/dist-packages" PYTHONNOUSERSITE=1 \\
-    exec "$libraries"/ld-linux-*.so.* --library-path "$libraries:$libraries/blas:$libraries/lapack:$here/usr/lib" \\
-    --argv0 "$self" "$python" "$@"
+    exec "$libraries"/ld-linux-*.so.* --library-path "$folders" --argv0 "$self" "$python" "$@"
 """
 
 
