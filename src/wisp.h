@@ -1269,7 +1269,8 @@ typedef struct wisp_calibrated_layer {
 } wisp_calibrated_layer;
 
 typedef struct wisp_calibrate_options {
-    uint32_t rank;  /* of the predictors. 0: a third of hidden_size, at most 256 */
+    uint32_t rank;  /* of the predictors: above 32 a multiple of it, but for predictors of type f32.
+                       0: a third of hidden_size, at most 256 */
     float sparsity; /* the model's default share of neurons to skip. 0: 0.84 with ReLU, else 0.7 */
     const char *predictor_type; /* of the predictors' matrices in the file: "f32", "q8_0" or "q4_0".
                                    NULL: q8_0, or f32 where a row is not whole blocks of q8_0 */

@@ -36,7 +36,10 @@ describe('calibrate', () => {
   });
 
   test('reports on every layer, and on held-out texts', () => {
-    assert.match(table, /^layer +computed +needed +recall +precision +output error +hot neurons\n/);
+    assert.match(
+      table,
+      /^layer +computed +needed +recall +precision +output error +hot neurons\n/,
+    );
     const report = JSON.parse(readFileSync(`${base}.json`, 'utf8'));
     assert.equal(report.layers.length, 6);
     assert.equal(report.held_out_texts, lines.length / 8);
@@ -215,6 +218,12 @@ describe('calibrate', () => {
     const wrong = wisp([...args, '--predictor-type', 'q5_0'], lines.join('\n'));
     assert.equal(wrong.code, 2);
     assert.match(wrong.err, /q5_0 is not one of f32, q8_0, q4_0/);
+    const odd = wisp(
+      ['calibrate', DEFAULT_MODEL_PATH, '--data', '-', '-o', path, '--rank', '48'],
+      'a',
+    );
+    assert.equal(odd.code, 2);
+    assert.match(odd.err, /48 is no multiple of 32/);
   });
 
   test('explains wrong usage, and writes nothing then', () => {

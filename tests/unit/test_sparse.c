@@ -246,6 +246,42 @@ static void one_sparsity_takes_fewer_bytes(void **state) {
         }
 }
 
+static const struct tiny_shape ranked_shape = {.hidden = 64,
+                                               .wide = 128,
+                                               .layers = 2,
+                                               .heads = 4,
+                                               .positions = 16,
+                                               .type = BLOCK_Q8_0};
+
+static const char *ranked_model(void) {
+    struct gguf file;
+    gguf_make(&file, &ranked_shape);
+    gguf_set_text(&file, "wisp.hidden_act", "relu");
+    return write_made(&file, "plain.gguf");
+}
+
+/* A rank that is no whole number of blocks of Q8_0 would make Q f32, which is slow: only those get
+ * one who ask for f32. */
+static void ranks_are_whole_blocks(void **state) {
+    (void)state;
+    struct texts texts;
+    char plain[256], output[256];
+    const wisp_calibrate_options broken = {.rank = 48}, f32 = {.rank = 48, .predictor_type = "f32"};
+    wisp_error error;
+    make_texts(&texts);
+    snprintf(plain, sizeof plain, "%s", ranked_model());
+    snprintf(output, sizeof output, "%s", temporary_path("blocks.gguf"));
+    assert_int_equal(wisp_calibrate(plain, output, texts.text, TEXTS, &broken, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "rank");
+    assert_non_null(strstr(error.message, "48 is no multiple of 32"));
+    assert_int_not_equal(access(output, F_OK), 0);
+    assert_int_equal(wisp_calibrate(plain, output, texts.text, TEXTS, &f32, &error), WISP_OK);
+    wisp_model *model = open_with(output, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
+    assert_int_equal(model->network.feed_forward[0].sparse.rank, 48);
+    wisp_model_close(model);
+}
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 /* The stage in which calibration is to be cancelled, and whether that stage has started. */
@@ -484,6 +520,7 @@ int main(void) {
         cmocka_unit_test(calibration_is_deterministic_and_can_be_undone),
         cmocka_unit_test(predictors_have_the_form_that_is_asked_for),
         cmocka_unit_test(one_sparsity_takes_fewer_bytes),
+        cmocka_unit_test(ranks_are_whole_blocks),
         cmocka_unit_test(cancelling_leaves_no_file),
         cmocka_unit_test(auto_is_what_is_faster),
         cmocka_unit_test(what_cannot_be_done_is_said),
