@@ -4,23 +4,71 @@
  * times its scale, are added up as floats, and where weights have a minimum also its product with
  * the sum of the activations. */
 
-#include "kernels/k_layout.h"
+/* Returns the number of bits of a weight, which names a layout of k_layout.h; 0: another form. */
+ALWAYS_INLINE int k_bits(const enum block_form form) {
+    return form == FORM_Q2_K   ? 2
+           : form == FORM_Q3_K ? 3
+           : form == FORM_Q5_K ? 5
+           : form == FORM_Q6_K ? 6
+                               : 0;
+}
 
 /* Loads weights 4 g to 4 g + 3 of half h of a part, of vector v of outputs. */
 ALWAYS_INLINE vk_weights k_load(const unsigned char *planes, const int v, const int g, const int h,
                                 const int bits) {
     const unsigned char *at = planes + v * VF_LANES * 4;
-    const unsigned char *pairs = at + (k_has_nibbles(bits) ? Q4_PANEL * 16 : 0) + h * Q4_PANEL * 4;
-    const unsigned char *ones = at + (k_has_nibbles(bits) ? Q4_PANEL * 16 : Q4_PANEL * 8);
-    const vk_codes low =
-        k_has_nibbles(bits) ? vk_bits(at + g * Q4_PANEL * 4, 4 * h, 15) : vk_bits(pairs, 2 * g, 3);
+    if (bits == 6) {
+        const unsigned char *sixes = at + h * Q4_PANEL * 12;
+        if (g < 3)
+            return vk_centred(vk_bits(sixes + g * Q4_PANEL * 4, 0, 63), k_centre(bits));
+        return vk_centred(vk_or(vk_or(vk_bits(sixes, 6, 3), vk_bits(sixes + Q4_PANEL * 4, 4, 12)),
+                                vk_bits(sixes + Q4_PANEL * 8, 2, 48)),
+                          k_centre(bits));
+    }
+    const unsigned char *ones = at + Q4_PANEL * (bits == 5 ? 16 : 8);
+    const vk_codes low = bits == 5 ? vk_bits(at + g * Q4_PANEL * 4, 4 * h, 15)
+                                   : vk_bits(at + h * Q4_PANEL * 4, 2 * g, 3);
     if (bits == 2)
         return vk_centred(low, 0);
-    return vk_centred(vk_or(low, bits == 6   ? vk_bits(pairs, 2 * g - 4, 0x30)
-                                 : bits == 5 ? vk_bits(ones, g + 4 * h - 4, 0x10)
-                                             : vk_bits(ones, g + 4 * h - 2, 4)),
+    return vk_centred(vk_or(low, bits == 5 ? vk_bits(ones, g + 4 * h - 4, 0x10)
+                                           : vk_bits(ones, g + 4 * h - 2, 4)),
                       k_centre(bits));
 }
+
+/* K_STEP groups of 4 weights are multiplied at a time. Narrow products of two groups fit 16 bits:
+ * 2 * 2 * 255 * 32 is below 2^15. Vectors of weights of the same outputs lie Q4_VECTORS apart. */
+#ifdef VECTOR_NARROW
+
+enum { K_STEP = 2 };
+
+typedef struct k_activations {
+    vq_activations first, second;
+} k_activations;
+
+ALWAYS_INLINE k_activations k_load_activations(const uint8_t *q) {
+    return (k_activations){vq_load_activations(q), vq_load_activations(q + 4)};
+}
+
+ALWAYS_INLINE vi k_dot(vi sum, k_activations x, const vk_weights *w) {
+    const vi first = vi16_dot(x.first, w[0]), second = vi16_dot(x.second, w[Q4_VECTORS]);
+    return vi_add(sum, vi16_widen(vi16_add(first, second)));
+}
+
+#else
+
+enum { K_STEP = 1 };
+
+typedef vq_activations k_activations;
+
+ALWAYS_INLINE k_activations k_load_activations(const uint8_t *q) {
+    return vq_load_activations(q);
+}
+
+ALWAYS_INLINE vi k_dot(vi sum, k_activations x, const vk_weights *w) {
+    return vi_dot(sum, x, *w);
+}
+
+#endif
 
 /* Computes the integer dot products of half h of a part. */
 ALWAYS_INLINE void k_dots(const uint8_t *q, size_t row_bytes, const unsigned char *planes,
@@ -30,17 +78,17 @@ ALWAYS_INLINE void k_dots(const uint8_t *q, size_t row_bytes, const unsigned cha
     for (int i = 0; i < rows * Q4_VECTORS; i++)
         sum[i] = vi_set1(0);
     UNROLL
-    for (int g = 0; g < 4; g++) {
-        vk_weights weights[Q4_VECTORS];
-        vq_activations x = vq_load_activations(q + 4 * g);
+    for (int g = 0; g < 4; g += K_STEP, q += 4 * K_STEP) {
+        vk_weights weights[K_STEP * Q4_VECTORS];
+        k_activations x = k_load_activations(q);
         UNROLL
-        for (int v = 0; v < Q4_VECTORS; v++)
-            weights[v] = k_load(planes, v, g, h, bits);
+        for (int i = 0; i < K_STEP * Q4_VECTORS; i++)
+            weights[i] = k_load(planes, i % Q4_VECTORS, g + i / Q4_VECTORS, h, bits);
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++) {
             if (i % Q4_VECTORS == 0)
-                x = vq_load_activations(q + (size_t)(i / Q4_VECTORS) * row_bytes + 4 * g);
-            sum[i] = vk_dot(sum[i], x, weights[i % Q4_VECTORS]);
+                x = k_load_activations(q + (size_t)(i / Q4_VECTORS) * row_bytes);
+            sum[i] = k_dot(sum[i], x, weights + i % Q4_VECTORS);
         }
     }
     UNROLL

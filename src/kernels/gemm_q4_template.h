@@ -9,6 +9,8 @@
  *
  * A set defines Q4_UNROLL as UNROLL where an unrolled loop over a part is faster. */
 
+#include "kernels/k_layout.h"
+
 enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 
 #ifndef Q4_UNROLL
@@ -39,6 +41,33 @@ ALWAYS_INLINE void q4_add(const struct int8_tile *t, size_t b, size_t row, size_
         return;
     const size_t left = t->columns - v * VF_LANES, lanes = left < VF_LANES ? left : VF_LANES;
     vf_store_n(y, vf_fma(value, scale, vf_load_n(b == 0 ? bias : y, lanes)), lanes);
+}
+
+/* Returns the number of activations of which the product takes the sums; 0: it takes none. */
+ALWAYS_INLINE size_t form_sum_length(const enum block_form form) {
+    switch (form) {
+    case FORM_Q2_K:
+        return K_HALF;
+    case FORM_Q4_1:
+    case FORM_Q4_K:
+    case FORM_Q5_K:
+        return Q4_BLOCK;
+    case FORM_TERNARY:
+    case FORM_I2_S:
+        return INT8_BLOCK;
+    default:
+        return 0;
+    }
+}
+
+/* Moves a tile on by `rows` rows. */
+ALWAYS_INLINE void block_advance(struct int8_tile *t, size_t rows, const enum block_form form) {
+    t->q += rows * t->row_bytes;
+    t->scale += rows * t->blocks;
+    t->zero += rows * t->blocks;
+    if (form_sum_length(form))
+        t->part_sums += rows * (t->row_bytes / form_sum_length(form));
+    t->y += rows * t->ldy;
 }
 
 #include "kernels/gemm_ternary_template.h"
@@ -171,54 +200,44 @@ ALWAYS_INLINE void block_tile(const struct int8_tile *t, const int rows,
         ternary_tile(t, rows);
     else if (form == FORM_I2_S)
         i2_s_tile(t, rows);
-    else if (form == FORM_Q2_K)
-        k_tile(t, rows, 2);
-    else if (form == FORM_Q3_K)
-        k_tile(t, rows, 3);
-    else if (form == FORM_Q5_K)
-        k_tile(t, rows, 5);
-    else if (form == FORM_Q6_K)
-        k_tile(t, rows, 6);
+    else if (k_bits(form))
+        k_tile(t, rows, k_bits(form));
     else
         q4_tile(t, rows, form);
+}
+
+/* Multiplies m rows, of which t is the first, by a panel. */
+ALWAYS_INLINE void block_panel(struct int8_tile t, size_t m, const enum block_form form) {
+    for (size_t step; m > 0; m -= step) {
+        step = m >= Q4_ROWS ? Q4_ROWS : m >= Q4_FEW ? Q4_FEW : 1;
+        if (step == Q4_ROWS)
+            block_tile(&t, Q4_ROWS, form);
+        else if (step == 1)
+            block_tile(&t, 1, form);
+        else
+            block_tile(&t, Q4_FEW, form);
+        block_advance(&t, step, form);
+    }
 }
 
 /* Multiplies m rows by n outputs, of which a panel has panel_bytes. */
 ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t panel_bytes,
                                  const float *bias, float *y, size_t ldy, size_t m, size_t n,
                                  size_t k, const enum block_form form) {
-    const bool is_ternary = form == FORM_TERNARY || form == FORM_I2_S;
-    const bool has_sums = is_ternary || form == FORM_Q4_1 || form == FORM_Q4_K ||
-                          form == FORM_Q5_K || form == FORM_Q2_K;
-    const size_t row_sums = k / (is_ternary ? INT8_BLOCK : form == FORM_Q2_K ? K_HALF : Q4_BLOCK);
     const unsigned char *panel = w;
     for (size_t j = 0; j < n; j += Q4_PANEL, panel += panel_bytes) {
-        struct int8_tile t = {.q = x.q,
-                              .row_bytes = k,
-                              .scale = x.scale,
-                              .zero = x.zero,
-                              .part_sums = x.part_sums,
-                              .blocks = int8_blocks(k),
-                              .w = panel,
-                              .bias = bias + j,
-                              .y = y + j,
-                              .ldy = ldy,
-                              .columns = n - j};
-        for (size_t left = m, step; left > 0; left -= step) {
-            step = left >= Q4_ROWS ? Q4_ROWS : left >= Q4_FEW ? Q4_FEW : 1;
-            if (step == Q4_ROWS)
-                block_tile(&t, Q4_ROWS, form);
-            else if (step == 1)
-                block_tile(&t, 1, form);
-            else
-                block_tile(&t, Q4_FEW, form);
-            t.q += step * t.row_bytes;
-            t.scale += step * t.blocks;
-            t.zero += step * t.blocks;
-            if (has_sums)
-                t.part_sums += step * row_sums;
-            t.y += step * t.ldy;
-        }
+        const struct int8_tile t = {.q = x.q,
+                                    .row_bytes = k,
+                                    .scale = x.scale,
+                                    .zero = x.zero,
+                                    .part_sums = x.part_sums,
+                                    .blocks = int8_blocks(k),
+                                    .w = panel,
+                                    .bias = bias + j,
+                                    .y = y + j,
+                                    .ldy = ldy,
+                                    .columns = n - j};
+        block_panel(t, m, form);
     }
 }
 

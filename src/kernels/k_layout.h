@@ -28,17 +28,4 @@ static inline size_t k_part_bytes(const int bits) {
     return 2 + (size_t)bits * K_PART / 8;
 }
 
-/* Whether codes have nibbles, pairs of bits and single bits: 6 = 4 + 2, 5 = 4 + 1, 3 = 2 + 1. */
-static inline bool k_has_nibbles(const int bits) {
-    return bits >= 4;
-}
-
-static inline bool k_has_pairs(const int bits) {
-    return bits % 4 >= 2;
-}
-
-static inline bool k_has_ones(const int bits) {
-    return bits % 2 == 1;
-}
-
 #endif

@@ -344,11 +344,13 @@ size_t packed_q4_k_bytes(size_t n, size_t k, size_t panel);
  * weights: d scale (code - centre), k_layout.h), panel 16-bit floats d, of Q2_K and Q5_K also panel
  * 16-bit floats dmin, then for each part of 32 weights: [2][panel] bytes (of Q3_K and Q6_K the
  * scales of 16 weights + 128; of Q2_K the scales of 16 weights, and 16 times their minima; of Q5_K
- * the scale and the minimum), and the codes from their lowest bits on: of Q5_K and Q6_K
- * [4][panel][4] bytes, whose nibbles lie in the order of pack_q4; of all but Q5_K [2][panel][4]
- * bytes: bits 2 g and 2 g + 1 of byte [h, j, i] are the next two of the code of weight 16 h + 4 g +
- * i of row j; of Q3_K and Q5_K [panel][4] bytes, of which bit g + 4 h is the highest of that code.
- */
+ * the scale and the minimum), and the codes, in groups of 4 of which g is the one of weight 16 h +
+ * 4 g + i, or Q5_K's low bits in the order of pack_q4. Of Q6_K these are [2][3][panel][4] bytes:
+ * byte [h, g, j, i] has the code of that weight of row j for g < 3, and in its upper two bits the
+ * bits 2 g and 2 g + 1 of the code of weight 16 h + 12 + i. Of Q5_K they are [4][panel][4] bytes
+ * with nibbles; of Q2_K and Q3_K [2][panel][4] bytes: bits 2 g and 2 g + 1 of byte [h, j, i] are
+ * the lowest two of the code. In Q3_K and Q5_K [panel][4] bytes follow, of which bit g + 4 h is the
+ * highest of the code. */
 void pack_q2_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 void pack_q3_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 void pack_q5_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);

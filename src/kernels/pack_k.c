@@ -69,30 +69,35 @@ struct layout {
     void (*read)(const unsigned char *block, int index, struct part *part);
 };
 
+/* Packs the code of weight 16 h + 4 g + i of a part to the bytes [panel][4] of row j. */
+static void pack_code(int code, int bits, size_t panel, size_t h, size_t g, unsigned char *four) {
+    unsigned char *own = four + (bits == 6 ? 3 * h + g : bits == 5 ? g : h) * panel * 4;
+    unsigned char *ones = four + panel * (bits == 5 ? 16 : 8);
+    if (bits == 6 && g == 3) {
+        for (size_t p = 0; p < 3; p++)
+            four[(3 * h + p) * panel * 4] |= (unsigned char)((code >> 2 * p & 3) << 6);
+        return;
+    }
+    if (bits == 6)
+        *own |= (unsigned char)code;
+    else
+        *own |= (unsigned char)(bits == 5 ? (code & 15) << 4 * h : (code & 3) << 2 * g);
+    if (bits == 5 || bits == 3)
+        *ones |= (unsigned char)(code >> (bits - 1) << (g + 4 * h));
+}
+
 /* Packs a part to row j of a panel. Returns the sum of its weights without d, and without minima.
  */
 static int pack_part(const struct part *part, int bits, size_t panel, size_t j,
                      unsigned char *packed) {
-    unsigned char *nibbles = packed + 2 * panel;
-    unsigned char *pairs = nibbles + (k_has_nibbles(bits) ? 16 * panel : 0);
-    unsigned char *ones = pairs + (k_has_pairs(bits) ? 8 * panel : 0);
+    unsigned char *planes = packed + 2 * panel + j * 4;
     int sum = 0;
     packed[j] = part->bytes[0];
     packed[panel + j] = part->bytes[1];
     for (size_t c = 0; c < K_PART; c++) {
-        const size_t h = c / K_HALF, g = c % K_HALF / 4, i = c % 4;
-        int code = part->codes[c];
-        sum += part->scales[h] * (code - k_centre(bits));
-        if (k_has_nibbles(bits)) {
-            nibbles[(g * panel + j) * 4 + i] |= (unsigned char)((code & 15) << 4 * h);
-            code >>= 4;
-        }
-        if (k_has_pairs(bits)) {
-            pairs[(h * panel + j) * 4 + i] |= (unsigned char)((code & 3) << 2 * g);
-            code >>= 2;
-        }
-        if (k_has_ones(bits))
-            ones[j * 4 + i] |= (unsigned char)(code << (g + 4 * h));
+        const size_t h = c / K_HALF;
+        sum += part->scales[h] * (part->codes[c] - k_centre(bits));
+        pack_code(part->codes[c], bits, panel, h, c % K_HALF / 4, planes + c % 4);
     }
     return sum;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "kernels/k_layout.h"
 #include "kernels/kernels.h"
 #include "quant/codecs.h"
 
@@ -91,12 +92,14 @@ void pack_q4_k(const void *blocks, size_t n, size_t k, size_t panel, void *packe
 
 void sum_parts(struct quantised_rows x, size_t m, size_t k, size_t length, bool is_signed) {
     const size_t blocks = int8_blocks(k), parts = k / length;
+    const uint8_t flipped = is_signed ? 128 : 0; /* which makes bytes 128 more, and unsigned */
     for (size_t i = 0; i < m; i++)
         for (size_t p = 0; p < parts; p++) {
             const uint8_t *q = x.q + i * k + p * length;
-            int32_t sum = 0;
-            for (size_t c = 0; c < length; c++)
-                sum += is_signed ? (int8_t)q[c] : q[c];
+            int32_t sum = -(int32_t)length * flipped;
+            for (size_t start = 0; start < length; start += K_HALF)
+                for (size_t c = 0; c < K_HALF; c++)
+                    sum += q[start + c] ^ flipped;
             x.part_sums[i * parts + p] =
                 (float)sum - (float)length * x.zero[i * blocks + p * length / INT8_BLOCK];
         }

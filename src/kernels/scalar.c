@@ -187,24 +187,19 @@ static void gemm_q4_k(struct quantised_rows x, const void *w, const float *bias,
     q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_K);
 }
 
-/* Returns the code of weight c of row j of a part: of its nibbles, pairs of bits and single bits,
- * those that it has. */
+/* Returns the code of weight c of row j of a part. */
 static int k_code(const unsigned char *planes, size_t c, size_t j, int bits) {
-    const size_t h = c / K_HALF, g = c % K_HALF / 4, i = c % 4;
-    int code = 0, shift = 0;
-    if (k_has_nibbles(bits)) {
-        code = planes[(g * PANEL + j) * 4 + i] >> 4 * h & 15;
-        planes += 16 * PANEL;
-        shift = 4;
+    const size_t h = c / K_HALF, g = c % K_HALF / 4;
+    const unsigned char *four = planes + j * 4 + c % 4;
+    if (bits == 6) {
+        const unsigned char *three = four + h * 12 * PANEL;
+        return g < 3 ? three[g * 4 * PANEL] & 63
+                     : three[0] >> 6 | three[4 * PANEL] >> 6 << 2 | three[8 * PANEL] >> 6 << 4;
     }
-    if (k_has_pairs(bits)) {
-        code |= (planes[(h * PANEL + j) * 4 + i] >> 2 * g & 3) << shift;
-        planes += 8 * PANEL;
-        shift += 2;
-    }
-    if (k_has_ones(bits))
-        code |= (planes[j * 4 + i] >> (g + 4 * h) & 1) << shift;
-    return code;
+    if (bits == 5)
+        return (four[g * 4 * PANEL] >> 4 * h & 15) | (four[16 * PANEL] >> (g + 4 * h) & 1) << 4;
+    const int pair = four[h * 4 * PANEL] >> 2 * g & 3;
+    return bits == 2 ? pair : pair | (four[8 * PANEL] >> (g + 4 * h) & 1) << 2;
 }
 
 /* Returns what half h of a part adds to an output before the activations' scale. `sum` is that of

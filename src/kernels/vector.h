@@ -38,7 +38,6 @@
  *                       masks them
  *   vk_or               returns the bits of two vectors of codes, vk_codes
  *   vk_centred(c,n)     returns codes minus n as weights, -32..31
- *   vk_dot(s,x,w)       is vi_dot for them
  *   v2_load(p,i)        loads weights of VF_LANES outputs: the pair of bits i of 4 bytes each, of
  *                       which 0..3 stand for -1..2
  *

@@ -318,16 +318,6 @@ ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
     return _mm256_sub_epi8(codes, _mm256_set1_epi8((char)centre));
 }
 
-ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
-#ifdef VECTOR_VNNI
-    return vi_dot(sum, x, w);
-#else
-    /* The sum of two products is at most 2 * 255 * 32, which fits 16 bits. */
-    const __m256i pairs = _mm256_maddubs_epi16(x, w);
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-#endif
-}
-
 /* ---- ternary weights ------------------------------------------------------------------------ */
 
 /* Two pairs of bits at a time are looked up in a table of the weights of their 16 values. */

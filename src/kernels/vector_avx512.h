@@ -226,10 +226,6 @@ ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
     return _mm512_sub_epi8(codes, _mm512_set1_epi8((char)centre));
 }
 
-ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
-    return vi_dot(sum, x, w);
-}
-
 /* ---- ternary weights ------------------------------------------------------------------------ */
 
 /* Two pairs of bits at a time are looked up in a table of the weights of their 16 values. */

@@ -278,10 +278,6 @@ ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
     return vsubq_s8(vreinterpretq_s8_u8(codes), vdupq_n_s8((int8_t)centre));
 }
 
-ALWAYS_INLINE vi vk_dot(vi sum, vq_activations x, vk_weights w) {
-    return vi_dot(sum, x, w);
-}
-
 /* ---- ternary weights ------------------------------------------------------------------------ */
 
 /* Two pairs of bits at a time are looked up in a table of the weights of their 16 values. */
