@@ -453,10 +453,11 @@ endef
 $(eval $(call wasm_build,simd128))
 $(eval $(call wasm_build,relaxed))
 
-# The program for Node, with the commands of wasm/program/commands.c. What it shares with the module that converts, or
+# The program for Node, with the commands of wasm/program/commands.c: a file there takes the place of that of src/cli
+# with its name. What it shares with the module that converts, or
 # else with those that generate, is compiled once.
-PROGRAM := $(filter-out src/cli/commands.c src/cli/signals.c src/host/pool_threads.c,\
-    $(foreach folder,calibrate cli host,$(wildcard src/$(folder)/*.c)) $(wildcard wasm/program/*.c))
+PROGRAM := $(filter-out $(patsubst wasm/program/%,src/cli/%,$(wildcard wasm/program/*.c)) src/host/pool_threads.c,\
+    $(foreach folder,calibrate cli host,$(wildcard src/$(folder)/*.c)) src/native/inspect.c $(wildcard wasm/program/*.c))
 PROGRAM_ENGINE := $(filter-out $(WASM_CONVERT),$(PORTABLE)) wasm/pool_single.c $(wildcard src/kernels/simd128/*.c)
 OBJECTS_program := $(PROGRAM:%.c=build/wasm/program/%.o) \
     $(filter-out build/wasm/convert/wasm/%,$(OBJECTS_convert)) \

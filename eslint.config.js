@@ -6,7 +6,7 @@ export default [
   { ignores: ['build/', 'types/', '.tools/', 'node_modules/'] },
   js.configs.recommended,
   {
-    languageOptions: { globals: { ...globals.browser, ...globals.node } },
+    languageOptions: { globals: { ...globals.browser, ...globals.worker, ...globals.node } },
     rules: {
       eqeqeq: 'error',
       'no-var': 'error',

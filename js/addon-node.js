@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the addon for Node: native code of the same C sources, in a package of its own for each platform.
-import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
 import { WispError } from './errors.js';
 import { wrong } from './options.js';
 import { VERSION } from './version.js';
@@ -20,7 +18,7 @@ import { VERSION } from './version.js';
  */
 
 /** The packages for this platform. On Linux, npm installs that for the machine's C library. */
-const PACKAGES = (process.platform === 'linux' ? ['-gnu', '-musl'] : ['']).map(
+export const PACKAGES = (process.platform === 'linux' ? ['-gnu', '-musl'] : ['']).map(
   (library) => `@wisp-engine/${process.platform}-${process.arch}${library}`,
 );
 
@@ -36,7 +34,7 @@ export function findAddon(options, start) {
     throw wrong('backend', `'${backend}' is not one of auto, native, wasm`);
   }
   if (backend === 'wasm') return { reason: 'asked for' };
-  const found = forModule(options) ?? (path === undefined ? installed() : at(path));
+  const found = forModule(options) ?? (path === undefined ? installed() : loadAddon(path));
   const { addon, reason } = found;
   if (!addon && (backend === 'native' || path !== undefined)) {
     const field = path === undefined ? 'backend' : 'addon';
@@ -68,24 +66,11 @@ function forModule({ wasm, worker, integrity }) {
 function installed() {
   const reasons = [];
   for (const name of PACKAGES) {
-    const found = at(name);
+    const found = loadAddon(name);
     if (found.addon) return found;
     reasons.push(found.reason);
   }
   return { reason: reasons.join('; ') };
-}
-
-/**
- * Returns the path of the program wisp, if the package for this platform has one and is of this version.
- * @returns {string | undefined}
- */
-export function findProgram() {
-  for (const name of PACKAGES) {
-    if (!at(name).addon) continue;
-    const program = join(dirname(createRequire(import.meta.url).resolve(name)), 'wisp');
-    if (existsSync(program)) return program;
-  }
-  return undefined;
 }
 
 /** @type {Map<string, Found>} */
@@ -96,7 +81,7 @@ const known = new Map();
  * @param {string} name of a package, or a path
  * @returns {Found}
  */
-function at(name) {
+export function loadAddon(name) {
   const found = known.get(name) ?? attempt(name);
   if (found.addon) known.set(name, found);
   return found;

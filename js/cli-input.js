@@ -12,8 +12,11 @@ import { reasonOf } from './system-error.js';
  * @typedef {{ text: string, kept: string[] }} Entry
  */
 
-/** Characters; the program wisp allows as many bytes. */
+/** Bytes, as many as the program wisp allows. */
 const MOST_LINE = 64 * 2 ** 20;
+
+/** U+FEFF. */
+const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
  * Gives the texts of all items, in order.
@@ -28,7 +31,7 @@ export async function* entriesOf(items, ndjson) {
       continue;
     }
     let number = 0;
-    for await (const line of linesOf(item.path)) {
+    for await (const line of linesOf(item.path, ndjson)) {
       number++;
       const text = line.endsWith('\r') ? line.slice(0, -1) : line;
       if (!ndjson) yield { text, kept: [] };
@@ -57,39 +60,49 @@ async function open(path) {
 /**
  * Gives the lines of a file. A byte order mark at its start is no text.
  * @param {string} path
+ * @param {boolean} exact where bytes that are no UTF-8 end the command, and not become U+FFFD
  */
-async function* linesOf(path) {
-  const decoder = new TextDecoder();
-  /** The beginning of a line whose end is not read yet. @type {string[]} */
+async function* linesOf(path, exact) {
+  const decoder = new TextDecoder('utf-8', { fatal: exact, ignoreBOM: true });
+  /** The beginning of a line whose end is not read yet. @type {Buffer[]} */
   let parts = [];
   let held = 0;
-  let number = 1;
+  let number = 0;
+  /** @param {Buffer} bytes */
+  const lineOf = (bytes) => {
+    const line = parts.length > 0 ? Buffer.concat([...parts, bytes]) : bytes;
+    parts = [];
+    held = 0;
+    number++;
+    const hasMark = number === 1 && line.subarray(0, MARK.length).equals(MARK);
+    try {
+      return decoder.decode(hasMark ? line.subarray(MARK.length) : line);
+    } catch {
+      throw new Complaint(EXIT.input, `${path}: line ${number}: not valid UTF-8`);
+    }
+  };
   const input = await open(path);
   try {
     for await (const bytes of input) {
-      const text = decoder.decode(bytes, { stream: true });
       let from = 0;
-      for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', from)) {
-        yield parts.length > 0 ? parts.join('') + text.slice(0, end) : text.slice(from, end);
-        parts = [];
-        held = 0;
-        number++;
+      for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, from)) {
+        yield lineOf(bytes.subarray(from, end));
         from = end + 1;
       }
-      held += text.length - from;
+      held += bytes.length - from;
       if (held > MOST_LINE) {
         throw new Complaint(
           EXIT.input,
-          `${path}: line ${number} is longer than ${MOST_LINE} bytes`,
+          `${path}: line ${number + 1} is longer than ${MOST_LINE} bytes`,
         );
       }
-      if (from < text.length) parts.push(text.slice(from));
+      if (from < bytes.length) parts.push(bytes.subarray(from));
     }
   } catch (error) {
     if (error instanceof Complaint) throw error;
     throw new Complaint(EXIT.failed, `${path}: cannot read: ${reasonOf(error)}`);
   }
-  const last = parts.join('') + decoder.decode();
+  const last = parts.length > 0 ? lineOf(Buffer.alloc(0)) : '';
   if (last !== '') yield last;
 }
 
@@ -108,14 +121,22 @@ function entryOf(line, name, number) {
   } catch (error) {
     throw wrong(`no JSON: ${/** @type {Error} */ (error).message}`);
   }
-  if (typeof value === 'string') return { text: value, kept: [] };
-  if (typeof value?.text !== 'string') {
+  const text = typeof value === 'string' ? value : value?.text;
+  if (typeof text !== 'string') {
     throw wrong('neither a JSON string nor an object with a string "text"');
   }
-  const kept = membersOf(line)
+  if (/\p{Surrogate}/u.test(text)) throw wrong('the text has half of a surrogate pair');
+  if (text === value) return { text, kept: [] };
+  const members = membersOf(line);
+  const keys = new Set();
+  for (const { key } of members) {
+    if (keys.has(key)) throw wrong(`${key}: the key stands twice in one object`);
+    keys.add(key);
+  }
+  const kept = members
     .filter(({ key }) => key !== 'text' && key !== 'embedding')
     .map(({ raw }) => raw);
-  return { text: value.text, kept };
+  return { text, kept };
 }
 
 /**

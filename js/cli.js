@@ -13,24 +13,30 @@ Embeds texts and converts models with the package wisp-engine.
   convert      write a GGUF file from a Hugging Face folder or another GGUF file
   quantize     quantise a model as llama.cpp does, or measure what that loses
   calibrate    make a model sparse: let it compute only the neurons that matter
+  inspect      list what is in a model file
+  tokenize     print the token ids of texts
+  eval         measure a model: sentence similarity, perplexity, multiple choice
   serve-demo   serve pages that search and write with wisp, for this machine alone
 
-wisp-engine COMMAND --help describes a command; --version says what computes here. quantize and calibrate
-are those of the native program wisp, and call themselves so. Its other commands, such as inspect and
-eval, are not in this package: "make" builds it from its sources.
+wisp-engine COMMAND --help describes a command; --version says what computes here. Those from quantize to
+eval are commands of the native program wisp, and call themselves so. Its other commands, such as search
+and generate, are not in this package: "make" builds it from its sources.
 `;
 
 /** Commands of the native program (src/cli/commands.c) that the package does not have. */
-const NATIVE = ['similarity', 'index', 'search', 'generate', 'tokenize', 'inspect', 'eval']; // prettier-ignore
+const NATIVE = ['similarity', 'index', 'search', 'generate'];
+
+/** Commands of the native program that the package has (wasm/program/commands.c). */
+const PROGRAM = ['quantize', 'calibrate', 'inspect', 'tokenize', 'eval'];
 
 /** @type {Record<string, () => Promise<{ run(args: string[]): Promise<number> }>>} */
 const COMMANDS = {
   embed: () => import('./cli-embed.js'),
   'serve-demo': () => import('./cli-demo.js'),
   convert: () => import('./cli-convert.js'),
-  calibrate: async () => (await import('./cli-program.js')).command('calibrate'),
-  quantize: async () => (await import('./cli-program.js')).command('quantize'),
 };
+for (const name of PROGRAM)
+  COMMANDS[name] = async () => (await import('./cli-program.js')).command(name);
 
 /** @param {string[]} args @returns {Promise<number>} the exit code */
 async function run([name, ...args]) {

@@ -28,6 +28,8 @@ platform.cold = coldLoader({
     return new HttpFile(resolve(source, 'source').href);
   },
   openStore,
+  // Outside the page's memory.
+  hold: (bytes) => ({ from: new Blob([bytes]), size: bytes.length }),
   own: {
     // Bundlers recognise exactly this expression.
     worker: () =>

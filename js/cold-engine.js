@@ -7,7 +7,7 @@ const NEED_RANGES = 8;
 
 /** The numbers of wisp_cold_stats, in their order. */
 const STATS =
-  'neurons hotNeurons hotBytes coldBytes warmBytes mostWarmBytes budget hits misses evictions ranges rangeBytes warmNeurons tokens least'.split(
+  'neurons hotNeurons hotBytes coldBytes warmBytes mostWarmBytes budget hits misses evictions reads readBytes warmNeurons prefetched prefetchedUsed prefetchedWasted tokens least'.split(
     ' ',
   );
 
@@ -162,15 +162,17 @@ export class ColdEngine extends Engine {
       this.call((wasm) => wasm.engine_cold_stats(this.engine, block));
       const numbers = new BigUint64Array(this.alive().memory.buffer, block, STATS.length);
       const all = Object.fromEntries(STATS.map((name, i) => [name, Number(numbers[i])]));
-      const { neurons, hotNeurons, tokens, hits, misses, evictions } = all;
+      const { neurons, hotNeurons, tokens, hits, misses, evictions, reads, readBytes } = all;
+      const { prefetched, prefetchedUsed, prefetchedWasted } = all;
       const { hotBytes, warmBytes, coldBytes, least } = all;
       const memory = { least, hot: hotBytes, warm: warmBytes, cold: coldBytes };
       // Those that came and were given up are counted, too: no more than have room are here.
       const room = coldBytes > 0 ? (warmBytes / coldBytes) * (neurons - hotNeurons) : 0;
       const present = all.warmNeurons;
       const warmNeurons = evictions > 0 ? Math.min(present, Math.round(room)) : present;
+      const came = { reads, readBytes, prefetched, prefetchedUsed, prefetchedWasted };
       const counts = { hits, misses, evictions, skipped: this.#skipped };
-      return { neurons, hotNeurons, warmNeurons, tokens, memory, ...counts };
+      return { neurons, hotNeurons, warmNeurons, tokens, memory, ...counts, ...came };
     });
   }
 

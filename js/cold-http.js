@@ -2,6 +2,7 @@
 // Ranges of a file on a server. Whatever a server sends in their place is either of use or an error.
 import { WispError, cancelled, onAbort } from './errors.js';
 import { HubError, ask, isOutage, readAll } from './hub.js';
+import { readerOf } from './source.js';
 
 /** @typedef {import('./cold-ranges.js').Range} Range */
 /** @typedef {import('./cold-ranges.js').Bytes} Bytes */
@@ -11,6 +12,9 @@ const STALL_MS = 30_000;
 
 /** A server that has not said for so long whether its file is the same counts as out of reach. */
 export const CHECK_MS = 5_000;
+
+/** The status of an error by which an answer of another range is refused. */
+const OTHER_RANGE = 206;
 
 /** @param {Range} range @returns {Record<string, string>} */
 const rangeOf = ([start, end]) => ({
@@ -120,9 +124,8 @@ export class HttpFile {
     };
     let timer = setTimeout(stall, this.#stall);
     try {
-      const response = await this.#ask(range, stop.signal);
-      const [from, to] = this.#place(response, range);
-      const body = response.body?.getReader();
+      const { response, place: [from, to] } = await this.#ask(range, stop.signal); // prettier-ignore
+      const body = response.body ? readerOf(response.body) : undefined;
       let place = from;
       for (;;) {
         const { done, value } = (await body?.read()) ?? { done: true, value: undefined };
@@ -156,15 +159,24 @@ export class HttpFile {
   }
 
   /**
+   * Asks for a range: once more where another one comes, as caches on the way have sent, or where the file was given
+   * before and is refused now, since the URL may lead to an address whose signature has just expired.
    * @param {Range} range
    * @param {AbortSignal} signal
+   * @param {boolean} [again] whether it may ask once more
+   * @returns {Promise<{ response: Response, place: Range }>}
    */
-  async #ask(range, signal) {
+  async #ask(range, signal, again = true) {
     this.requests++;
     try {
-      return await ask(this.name, { cache: 'no-store', headers: rangeOf(range) }, { signal });
+      const headers = rangeOf(range);
+      const response = await ask(this.name, { cache: 'no-store', headers }, { signal });
+      return { response, place: this.#place(response, range) };
     } catch (error) {
-      if (!(error instanceof HubError) || error.status !== 416) throw error;
+      const { status } = /** @type {{ status?: number }} */ (error);
+      const isRefused = this.size > 0 && (status === 401 || status === 403);
+      if (again && (isRefused || status === OTHER_RANGE)) return this.#ask(range, signal, false);
+      if (status !== 416) throw error;
       throw this.#changed(`the server has no bytes ${range[0]} to ${range[1] - 1}`);
     }
   }
@@ -202,10 +214,13 @@ export class HttpFile {
           'Access-Control-Expose-Headers: Content-Range, ETag',
       );
     }
-    const found = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(text ?? '');
-    const [from, last, size] = (found ?? []).slice(1).map(Number);
-    if (!found || from !== start || last < from || last >= end || last >= size) {
-      throw this.#error(`bytes ${start} to ${end - 1} were asked for, and '${text}' came`);
+    const found = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(text ?? '') ?? [];
+    const [from, last, size] = found.slice(1).map(Number);
+    const isPart = from === start && last >= from && last < end && last < size;
+    if (!isPart || !Number.isSafeInteger(size)) {
+      void response.body?.cancel().catch(() => {});
+      const came = `bytes ${start} to ${end - 1} were asked for, and '${text}' came`;
+      throw new HubError('io', `${this.name}: ${came}`, OTHER_RANGE);
     }
     if (this.size && size !== this.size) {
       throw this.#changed(`it had ${this.size} bytes, and has ${size}`);

@@ -11,7 +11,8 @@ import { coldLoader } from './cold.js';
 import { WispError, throwIfAborted } from './errors.js';
 import { localLink } from './link-local.js';
 import { wrong } from './options.js';
-import { WORKER_OPTIONS, asUrl, fileError, platform } from './platform-node.js';
+import { asUrl, fileError, platform } from './platform-node.js';
+import { sharedBytes, sharedPart } from './source.js';
 
 export { NEURON } from './cold-layers.js';
 export { WispError } from './errors.js';
@@ -95,8 +96,17 @@ platform.cold = coldLoader({
     throw wrong('cold', 'the source is no path or URL, of which parts could be read');
   },
   openStore,
+  hold(bytes) {
+    const shared = sharedBytes(bytes.length);
+    shared.set(bytes);
+    return sharedPart(shared);
+  },
   own: {
-    worker: () => new Worker(new URL('./cold-worker-node.js', import.meta.url), WORKER_OPTIONS),
+    worker: () =>
+      new Worker(new URL('./cold-worker-node.js', import.meta.url), {
+        name: 'wisp',
+        execArgv: [],
+      }),
     local: localLink(serveCold),
   },
   script: 'cold-worker-node',

@@ -2,6 +2,7 @@
 // The bytes of a file that have been fetched, and the requests for others. Each byte is fetched once, however many
 // workers ask for it.
 import { WispError, cancelled, onAbort } from './errors.js';
+import { releaseAll } from './lent.js';
 
 /** @typedef {[start: number, end: number]} Range bytes start to end - 1 */
 
@@ -11,8 +12,11 @@ const MOST_FLIGHTS = 6;
 /** Ranges are not joined beyond this length, so that several come at a time. */
 const MOST_BYTES = 1024 * 1024;
 
-/** Bytes are kept in pages, of which those without any take no memory. */
-const PAGE_BYTES = 64 * 1024;
+/**
+ * Bytes are kept in pages, of which those without any take no memory, nor do parts that were not written to: pages of this
+ * size come from the system, and go back to it at once. Chromium keeps those of 64 KB for later.
+ */
+const PAGE_BYTES = 1024 * 1024;
 
 /**
  * Returns what is left of ranges without a hole.
@@ -32,6 +36,9 @@ const without = (ranges, [from, to]) =>
 
 /** @param {Range} a @param {Range} b */
 const overlap = (a, b) => a[0] < b[1] && b[0] < a[1];
+
+/** @param {Range[]} ranges */
+const lengthOf = (ranges) => ranges.reduce((sum, [start, end]) => sum + end - start, 0);
 
 /** Some bytes of a file. */
 export class RangeSet {
@@ -95,9 +102,14 @@ export class Bytes extends RangeSet {
    * @param {number} end the first that stays
    */
   forget(end) {
-    for (const number of this.#pages.keys()) {
-      if ((number + 1) * PAGE_BYTES <= end) this.#pages.delete(number);
+    /** @type {ArrayBuffer[]} */
+    const gone = [];
+    for (const [number, page] of this.#pages) {
+      if ((number + 1) * PAGE_BYTES > end) continue;
+      gone.push(/** @type {ArrayBuffer} */ (page.buffer));
+      this.#pages.delete(number);
     }
+    releaseAll(gone);
   }
 
   /**
@@ -159,6 +171,10 @@ export class Ranges {
   onChange = () => {};
   /** Where memory is limited: bytes from here on go when nobody waits for them. */
   limit = Infinity;
+  /** Bytes that came before a text needed them, and how many of these a text has needed since. */
+  restBytes = 0;
+  restUsedBytes = 0;
+  #unused = new RangeSet();
   /** Ranges that are about to be stored. @type {Set<Range>} */
   #keeping = new Set();
   #file;
@@ -206,6 +222,13 @@ export class Ranges {
       this.#needs.add(need);
       this.#go();
     });
+  }
+
+  /** @param {Range[]} ranges that a text needs */
+  use(ranges) {
+    const others = ranges.flatMap((each) => this.#unused.missing(each));
+    this.restUsedBytes += lengthOf(ranges) - lengthOf(others);
+    this.#unused.unmark(ranges);
   }
 
   /** Ranges that are being fetched, and those that callers wait for. */
@@ -323,6 +346,8 @@ export class Ranges {
     const failure = await this.#fetch(range, true);
     if (failure || !this.keeps || !this.kept) this.#keeping.delete(range);
     if (failure) throw failure.error;
+    this.restBytes += lengthOf([range]);
+    this.#unused.mark(range);
     if (!this.keeps || !this.kept) return;
     const wrong = await this.#keep(range, this.kept);
     this.bytes.unmark(wrong);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The digests of a file's chunks (docs/formats.md), read from its header.
+import { WispError } from './errors.js';
 import { hasher } from './sha256.js';
 
 /** @typedef {import('./cold-ranges.js').Range} Range */
@@ -74,11 +75,40 @@ export class ChunkTable {
     return hex(own) === (await sha256(bytes));
   }
 
+  /**
+   * Compares all bytes of a file with the digests. The engine compares only what a model by range opens from, and what
+   * comes later.
+   * @param {Uint8Array} bytes
+   * @param {string} name of the file
+   */
+  async check(bytes, name) {
+    for (let i = 0; i < this.count; i++) {
+      const [from, to] = this.range(i);
+      if (await this.isOf(i, bytes.subarray(from, to))) continue;
+      const text = `${name}: bytes ${from} to ${to - 1} are not what the file's table says: the SHA-256 of chunk ${i} differs`;
+      throw new WispError('format', text, { field: 'wisp.chunks.sha256' });
+    }
+  }
+
   /** The argument of `new ChunkTable`. */
   get places() {
     const { start, cold, end, bytes } = this;
     return { start, cold, end, bytes };
   }
+}
+
+/**
+ * Makes the error of a file whose header is not the one that the caller named by its SHA-256.
+ * @param {string} name of the file
+ * @param {string} wanted
+ * @param {string} [found] undefined where the file has no digests
+ */
+export function otherHeader(name, wanted, found) {
+  const what = found
+    ? `the header's SHA-256 is ${found}, and not ${wanted}`
+    : 'the file has no digests, and so its header says nothing of the other bytes';
+  const code = found ? 'format' : 'unsupported';
+  return new WispError(code, `${name}: ${what}`, { field: 'sha256' });
 }
 
 /** @param {Uint8Array} bytes */

@@ -8,13 +8,13 @@ import { checkCold } from './cold-options.js';
 import { Ranges } from './cold-ranges.js';
 import { Rest } from './cold-rest.js';
 import { KeptChunks, findKept, forget } from './cold-store.js';
-import { readTable, sha256 } from './cold-table.js';
+import { otherHeader, readTable, sha256 } from './cold-table.js';
 import { STATUS_CODES, WispError, onAbort, packError } from './errors.js';
 import { checkMagic, isOutage } from './hub.js';
 import { EmbedJob } from './job.js';
+import { releaseAll } from './lent.js';
 import { load } from './load.js';
 import { wrong } from './options.js';
-import { sharedBytes, sharedPart } from './source.js';
 
 /** @typedef {import('../types/internal.js').Platform} Platform */
 /** @typedef {import('../types/internal.js').StartLink} StartLink */
@@ -23,7 +23,13 @@ import { sharedBytes, sharedPart } from './source.js';
 /** @typedef {import('./cold-ranges.js').Range} Range */
 /** @typedef {import('./cold-options.js').How} How */
 
-const COUNTS = /** @type {const} */ (['hits', 'misses', 'evictions', 'skipped']);
+/** What workers count, whose sum is told. */
+const COUNTS = /** @type {const} */ ([
+  ...['hits', 'misses', 'evictions', 'skipped', 'reads', 'readBytes'],
+  ...['prefetched', 'prefetchedUsed', 'prefetchedWasted'],
+]);
+/** @returns {Record<typeof COUNTS[number], number>} */
+const noCounts = () => /** @type {any} */ (Object.fromEntries(COUNTS.map((name) => [name, 0])));
 
 /**
  * Makes the function that load calls for the option cold.
@@ -31,12 +37,14 @@ const COUNTS = /** @type {const} */ (['hits', 'misses', 'evictions', 'skipped'])
  * @param {(source: import('./source.js').ModelSource) => RangeFile} parts.openFile throws where the source is none
  *   of which ranges can be fetched
  * @param {() => Promise<import('./cold-store.js').Store>} parts.openStore
+ * @param {(bytes: Uint8Array<ArrayBuffer>) => import('../types/protocol.js').SharedModel} parts.hold keeps what the model
+ *   opens from, for workers that start later
  * @param {Pick<import('../types/internal.js').Own, 'worker' | 'local'>} parts.own
  * @param {string} parts.script the name of the worker's
  * @returns {NonNullable<Platform['cold']>}
  */
 export const coldLoader =
-  ({ openFile, openStore, own: coldOwn, script }) =>
+  ({ openFile, openStore, hold, own: coldOwn, script }) =>
   async (platform, own, source, { memory, ...options }, wanted) => {
     const how = checkCold(wanted, memory);
     if (own.threads) throw wrong('cold', 'generators load the whole model');
@@ -54,8 +62,8 @@ export const coldLoader =
           if (options.wasm instanceof WebAssembly.Module) {
             void cold.compiled(Promise.resolve(options.wasm));
           }
-          const model = await cold.read(openFile(given ?? ownModel()), platform, reading);
-          return { model, release: () => cold.close() };
+          const bytes = await cold.read(openFile(given ?? ownModel()), reading);
+          return { model: hold(bytes), release: () => cold.close() };
         },
       },
       {
@@ -91,23 +99,25 @@ class ColdModel {
   #store;
   /** The file as an earlier visit has kept it. @type {Awaited<ReturnType<typeof findKept>>} */
   #found;
-  /** Bytes to keep when the model is open. @type {{ header: Uint8Array, hot: Uint8Array } | undefined} */
-  #fresh;
+  /** The header, to be kept when the model is open. @type {Uint8Array | undefined} */
+  #header;
+  /** What the model opens from, until it is kept. @type {Uint8Array<ArrayBuffer> | undefined} */
+  #beginning;
   /** @type {Rest | undefined} */
   #rest;
   /** Ends the use of what is kept. @type {Promise<() => unknown> | undefined} */
   #held;
   /** Bytes of the file before the first cold neuron. */
   #hotBytes = 0;
-  /** Bytes of a chunk that has a digest. */
-  #chunkBytes = 0;
+  /** Its chunks that have digests. @type {import('./cold-table.js').ChunkTable | undefined} */
+  #table;
   /** @type {(module: WebAssembly.Module | Promise<WebAssembly.Module>) => void} */
   #resolve = () => {};
   /** @type {Promise<WebAssembly.Module>} */
   #module = new Promise((resolve) => (this.#resolve = resolve));
   /** Links to the workers, whose engines count. @type {Set<{ cold?: ColdStats, offer(): void }>} */
   #links = new Set();
-  #ended = { hits: 0, misses: 0, evictions: 0, skipped: 0 };
+  #ended = noCounts();
   /** The neurons as a worker has last reported them. @type {import('../types/protocol.js').LayerNeurons[]} */
   #layers = [];
   /** Tells the caller of load that something has changed, once the model is open. */
@@ -136,10 +146,9 @@ class ColdModel {
   /**
    * Reads the part of a model's file that it opens from.
    * @param {RangeFile} file
-   * @param {Platform} platform
    * @param {import('../types/internal.js').Reading} reading
    */
-  async read(file, platform, { signal, progress }) {
+  async read(file, { signal, progress }) {
     this.#file = file;
     const ranges = (this.#ranges = new Ranges(file, this.#how.gap));
     /** @type {{ error: unknown } | undefined} by onProgress */
@@ -164,7 +173,7 @@ class ColdModel {
       checkMagic(bytes, file.name);
       if (this.#hotBytes === 0) {
         this.#hotBytes = await this.#findHot(bytes);
-        if (this.#hotBytes > 0) await this.#useStore(bytes, signal);
+        if (this.#hotBytes > 0) await this.#useHeader(bytes, signal);
       }
       if (this.#hotBytes > 0 && this.#hotBytes <= end) break;
       end = Math.min(this.#hotBytes || 2 * end, file.size);
@@ -178,18 +187,17 @@ class ColdModel {
         this.#hotBytes < file.size ? 'asked for' : 'the file has no cold neurons (wisp calibrate)';
       bytes = bytes.subarray(0, this.#hotBytes);
     }
+    if (this.#how.sha256 && this.#hotBytes === file.size)
+      await this.#table?.check(bytes, file.name);
     ranges.bytes.onWrite = () => {};
     ranges.bytes.forget(this.#hotBytes);
     if (this.#how.memory !== undefined && this.#hotBytes === file.size) {
       const message = `memory: nothing can be given up, because the model is in memory as a whole: ${this.reason}`;
       throw new WispError('unsupported', message, { field: 'memory' });
     }
-    if (this.#fresh) this.#fresh.hot = bytes;
+    this.#beginning = bytes;
     progress(this.#hotBytes, this.#hotBytes);
-    if (!platform.sharing().shared) return { from: new Blob([bytes]), size: bytes.length };
-    const shared = sharedBytes(bytes.length);
-    shared.set(bytes);
-    return sharedPart(shared);
+    return bytes;
   }
 
   /**
@@ -232,11 +240,14 @@ class ColdModel {
     const store = await this.#openStore();
     if (this.#how.memory !== undefined && store.kind === 'memory') return 0;
     this.#store = store;
-    const found = (this.#found = await findKept(this.#store, file.name));
-    if (!found) return 0;
+    const { sha256: wanted, immutable } = this.#how;
+    const found = await findKept(this.#store, file.name);
+    if (!found || (wanted && found.about.header !== wanted)) return 0;
+    this.#found = found;
     const { state, places, url } = found.about;
+    if (wanted) return this.#take(found);
     if (url !== file.name) return places.start; // the header says whether it is the same
-    if (this.#how.immutable) return this.#take(found);
+    if (immutable) return this.#take(found);
     if (state === null) return places.start; // the header says whether it is the same
     const isStill = await file.isStill(state, places.end, signal);
     if (isStill !== false) return this.#take(found);
@@ -251,29 +262,33 @@ class ColdModel {
   #take({ about, header, chunks }) {
     const { bytes } = Object.assign(/** @type {Ranges} */ (this.#ranges), { kept: chunks });
     const { state, places } = about;
+    this.#table = readTable(header, places.cold, places.end);
     bytes.write(0, header);
     bytes.mark([0, header.length]);
     Object.assign(/** @type {RangeFile} */ (this.#file), { size: places.end, state: state ?? undefined }); // prettier-ignore
-    this.#fresh = { header, hot: header };
+    this.#header = header;
     return (this.#hotBytes = places.cold);
   }
 
   /**
-   * Looks for chunks of a file whose header is known.
+   * Compares the header of a file with the hash that it has to have, and looks for chunks that are kept.
    * @param {Uint8Array} bytes its beginning
    * @param {AbortSignal} signal
    */
-  async #useStore(bytes, signal) {
-    const { size } = /** @type {RangeFile} */ (this.#file);
+  async #useHeader(bytes, signal) {
+    const { size, name: url } = /** @type {RangeFile} */ (this.#file);
     const ranges = /** @type {Ranges} */ (this.#ranges);
-    const table = readTable(bytes, this.#hotBytes, size);
-    this.#chunkBytes = table?.bytes ?? 0;
-    if (!this.#store || !table) return;
+    const table = (this.#table = readTable(bytes, this.#hotBytes, size));
+    const { sha256: wanted } = this.#how;
+    if (!table && wanted) throw otherHeader(url, wanted);
+    if (!table || (!this.#store && !wanted)) return;
     const [{ bytes: header }] = await ranges.need([[0, table.start]], signal);
     const name = await sha256(header);
+    if (wanted && name !== wanted) throw otherHeader(url, wanted, name);
+    if (!this.#store) return;
     if (this.#found?.about.header !== name) this.#found = undefined;
     ranges.kept = await KeptChunks.open(this.#store, name, table);
-    this.#fresh = { header, hot: header };
+    this.#header = header;
   }
 
   /** Stores what was fetched, and begins to fetch the rest, when the workers have opened the model. */
@@ -281,15 +296,19 @@ class ColdModel {
     const ranges = /** @type {Ranges} */ (this.#ranges);
     const file = /** @type {RangeFile} */ (this.#file);
     const { kept } = ranges;
-    if (kept && this.#fresh) {
-      const { header, hot } = this.#fresh;
+    const header = this.#header;
+    const beginning = /** @type {Uint8Array<ArrayBuffer>} */ (this.#beginning);
+    this.#header = this.#beginning = undefined;
+    /** @type {Promise<unknown>} */
+    let keeping = Promise.resolve();
+    if (kept && header) {
       this.#held = kept.hold();
       void kept.describe(file.name, file.state ?? null, this.#found ? undefined : header);
       ranges.keeps = true;
-      if (kept.missing([header.length, hot.length]).length > 0)
-        void kept.keep([0, hot.length], hot);
+      if (kept.missing([header.length, beginning.length]).length > 0)
+        keeping = kept.keep([0, beginning.length], beginning);
     }
-    this.#fresh = undefined;
+    void keeping.finally(() => releaseAll([beginning.buffer]));
     const { complete, mode, memory } = this.#how;
     const isKept = kept && kept.kind !== 'memory' && !kept.full;
     if (memory !== undefined || (mode === 'skip' && isKept)) ranges.limit = this.#hotBytes;
@@ -396,7 +415,11 @@ class ColdModel {
           if (!this.#ranges) return;
           if (this.#rest?.state !== 'done' && this.#ranges.absent(all).length !== 0) return;
           mayOffer = false;
-          const parts = { first: this.#hotBytes, end: this.size, chunkBytes: this.#chunkBytes };
+          const parts = {
+            first: this.#hotBytes,
+            end: this.size,
+            chunkBytes: this.#table?.bytes ?? 0,
+          };
           const hand = (/** @type {import('../types/protocol.js').OfferRequest} */ offer) =>
             new Promise((resolve) => {
               taken.push(resolve);
@@ -416,9 +439,7 @@ class ColdModel {
         wait.abort();
         stop.abort();
         if (!this.#links.delete(counted) || !counted.cold) return;
-        for (const name of COUNTS) {
-          this.#ended[name] += counted.cold[name];
-        }
+        for (const name of COUNTS) this.#ended[name] += counted.cold[name];
       };
       const link = start({
         reply: (message) => {
@@ -488,6 +509,7 @@ class ColdModel {
    */
   async #answer(wanted, signal, post) {
     const ranges = /** @type {Ranges} */ (this.#ranges);
+    ranges.use(wanted);
     try {
       post({ type: 'provide', pieces: await ranges.need(wanted, signal) });
     } catch (error) {
@@ -527,14 +549,13 @@ class ColdModel {
     const { received = 0, requests = 0, size = 0 } = this.#file ?? {};
     const { kept } = this.#ranges ?? {};
     const absent = this.#ranges?.absent([0, size]) ?? [];
+    const { restBytes = 0, restUsedBytes = 0 } = this.#ranges ?? {};
     const totals = { ...this.#ended };
     const neurons = { neurons: 0, hotNeurons: 0, warmNeurons: 0, warmTokens: 0 };
     const memory = { budget: this.#how.memory, least: 0, hot: 0, warm: 0, cold: 0 };
     for (const { cold } of this.#links) {
       if (!cold) continue;
-      for (const name of COUNTS) {
-        totals[name] += cold[name];
-      }
+      for (const name of COUNTS) totals[name] += cold[name];
       Object.assign(neurons, {
         neurons: cold.neurons,
         hotNeurons: cold.hotNeurons,
@@ -551,9 +572,12 @@ class ColdModel {
       requests,
       presentBytes: size - absent.reduce((sum, [from, to]) => sum + to - from, 0),
       storedBytes: kept?.bytes ?? 0,
+      storeReadBytes: kept?.received ?? 0,
       store: kept?.kind ?? 'none',
       storeError: kept?.full || undefined,
       rest: this.#rest?.state ?? 'off',
+      restBytes,
+      restUsedBytes,
       ...neurons,
       memory,
       ...totals,

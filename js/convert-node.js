@@ -11,7 +11,7 @@ import { parseName } from './hub.js';
 import { folderFromHub } from './hub-node.js';
 import { checkString, wrong } from './options.js';
 import { OutputFile } from './output-node.js';
-import { WORKER_OPTIONS, asUrl, platform } from './platform-node.js';
+import { asUrl, platform } from './platform-node.js';
 import { wrongSource } from './source.js';
 
 export { WispError } from './errors.js';
@@ -22,7 +22,10 @@ const ownModule = () => new URL('./wisp-convert.wasm', import.meta.url);
 
 // Bundlers recognise exactly this expression.
 const ownWorker = () =>
-  new Worker(new URL('./convert-worker-node.js', import.meta.url), WORKER_OPTIONS);
+  new Worker(new URL('./convert-worker-node.js', import.meta.url), {
+    name: 'wisp',
+    execArgv: [],
+  });
 
 /**
  * Converts a model to a GGUF file.

@@ -122,7 +122,7 @@ export async function fetchModel(url, signal, onProgress) {
   let loaded = 0;
   /** @type {Map<string, Blob>} */
   const files = new Map();
-  const path = decodeURIComponent(url.pathname).replace(/\/+$/, '');
+  const path = decodedPath(url).replace(/\/+$/, '');
   const folder = path.slice(path.lastIndexOf('/') + 1) || NAMELESS;
   if (/\.gguf$/i.test(path)) {
     const blob = await fetchBlob(url, signal, (bytes, total) =>
@@ -179,6 +179,18 @@ export async function fetchModel(url, signal, onProgress) {
   );
   for (const name of shards) await add(proper + name);
   return { input: folder, files };
+}
+
+/**
+ * Returns the path of an address. One with a % that encodes nothing stays as it is.
+ * @param {URL} url
+ */
+function decodedPath({ pathname }) {
+  try {
+    return decodeURIComponent(pathname);
+  } catch {
+    return pathname;
+  }
 }
 
 /**

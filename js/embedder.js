@@ -2,7 +2,7 @@
 import { throwIfAborted } from './errors.js';
 import { EmbedJob } from './job.js';
 import { LoadedModel } from './load.js';
-import { checkOptions, checkString, wrong } from './options.js';
+import { checkOptions, checkString, shown, wrong } from './options.js';
 
 /** Options of each call with texts. */
 const COMMON = ['signal', 'onProgress', 'priority'];
@@ -92,5 +92,5 @@ function checkTexts(texts) {
 function checkDimensions(dimensions, most) {
   if (dimensions === undefined) return;
   if (Number.isInteger(dimensions) && dimensions >= 1 && dimensions <= most) return;
-  throw wrong('dimensions', `${dimensions} is not a whole number from 1 to ${most}`);
+  throw wrong('dimensions', `${shown(dimensions)} is not a whole number from 1 to ${most}`);
 }

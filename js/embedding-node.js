@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { findAddon } from './addon-node.js';
 import { localLink } from './link-local.js';
 import { startNative } from './native-engine.js';
-import { compileRead, WORKER_OPTIONS } from './platform-node.js';
+import { compileRead } from './platform-node.js';
 import { withThreads } from './threads-node.js';
 import { serve } from './worker.js';
 
@@ -16,7 +16,11 @@ export const own = {
       : new URL('./wisp-simd128.wasm', import.meta.url),
   model: () => new URL('../models/wisp-default.gguf', import.meta.url),
   // Bundlers recognise exactly this expression.
-  worker: () => new Worker(new URL('./worker-node.js', import.meta.url), WORKER_OPTIONS),
+  worker: () =>
+    new Worker(new URL('./worker-node.js', import.meta.url), {
+      name: 'wisp',
+      execArgv: [],
+    }),
   names: {
     module: 'wisp',
     model: 'wisp-default',

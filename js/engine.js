@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { STATUS_CODES, WispError, isEngineLimit, outOfMemory, takeMemory } from './errors.js';
-import { checkSparse, wantedPredictor } from './options.js';
+import { checkSparse, wantedPredictor, wrong } from './options.js';
 
 /** @typedef {import('../types/exports.js').Exports} Exports */
 /** @typedef {import('../types/engine.js').EngineOptions} EngineOptions */
@@ -377,6 +377,10 @@ export function prepare(engine, texts, { prompt, dimensions = 0 } = {}) {
   if (!(Number.isInteger(dimensions) && dimensions >= 0 && dimensions <= most)) {
     const message = `dimensions: ${dimensions} is not a whole number from 0 to ${most}`;
     throw new WispError('argument', message, { field: 'dimensions' });
+  }
+  if (prompt?.includes('\0')) {
+    // The module would take what stands before it.
+    throw wrong('prompt', 'contains a NUL');
   }
   const size = dimensions || most;
   const rows = takeMemory(`${texts.length} rows`, () => new Float32Array(texts.length * size));

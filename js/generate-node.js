@@ -8,7 +8,7 @@ import { localLink } from './link-local.js';
 import { load } from './load.js';
 import { releaseModels } from './models.js';
 import { startNativeText } from './native-text-engine.js';
-import { platform, WORKER_OPTIONS } from './platform-node.js';
+import { platform } from './platform-node.js';
 import { serveText } from './text-worker.js';
 import { countThreads } from './threads-count.js';
 
@@ -28,7 +28,11 @@ const own = {
   },
   model: () => new URL('../models/wisp-stories.gguf', import.meta.url),
   // Bundlers recognise exactly this expression.
-  worker: () => new Worker(new URL('./generate-worker-node.js', import.meta.url), WORKER_OPTIONS),
+  worker: () =>
+    new Worker(new URL('./generate-worker-node.js', import.meta.url), {
+      name: 'wisp',
+      execArgv: [],
+    }),
   names: {
     module: 'wisp-generate',
     threads: 'wisp-threads',

@@ -2,7 +2,7 @@
 import { cancelled, throwIfAborted } from './errors.js';
 import { OneTaskJob } from './job.js';
 import { LoadedModel } from './load.js';
-import { checkOptions, checkString, wrong } from './options.js';
+import { checkOptions, checkString, shown, wrong } from './options.js';
 import { WriteJob } from './write-job.js';
 
 /** @typedef {import('../types/generate.js').GenerateOptions} GenerateOptions */
@@ -122,11 +122,12 @@ export class BaseGenerator extends LoadedModel {
    * @returns {BatchGeneration}
    */
   generateBatch(prompts, options = {}) {
+    checkOptions(options, [...TEXT_OPTIONS, 'atOnce']);
     const { atOnce, ...common } = options;
-    checkOptions(common, TEXT_OPTIONS);
     checkWhole(atOnce, 'atOnce', 2 ** 32 - 1);
     if (!Array.isArray(prompts)) throw wrong('prompts', 'no array');
-    const texts = prompts.map((each, i) => {
+    // map would skip holes.
+    const texts = Array.from(prompts, (each, i) => {
       const { prompt, ...own } = typeof each === 'string' ? { prompt: each } : { ...each };
       checkString(prompt, `prompts[${i}]`);
       checkOptions(own, TEXT_OPTIONS.slice(1)); // one signal is of all texts
@@ -151,7 +152,10 @@ export class BaseGenerator extends LoadedModel {
     checkMessages(messages);
     checkOptions(options, [...TEXT_OPTIONS, 'format', 'thinking']);
     const { format, thinking, ...others } = options;
-    if (format !== undefined) checkString(format, 'format');
+    if (format !== undefined) checkWord(format, 'format');
+    if (thinking !== undefined && typeof thinking !== 'boolean') {
+      throw wrong('thinking', 'not true or false');
+    }
     const list = messages.map(({ role, content }) => ({ role, content }));
     const text = { ...checkText(others), format, noThinking: thinking === false || undefined };
     return new Generation(this.#write([[list, text]], options));
@@ -250,7 +254,9 @@ export class BaseGenerator extends LoadedModel {
   async loadState(state, options = {}) {
     checkOptions(options, ['signal']);
     this.#checkAlone();
-    if (!(state instanceof Uint8Array)) throw wrong('state', 'no Uint8Array');
+    // A detached array has no bytes.
+    if (!(state instanceof Uint8Array && state.length > 0))
+      throw wrong('state', 'no Uint8Array');
     return this.#ask({ type: 'load', state: state.slice() }, options.signal);
   }
 
@@ -275,10 +281,21 @@ function checkMessages(messages) {
   if (!Array.isArray(messages) || messages.length === 0) {
     throw wrong('messages', 'no array of messages { role, content }');
   }
-  messages.forEach((message, i) => {
-    checkString(message?.role, `messages[${i}].role`);
+  // forEach would skip holes.
+  for (const [i, message] of messages.entries()) {
+    checkWord(message?.role, `messages[${i}].role`);
     checkString(message?.content, `messages[${i}].content`);
-  });
+  }
+}
+
+/**
+ * Checks a text of which the module would take what stands before a NUL.
+ * @param {any} value
+ * @param {string} field
+ */
+function checkWord(value, field) {
+  checkString(value, field);
+  if (value.includes('\0')) throw wrong(field, 'a text with a NUL');
 }
 
 /**
@@ -296,8 +313,8 @@ function checkText(options) {
   const { stopTokens = [], grammar, jsonSchema } = given;
   const stop = [given.stop === undefined ? [] : given.stop].flat();
   for (const text of stop) {
-    checkString(text, 'stop');
-    if (!text || text.includes('\0')) throw wrong('stop', 'a text that is empty or contains a NUL');
+    checkWord(text, 'stop');
+    if (!text) throw wrong('stop', 'empty');
   }
   if (grammar !== undefined) checkString(grammar, 'grammar');
   if (grammar !== undefined && jsonSchema !== undefined) {
@@ -354,7 +371,8 @@ function schemaOf(schema) {
  * @param {string} name
  */
 function checkNumber(value, name) {
-  if (value !== undefined && typeof value !== 'number') throw wrong(name, `${value} is no number`);
+  if (value !== undefined && typeof value !== 'number')
+    throw wrong(name, `${shown(value)} is no number`);
 }
 
 /**
@@ -365,7 +383,7 @@ function checkNumber(value, name) {
 function checkWhole(value, name, most) {
   if (value === undefined) return;
   if (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= most) return;
-  throw wrong(name, `${value} is not a whole number from 0 to ${most}`);
+  throw wrong(name, `${shown(value)} is not a whole number from 0 to ${most}`);
 }
 
 /**

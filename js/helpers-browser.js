@@ -7,7 +7,7 @@ const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ 
 export function startHelper(request) {
   const { port1, port2 } = new MessageChannel();
   const ready = new Promise((resolve, reject) => {
-    port1.onmessage = ({ data }) => (data.ready ? resolve(undefined) : reject(data));
+    port1.onmessage = ({ data }) => (data.why ? reject(new Error(data.why)) : resolve(undefined));
   });
   scope.postMessage({ helper: request, port: port2 }, [port2]);
   return {

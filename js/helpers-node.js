@@ -17,7 +17,7 @@ export const startHelperOf = (url) => (request) => {
       resolve(undefined);
     });
     worker.on('error', reject);
-    worker.on('exit', reject);
+    worker.on('exit', () => reject(new Error('the thread ended')));
     worker.postMessage({ ...request, port: port2 }, [port2]);
   });
   return { ready, stop: () => void worker.terminate() };

@@ -53,9 +53,9 @@ function startHelperBy(start, { helper, port }, stops) {
     port.close();
     void link?.stop();
   };
-  const fail = () => {
+  const fail = (/** @type {any} */ { message }) => {
     if (team) failTeam(team);
-    port.postMessage({ ready: false });
+    port.postMessage({ why: message });
     stop();
   };
   stops.add(stop);
@@ -64,12 +64,12 @@ function startHelperBy(start, { helper, port }, stops) {
     link = start({
       reply(/** @type {any} */ message) {
         ({ team } = message);
-        port.postMessage({ ready: true });
+        port.postMessage({});
       },
       end: fail,
     });
     link.post(helper);
-  } catch {
-    fail(); // the page may not start it
+  } catch (error) {
+    fail(error); // the page may not start it
   }
 }

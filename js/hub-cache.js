@@ -46,9 +46,14 @@ export class RepoCache {
     this.#folder = join(cache, `models--${repo.replaceAll('/', '--')}`);
   }
 
+  /** The folder of the blobs. */
+  get blobs() {
+    return join(this.#folder, 'blobs');
+  }
+
   /** @param {string} etag */
   blob(etag) {
-    return join(this.#folder, 'blobs', etag);
+    return join(this.blobs, etag);
   }
 
   /**
@@ -256,7 +261,7 @@ export async function listModels(cache) {
 }
 
 /**
- * Deletes models, and the blobs that no other snapshot has.
+ * Deletes models, and the blobs that no other snapshot has. What lies elsewhere, to which a user has made a link, stays.
  * @param {string} cache
  * @param {(kept: Kept) => boolean} wanted
  * @returns {Promise<number>} bytes that are free now
@@ -267,7 +272,9 @@ export async function deleteModels(cache, wanted) {
   const freed = new Map();
   for (const model of all.filter(wanted)) {
     await unlink(model.path).catch(ignoreMissing);
-    if (!kept.has(model.blob)) freed.set(model.blob, model.bytes);
+    const { blobs } = new RepoCache(cache, model.repo);
+    const isOwn = model.blob === model.path || dirname(model.blob) === resolve(blobs);
+    if (isOwn && !kept.has(model.blob)) freed.set(model.blob, model.bytes);
   }
   for (const blob of freed.keys()) await rm(blob, { force: true });
   return [...freed.values()].reduce((sum, bytes) => sum + bytes, 0);

@@ -331,7 +331,11 @@ async function transfer(hub, file, model, { etag, commit, size }, onProgress) {
     for await (const part of /** @type {any} */ (response.body)) {
       const place = at;
       take(part);
-      await file.write(part, 0, part.length, place);
+      // A disk that is nearly full takes a part of a write, and tells of its end only when asked again.
+      for (let done = 0; done < part.length;) {
+        const { bytesWritten } = await file.write(part, done, part.length - done, place + done);
+        done += bytesWritten;
+      }
       report(size ?? whole);
     }
   }

@@ -31,7 +31,11 @@ export class HubError extends WispError {
  * @param {unknown} error
  */
 export const isOutage = (error) =>
-  error instanceof HubError && (error.status === 0 || error.status === 429 || error.status >= 500);
+  error instanceof HubError &&
+  (error.status === 0 || isForNow(error.status) || error.status >= 500);
+
+/** Whether a server that answers so asks to come again. */
+const isForNow = (/** @type {number} */ status) => status === 408 || status === 429;
 
 const OPTIONS = [
   ...['revision', 'file', 'endpoint', 'token', 'cacheDir', 'offline', 'signal', 'onProgress'],
@@ -49,6 +53,8 @@ const NAME = /^(?:hf:)?([^/@]+\/[^/@]+)(?:@(refs\/(?:pr|convert)\/[^/]+|[^/]+))?
 export function parseName(name, options) {
   checkOptions(options, OPTIONS);
   checkString(name, 'name');
+  for (const field of /** @type {const} */ (['endpoint', 'token', 'cacheDir']))
+    checkString(options[field] ?? '', field);
   const found = NAME.exec(name);
   if (!found) {
     throw wrong('name', `'${name}' is not [hf:]owner/name[@revision][/file.gguf]`);
@@ -91,7 +97,8 @@ function decoded(revision, name) {
  */
 export function checkPath(path, field) {
   // eslint-disable-next-line no-control-regex
-  const odd = /[\\:*?"<>|\0-\x1f]/.test(path) || path.split('/').some((part) => /^\.*$/.test(part));
+  const hasMark = /[\\:*?"<>|\0-\x1f\p{Surrogate}]/u.test(path);
+  const odd = hasMark || path.split('/').some((part) => /^\.*$/.test(part));
   if (odd) throw wrong(field, `'${path}' is no name of a file or revision`);
 }
 
@@ -227,9 +234,10 @@ export async function ask(url, init, { signal, token }) {
     const error = await tryToAsk(url, { ...init, headers, signal }, token);
     if (!(error instanceof HubError)) return error;
     const { status, seconds = FIRST_WAIT * 2 ** tries } = /** @type {any} */ (error);
-    const passes = status === 429 || (status >= 500 && status !== 501);
+    const passes = isForNow(status) || (status >= 500 && status !== 501);
     if (!passes || tries === TRIES || seconds > LONGEST_WAIT) throw error;
-    await sleep(seconds, signal);
+    // Not all who were refused at one moment come again at one moment.
+    await sleep(seconds * (1 + Math.random() / 4), signal);
   }
 }
 
@@ -248,10 +256,19 @@ async function tryToAsk(url, init, token) {
     const why = reason?.message ?? message;
     return new HubError('io', `cannot reach ${url}: ${why}. ${OFFLINE}`, 0, cause);
   }
-  if (response.status < 400) return response;
+  const { redirected, url: end } = response;
+  const isLaidOpen = redirected && url.startsWith('https:') && end.startsWith('http:');
+  if (response.status < 400 && !isLaidOpen) return response;
   response.body?.cancel().catch(() => {});
+  if (isLaidOpen) {
+    const text = `${url} leads to ${end}, where nothing is encrypted`;
+    return new HubError('io', text, REDIRECTED);
+  }
   return Object.assign(refusal(url, response, token), { seconds: retryAfter(response) });
 }
+
+/** The status of an error by which a redirect is refused. */
+const REDIRECTED = 302;
 
 const OFFLINE = 'A model that was loaded before is found without it by the option offline';
 

@@ -22,18 +22,25 @@ export async function openModel(Engine, { module, model, options }) {
 }
 
 /**
- * Releases the bytes now: in Chromium transfer(0) does not. Firefox (InternalError) copies what
- * goes to ports.
+ * Releases the bytes now.
  * @param {any} model
  */
 export function release(model) {
   const { bytes } = model;
   delete model.bytes; // workers that open it from now on wait for nobody
-  if (!bytes) return;
-  if ('InternalError' in globalThis) return bytes.transfer?.(0);
+  if (bytes) releaseAll([bytes]);
+}
+
+/**
+ * Releases buffers now: in Chromium transfer(0) does not. Firefox (InternalError) copies what goes to
+ * ports.
+ * @param {any[]} buffers
+ */
+export function releaseAll(buffers) {
+  if ('InternalError' in globalThis) return buffers.forEach((each) => each.transfer?.(0));
   const { port1, port2 } = new MessageChannel();
   port2.close();
-  port1.postMessage(0, [bytes]);
+  port1.postMessage(0, buffers);
   port1.close();
 }
 

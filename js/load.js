@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { NoWorkersError, WispError, cancelled, onAbort, throwIfAborted } from './errors.js';
 import { OneTaskJob } from './job.js';
-import { checkOptions, checkSparse, checkString, wrong } from './options.js';
+import { checkOptions, checkSparse, checkString, shown, wrong } from './options.js';
 import { Pool } from './pool.js';
 
 /** @typedef {import('../types/index.js').LoadOptions} LoadOptions */
@@ -12,6 +12,9 @@ import { Pool } from './pool.js';
 
 /** Scripts may come over a slow line. */
 const START_MS = 60_000;
+
+/** As many as the program wisp has threads. */
+const MOST_WORKERS = 1024;
 
 const LOAD_OPTIONS =
   'workers signal onProgress compute kernels predictor sparsity recall portable cold memory queueLimit files integrity wasm worker startTimeout idleTimeout backend addon threads'.split(
@@ -40,8 +43,8 @@ export async function load(platform, own, source, options = {}) {
   const { signal, compute, kernels, predictor, sparsity, recall, portable } = options;
   const { startTimeout = START_MS, queueLimit = Infinity, idleTimeout = Infinity } = options;
   throwIfAborted(signal);
-  if (typeof idleTimeout !== 'number' || !(idleTimeout >= 0))
-    throw wrong('idleTimeout', 'not a number of milliseconds');
+  for (const [name, value] of Object.entries({ startTimeout, queueLimit, idleTimeout }))
+    if (typeof value !== 'number' || !(value >= 0)) throw wrong(name, 'not a number from 0');
   const integrity = checkIntegrity(options.integrity);
   let counted = countWorkers(platform, own, options.workers);
   const native = own.native?.(options) ?? { reason: 'no addon here' };
@@ -133,6 +136,7 @@ export async function load(platform, own, source, options = {}) {
         sharedMemory: shared && counted.workers > 0,
         backend: native.addon ? 'native' : 'wasm',
         reasons: {
+          .../** @type {import('../types/internal.js').TeamInfo} */ (pool.info).reasons,
           backend: native.reason,
           build: native.build ?? chosen.reason,
           workers: counted.reason,
@@ -179,7 +183,7 @@ function folderOf(platform, files) {
 function checkIntegrity(integrity = {}) {
   checkOptions(integrity, ['model', 'wasm']);
   for (const [name, value] of Object.entries(integrity)) {
-    if (value !== undefined && !/^sha256-[A-Za-z0-9+/]{43}=$/.test(value)) {
+    if (value !== undefined && !/^sha256-[A-Za-z0-9+/]{43}=$/.test(String(value))) {
       throw wrong('integrity', `${name} is not 'sha256-' and 44 characters of base64`);
     }
   }
@@ -243,8 +247,8 @@ function chooseModule(wasm) {
  * @param {number | undefined} asked
  */
 export function countWorkers(platform, { mostWorkers }, asked) {
-  if (asked !== undefined && !(Number.isInteger(asked) && asked >= 0)) {
-    throw wrong('workers', `${asked} is not a whole number from 0`);
+  if (asked !== undefined && !(Number.isInteger(asked) && asked >= 0 && asked <= MOST_WORKERS)) {
+    throw wrong('workers', `${shown(asked)} is not a whole number from 0 to ${MOST_WORKERS}`);
   }
   if (asked === 0) return { workers: 0, size: 1, reason: 'asked for: on the calling thread' };
   if (asked !== undefined) return { workers: asked, size: asked, reason: 'asked for' };

@@ -5,7 +5,7 @@ import { WispError } from './errors.js';
 
 /**
  * Checks that options are an object, that each of them exists, and the values of those that are
- * objects: others are checked where they are used.
+ * objects or names: others are checked where they are used.
  * @param {unknown} options
  * @param {readonly string[]} known
  */
@@ -18,6 +18,7 @@ export function checkOptions(options, known) {
       throw wrong(name, `there is no such option; there are ${known.join(', ')}`);
     }
     if (value === undefined) continue;
+    if (/^(compute|kernels|predictor)$/.test(name)) checkString(value, name);
     if (name === 'onProgress' && typeof value !== 'function') throw wrong(name, 'no function');
     if (name === 'signal' && typeof value?.addEventListener !== 'function') {
       throw wrong(name, 'no AbortSignal; give the signal of an AbortController');
@@ -31,6 +32,14 @@ export function checkOptions(options, known) {
  */
 export function wrong(field, what) {
   return new WispError('argument', `${field}: ${what}`, { field });
+}
+
+/**
+ * Returns a value that is wrong, as messages show it: not every one can become text.
+ * @param {unknown} value
+ */
+export function shown(value) {
+  return Object(value) === value ? 'an object' : `${typeof value} ${String(value)}`;
 }
 
 /**

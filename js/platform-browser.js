@@ -9,6 +9,7 @@ import {
   readChecked,
   readWhole,
   request,
+  sharedMemory,
   stateOf,
   viewOf,
   wrongSource,
@@ -45,7 +46,7 @@ let hasRoom;
  */
 function canShareMemory() {
   try {
-    return Boolean(new WebAssembly.Memory({ initial: 1, maximum: 65536, shared: true }));
+    return Boolean(sharedMemory());
   } catch {
     return false;
   }

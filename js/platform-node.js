@@ -221,11 +221,12 @@ function startWorker(own, given) {
   };
 }
 
-/** Flags of the program, such as --input-type, must not apply to a worker's script. */
-export const WORKER_OPTIONS = { name: 'wisp', execArgv: [] };
-
-/** @param {string | URL} script */
-const makeWorker = (script) => new Worker(script, WORKER_OPTIONS);
+/**
+ * Flags of the program, such as --input-type, must not apply to a worker's script. The package's own workers have the same
+ * options as literals: Turbopack bundles no worker whose options are a name.
+ */
+const makeWorker = (/** @type {string | URL} */ script) =>
+  new Worker(script, { name: 'wisp', execArgv: [] });
 
 /**
  * @param {string} what

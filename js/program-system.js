@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The system as wisp-program.wasm sees it, on a thread that may wait: calls of WASI, which the C library makes, and the
 // functions that wasm/program/system.c and signals.c import.
-import fs from 'node:fs';
-import { isatty } from 'node:tty';
 
 /** @typedef {import('../types/exports.js').ProgramExports} ProgramExports */
+
+/**
+ * The program's surroundings: in Node the functions of node:fs and the process; in a page files that the user gives
+ * (web-demo/given-files.js).
+ * @typedef {object} Surroundings
+ * @property {any} fs functions of node:fs: openSync, readSync, writeSync, fstatSync, statSync and so on
+ * @property {number} pid
+ * @property {(file: number) => boolean} isTerminal says whether the descriptor is a terminal's
+ * @property {(code: number) => never} exit ends the program
+ */
 
 /** The numbers that WASI gives to errors. */
 const ERRORS = {
@@ -21,7 +29,6 @@ const BUSY_MS = 10;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
-const { constants } = fs;
 
 /** @param {any} error */
 const numberOf = ({ code }) =>
@@ -35,7 +42,10 @@ export class ProgramSystem {
   /** @type {ProgramExports} */
   #wasm = /** @type {any} */ (undefined);
   #args;
+  #variables;
   #flags;
+  #fs;
+  #surroundings;
   /** Where the next byte of a regular file is read or written: Node cannot seek. @type {Map<number, number>} */
   #positions = new Map();
   /** Files that the program has created and neither renamed nor deleted. @type {Set<string>} */
@@ -43,15 +53,21 @@ export class ProgramSystem {
 
   /**
    * @param {readonly string[]} args of main()
-   * @param {Int32Array} flags shared
+   * @param {readonly string[]} variables of the environment, as NAME=value
+   * @param {Int32Array} flags shared, where another thread gets signals
+   * @param {Surroundings} surroundings
    */
-  constructor(args, flags) {
-    this.#args = args.map((arg) => encoder.encode(`${arg}\0`));
+  constructor(args, variables, flags, surroundings) {
+    const ended = (/** @type {string} */ text) => encoder.encode(`${text}\0`);
+    this.#args = args.map(ended);
+    this.#variables = variables.map(ended);
     this.#flags = flags;
+    this.#fs = surroundings.fs;
+    this.#surroundings = surroundings;
   }
 
   /**
-   * Runs the program to its end, which ends the thread with its exit code.
+   * Runs the program to its end, which is that of exit().
    * @param {WebAssembly.Module} module
    */
   async run(module) {
@@ -64,7 +80,7 @@ export class ProgramSystem {
       this.#wasm = /** @type {any} */ (exports);
       this.#wasm._start();
     } catch (error) {
-      for (const path of this.#created) fs.rmSync(path, { force: true });
+      for (const path of this.#created) this.#fs.rmSync(path, { force: true });
       throw error;
     }
   }
@@ -104,6 +120,21 @@ export class ProgramSystem {
       }
       this.#view.setUint32(sum >>> 0, done, true);
     });
+  }
+
+  /**
+   * Reads as readSync does. On Windows the end of a pipe is an error.
+   * @param {number} file
+   * @param {Uint8Array} bytes
+   * @param {number | null} from
+   */
+  #readSome(file, bytes, from) {
+    try {
+      return this.#fs.readSync(file, bytes, 0, bytes.length, from);
+    } catch (error) {
+      if (/** @type {any} */ (error).code === 'EOF') return 0;
+      throw error;
+    }
   }
 
   /** @param {() => void} work @returns {number} 0, or the number of the error */
@@ -165,30 +196,34 @@ export class ProgramSystem {
       if (position !== undefined) positions.set(file, position + moved);
       return moved;
     };
+    /** @param {Uint8Array[]} texts @returns {(count: number, size: number) => number} */
+    const sizesOf = (texts) => (count, size) => {
+      this.#view.setUint32(count >>> 0, texts.length, true);
+      const bytes = texts.reduce((sum, text) => sum + text.length, 0);
+      this.#view.setUint32(size >>> 0, bytes, true);
+      return 0;
+    };
+    /** @param {Uint8Array[]} texts @returns {(list: number, to: number) => number} */
+    const copiesOf = (texts) => (list, to) => {
+      for (const [i, text] of texts.entries()) {
+        this.#view.setUint32((list >>> 0) + 4 * i, to, true);
+        this.#bytes(to, text.length).set(text);
+        to += text.length;
+      }
+      return 0;
+    };
     return {
-      /** @param {number} count @param {number} size */
-      args_sizes_get: (count, size) => {
-        this.#view.setUint32(count >>> 0, this.#args.length, true);
-        const bytes = this.#args.reduce((sum, arg) => sum + arg.length, 0);
-        this.#view.setUint32(size >>> 0, bytes, true);
-        return 0;
-      },
-      /** @param {number} list @param {number} to */
-      args_get: (list, to) => {
-        for (const [i, arg] of this.#args.entries()) {
-          this.#view.setUint32((list >>> 0) + 4 * i, to, true);
-          this.#bytes(to, arg.length).set(arg);
-          to += arg.length;
-        }
-        return 0;
-      },
-      proc_exit: (/** @type {number} */ code) => process.exit(code),
+      args_sizes_get: sizesOf(this.#args),
+      args_get: copiesOf(this.#args),
+      environ_sizes_get: sizesOf(this.#variables),
+      environ_get: copiesOf(this.#variables),
+      proc_exit: (/** @type {number} */ code) => this.#surroundings.exit(code),
       /** @param {number} file @param {number} parts @param {number} n @param {number} sum */
       fd_read: (file, parts, n, sum) =>
         this.#move(
           (bytes) => {
             const from = positions.get(file) ?? null;
-            const read = () => fs.readSync(file, bytes, 0, bytes.length, from);
+            const read = () => this.#readSome(file, bytes, from);
             return advance(file, from === null ? this.#waiting(read) : read());
           },
           parts,
@@ -198,7 +233,7 @@ export class ProgramSystem {
       /** @param {number} file @param {number} parts @param {number} n @param {bigint} from @param {number} sum */
       fd_pread: (file, parts, n, from, sum) =>
         this.#move(
-          (bytes, done) => fs.readSync(file, bytes, 0, bytes.length, Number(from) + done),
+          (bytes, done) => this.#fs.readSync(file, bytes, 0, bytes.length, Number(from) + done),
           parts,
           n,
           sum,
@@ -207,7 +242,10 @@ export class ProgramSystem {
       fd_write: (file, parts, n, sum) =>
         this.#move(
           (bytes) =>
-            advance(file, fs.writeSync(file, bytes, 0, bytes.length, positions.get(file) ?? null)),
+            advance(
+              file,
+              this.#fs.writeSync(file, bytes, 0, bytes.length, positions.get(file) ?? null),
+            ),
           parts,
           n,
           sum,
@@ -217,19 +255,19 @@ export class ProgramSystem {
         this.#error(() => {
           const position = positions.get(file);
           if (position === undefined) throw systemError('ESPIPE');
-          const base = [0, position, fs.fstatSync(file).size][from];
+          const base = [0, position, this.#fs.fstatSync(file).size][from];
           positions.set(file, base + Number(offset));
           this.#view.setBigUint64(to >>> 0, BigInt(base) + offset, true);
         }),
-      fd_sync: (/** @type {number} */ file) => this.#error(() => fs.fsyncSync(file)),
+      fd_sync: (/** @type {number} */ file) => this.#error(() => this.#fs.fsyncSync(file)),
       fd_close: (/** @type {number} */ file) =>
         this.#error(() => {
           positions.delete(file);
-          fs.closeSync(file);
+          this.#fs.closeSync(file);
         }),
       /** Says whether the descriptor is a terminal's. @param {number} file @param {number} to 24 bytes */
       fd_fdstat_get: (file, to) => {
-        this.#bytes(to, 24).fill(0)[0] = isatty(file) ? 2 : 4; // a character device, or a file
+        this.#bytes(to, 24).fill(0)[0] = this.#surroundings.isTerminal(file) ? 2 : 4; // a character device, or a file
         return 0;
       },
     };
@@ -246,51 +284,66 @@ export class ProgramSystem {
     };
     return {
       interrupted: () => Atomics.load(this.#flags, FLAG.interrupted),
-      pid: () => process.pid,
+      pid: () => this.#surroundings.pid,
       seconds: () => performance.now() / 1000,
       /** @param {number} at @param {number} creates @param {number} waits */
       open: (at, creates, waits) =>
         this.#result(() => {
           const path = this.#text(at);
-          const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NONBLOCK = 0 } = constants;
+          const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NONBLOCK = 0 } = this.#fs.constants;
           const flags = creates ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY | (waits ? 0 : O_NONBLOCK);
-          const open = () => fs.openSync(path, flags, 0o666);
+          const open = () => this.#fs.openSync(path, flags, 0o666);
           const file = waits && !creates ? this.#waiting(open) : open();
           if (creates) this.#created.add(path);
-          if (fs.fstatSync(file).isFile()) this.#positions.set(file, 0);
+          if (this.#fs.fstatSync(file).isFile()) this.#positions.set(file, 0);
           return file;
         }),
       /** @param {number} path @param {number} file @param {number} follows @param {number} to */
       stat: (path, file, follows, to) =>
         this.#result(() => {
           const bigint = /** @type {const} */ ({ bigint: true });
-          if (!path) put(fs.fstatSync(file, bigint), to);
-          else put((follows ? fs.statSync : fs.lstatSync)(this.#text(path), bigint), to);
+          if (!path) put(this.#fs.fstatSync(file, bigint), to);
+          else
+            put((follows ? this.#fs.statSync : this.#fs.lstatSync)(this.#text(path), bigint), to);
         }),
       /** @param {number} path @param {number} mode */
-      access: (path, mode) => this.#result(() => fs.accessSync(this.#text(path), mode)),
+      access: (path, mode) => this.#result(() => this.#fs.accessSync(this.#text(path), mode)),
       /** @param {number} path @param {number} to @param {number} capacity */
       realpath: (path, to, capacity) =>
         this.#result(() => {
-          const bytes = encoder.encode(`${fs.realpathSync(this.#text(path))}\0`);
+          const bytes = encoder.encode(`${this.#fs.realpathSync(this.#text(path))}\0`);
           if (bytes.length > capacity) return -ERRORS.ENAMETOOLONG;
           this.#bytes(to, bytes.length).set(bytes);
+        }),
+      /** Writes the names in a folder, where they fit, and returns their bytes. */
+      list: (
+        /** @type {number} */ path,
+        /** @type {number} */ to,
+        /** @type {number} */ capacity,
+      ) =>
+        this.#result(() => {
+          const names = this.#fs
+            .readdirSync(this.#text(path))
+            .map((/** @type {string} */ name) => `${name}\0`);
+          const bytes = encoder.encode(names.join(''));
+          if (bytes.length <= capacity) this.#bytes(to, bytes.length).set(bytes);
+          return bytes.length;
         }),
       /** @param {number} from @param {number} to */
       rename: (from, to) =>
         this.#result(() => {
-          fs.renameSync(this.#text(from), this.#text(to));
+          this.#fs.renameSync(this.#text(from), this.#text(to));
           this.#created.delete(this.#text(from));
         }),
       unlink: (/** @type {number} */ path) =>
         this.#result(() => {
-          fs.unlinkSync(this.#text(path));
+          this.#fs.unlinkSync(this.#text(path));
           this.#created.delete(this.#text(path));
         }),
       /** @param {number} file @param {number} mode */
-      chmod: (file, mode) => this.#result(() => fs.fchmodSync(file, mode)),
+      chmod: (file, mode) => this.#result(() => this.#fs.fchmodSync(file, mode)),
       /** @param {number} file @param {number} user @param {number} group */
-      chown: (file, user, group) => this.#result(() => fs.fchownSync(file, user, group)),
+      chown: (file, user, group) => this.#result(() => this.#fs.fchownSync(file, user, group)),
     };
   }
 }

@@ -145,32 +145,49 @@ const PART_BYTES = 256 * 1024;
 const readers = new Set();
 
 /**
- * Reads a stream part by part. Where the stream allows it, all parts are read into one buffer: a new
- * buffer for each part would make as much garbage as the model has bytes.
+ * Returns a reader of a stream's parts, each of which is gone when the next one is read. Where the stream allows
+ * it, all parts are read into one buffer: a new buffer for each part would make as much garbage as the model has bytes.
+ * @param {ReadableStream<Uint8Array>} stream
+ */
+export function readerOf(stream) {
+  let room = new Uint8Array(PART_BYTES);
+  /** @type {any} */
+  let reader;
+  try {
+    reader = stream.getReader({ mode: 'byob' });
+  } catch {
+    reader = stream.getReader(); // it allocates its own buffers
+  }
+  return {
+    /** @returns {Promise<{ done: boolean, value: Uint8Array<ArrayBuffer> }>} */
+    async read() {
+      const part = await reader.read(room);
+      if (part.value) room = new Uint8Array(part.value.buffer);
+      return part;
+    },
+    /** @param {unknown} reason */
+    cancel: (reason) => reader.cancel(reason),
+  };
+}
+
+/**
+ * Reads a stream part by part.
  * @param {ReadableStream<Uint8Array>} stream
  * @param {string} name
  * @param {AbortSignal} signal
  * @param {(part: Uint8Array) => void} take
  */
 export async function readParts(stream, name, signal, take) {
-  /** @type {any} */
-  let reader;
-  let room = new Uint8Array(PART_BYTES);
-  try {
-    reader = stream.getReader({ mode: 'byob' });
-  } catch {
-    reader = stream.getReader(); // it allocates its own buffers
-  }
+  const reader = readerOf(stream);
   readers.add(reader);
   const cancel = () => void reader.cancel(signal.reason).catch(() => {});
   signal.addEventListener('abort', cancel, { once: true });
   try {
     for (;;) {
-      const { done, value } = await orError(reader.read(room), `cannot read ${name}`, signal);
+      const { done, value } = await orError(reader.read(), `cannot read ${name}`, signal);
       if (signal.aborted) throw cancelled(signal);
       if (done) return;
       take(value);
-      room = new Uint8Array(value.buffer);
     }
   } finally {
     readers.delete(reader);
@@ -180,6 +197,10 @@ export async function readParts(stream, name, signal, take) {
 
 /** @param {number} size */
 export const sharedBytes = (size) => allocate(size, SharedArrayBuffer);
+
+/** Makes the memory of a module with threads: what it begins with, and 4 GB of addresses, all that it can have. */
+export const sharedMemory = () =>
+  new WebAssembly.Memory({ initial: 64, maximum: 65536, shared: true });
 
 /** @param {number} size */
 export const ownBytes = (size) => allocate(size, ArrayBuffer);
@@ -194,17 +215,16 @@ function allocate(size, Buffer) {
 }
 
 /**
- * Returns a view of all bytes of a buffer or view; undefined for anything else.
- * @param {unknown} source
+ * Returns a view of all bytes of a buffer or view; undefined for anything else. A frame or a vm context has an
+ * ArrayBuffer of its own, of which instanceof knows nothing.
+ * @param {any} source
  * @returns {Uint8Array | undefined}
  */
 export function viewOf(source) {
   const isView = ArrayBuffer.isView(source);
   const buffer = isView ? source.buffer : source;
-  const isBuffer =
-    buffer instanceof ArrayBuffer ||
-    (typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer);
-  if (!isBuffer) return undefined;
+  if (!/^\[object (Shared)?ArrayBuffer]$/.test(Object.prototype.toString.call(buffer)))
+    return undefined;
   try {
     return isView
       ? new Uint8Array(buffer, source.byteOffset, source.byteLength)

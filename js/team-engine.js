@@ -5,6 +5,8 @@ import { openTeam } from './threads.js';
 /** An engine whose module may share its memory with helpers, which compute with it. */
 export class TeamEngine extends Engine {
   #threads = 1;
+  /** Why it has fewer threads than were asked for. @type {string | undefined} */
+  #missing;
   #stopTeam = () => {};
 
   /**
@@ -16,22 +18,26 @@ export class TeamEngine extends Engine {
    */
   static async open(module, model, { threads = 1, ...options } = {}, startHelper) {
     const team = await openTeam(module, model, threads, startHelper);
-    if (!team) return /** @type {TeamEngine} */ (await super.open(module, model, options));
+    const { threads: started = 1, missing = 'the module shares no memory' } = team ?? {};
     try {
-      const all = { ...options, threads: team.threads };
-      const engine = /** @type {TeamEngine} */ (await super.open(module, model, all, team.imports));
+      const all = team ? { ...options, threads: started } : options;
+      const opened = await super.open(module, model, all, team?.imports);
+      const engine = /** @type {TeamEngine} */ (opened);
       engine.#threads = engine.call((wasm) => wasm.thread_count?.() ?? 1);
-      engine.#stopTeam = team.stop;
+      if (started < threads)
+        engine.#missing = `${started} of ${threads} threads started: ${missing}`;
+      if (team) engine.#stopTeam = team.stop;
       return engine;
     } catch (error) {
-      team.stop();
+      team?.stop();
       throw error;
     }
   }
 
-  /** @returns {import('./engine.js').EngineInfo & { threads: number }} */
+  /** @returns {import('../types/internal.js').TeamInfo} */
   info() {
-    return { ...super.info(), threads: this.#threads };
+    const reasons = this.#missing && { reasons: { threads: this.#missing } };
+    return { ...super.info(), threads: this.#threads, ...reasons };
   }
 
   close() {

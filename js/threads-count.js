@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many threads a worker has.
-import { wrong } from './options.js';
+import { shown, wrong } from './options.js';
 
 /** At most so many threads unless asked for more. */
 const DEFAULT_MOST_THREADS = 4;
@@ -17,7 +17,7 @@ export function countThreads(platform, { threads, workers, wasm }) {
     threads !== undefined &&
     !(Number.isInteger(threads) && threads >= 1 && threads <= MOST_THREADS)
   ) {
-    throw wrong('threads', `${threads} is not a whole number from 1 to ${MOST_THREADS}`);
+    throw wrong('threads', `${shown(threads)} is not a whole number from 1 to ${MOST_THREADS}`);
   }
   if (workers === 0 || platform.noWorkers() || !platform.sharing().shared) return 0;
   const count = threads ?? Math.min(platform.cores(), DEFAULT_MOST_THREADS);

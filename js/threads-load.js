@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers with threads: what Node and browsers share. The engine of a worker has helpers, which take a part of a single
 // text, or some of the texts of a larger task.
-import { NoWorkersError, WispError } from './errors.js';
+import { NoWorkersError } from './errors.js';
 import { countWorkers, load } from './load.js';
 import { MOST_THREADS, countThreads } from './threads-count.js';
 
@@ -16,6 +16,9 @@ import { MOST_THREADS, countThreads } from './threads-count.js';
 const CHUNKS_PER_THREAD = 4;
 const URGENT_MS = 10_000;
 
+/** Errors by which threads may be impossible where workers with memory of their own are not. */
+const ONLY_THREADS = /^(worker|memory|unsupported|not_found)$/;
+
 /**
  * Makes the function that load calls where workers may have threads.
  * @param {Pick<Own, 'module' | 'worker'>} own of modules with threads
@@ -27,15 +30,37 @@ export const threadsLoader =
   (own, script, watch = (platform) => platform) =>
   async (platform, plain, source, { threads, ...options }) => {
     const without = () => load(platform, plain, source, options);
+    /** @type {unknown} why the model could not be read, which without threads is no other */
+    let unread;
+    /** @type {Platform['readModel']} */
+    const readModel = (...of) =>
+      platform.readModel(...of).catch((error) => {
+        throw (unread = error);
+      });
     const withCount = async (/** @type {number} */ count, /** @type {number} */ workers) => {
       const names = { ...plain.names, threads: 'wisp-embed-threads', worker: script };
       const parts = { ...plain, ...own, names, threads: () => count };
       const all = { ...options, threads: count, workers };
-      return withThreads(await load(watch(platform), parts, source, all), count);
+      const loaded = await load(watch({ ...platform, readModel }), parts, source, all);
+      return withThreads(loaded, count);
     };
     if (threads === undefined) {
       const { count, reason } = countTeam(platform, plain, options);
-      return count > 1 ? loadTeam(withCount, count, reason, without) : without();
+      if (count < 2) return without();
+      let why;
+      try {
+        const loaded = await withCount(count, 1);
+        why = loaded.about.reasons.threads;
+        if (!why) return explain(loaded, { workers: reason });
+        await loaded.pool.destroy();
+        loaded.release();
+      } catch (/** @type {any} */ error) {
+        if (error === unread || !ONLY_THREADS.test(error.code)) throw error;
+        why = error.message;
+      }
+      const loaded = await without();
+      const { workers } = loaded.about.reasons;
+      return explain(loaded, { workers: `${workers}; none share memory: ${why}` });
     }
 
     const asked = threads === 'auto' ? undefined : threads;
@@ -45,8 +70,7 @@ export const threadsLoader =
     try {
       if (count > 0) {
         const loaded = await withCount(count, options.workers ?? 1);
-        const { threads: found } = loaded.about;
-        return explain(loaded, { threads: found === count ? why : `${found} of ${count} started` });
+        return explain(loaded, { threads: why, ...loaded.about.reasons });
       }
     } catch (error) {
       if (!(error instanceof NoWorkersError)) throw error;
@@ -55,34 +79,6 @@ export const threadsLoader =
     const { workers, reasons } = alone.about;
     return explain(alone, { threads: workers === 0 ? reasons.workers : shared ? why : reason });
   };
-
-/** Errors by which threads may be impossible where workers with memory of their own are not. */
-const ONLY_THREADS = /^(worker|memory|unsupported|not_found)$/;
-
-/**
- * Loads one worker with threads in place of several workers, or else these.
- * @param {(threads: number, workers: number) => Promise<Loaded>} withCount
- * @param {number} count
- * @param {string} reason
- * @param {() => Promise<Loaded>} without
- */
-async function loadTeam(withCount, count, reason, without) {
-  let why;
-  try {
-    const loaded = await withCount(count, 1);
-    const { pool, release, about } = loaded;
-    if (about.threads === count) return explain(loaded, { workers: reason });
-    why = `${about.threads} of ${count} threads started`;
-    await pool.destroy();
-    release();
-  } catch (error) {
-    if (!(error instanceof WispError && ONLY_THREADS.test(error.code))) throw error;
-    why = error.message;
-  }
-  const loaded = await without();
-  const { workers } = loaded.about.reasons;
-  return explain(loaded, { workers: `${workers}; none share memory: ${why}` });
-}
 
 /**
  * Returns how many threads do the work of a pool's workers, in one worker: less than two where they cannot. Scripts and

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that compute one text: workers that share the memory of another worker's module.
 import { takeMemory } from './errors.js';
-import { sharedPart } from './source.js';
+import { sharedMemory, sharedPart } from './source.js';
 import { failTeam } from './team-failure.js';
 
 /** A helper that is not ready after this time is done without. Its script is in the browser's cache. */
 const START_MS = 10_000;
-
-/** Memory that the module begins with, and all that it can have: 4 GB. */
-const PAGES = { initial: 64, maximum: 65536 };
 
 /**
  * @typedef {object} Helper
@@ -29,7 +26,7 @@ const sharedImports = (memory) => ({
 
 /**
  * Starts helpers where the module shares its memory. A job is for the members of the first indices: where
- * a helper does not start, it and those after it are done without.
+ * a helper does not start, it and those after it are done without, and `missing` says why.
  * @param {WebAssembly.Module} module
  * @param {import('../types/engine.js').ModelBytes} model
  * @param {number} threads
@@ -38,10 +35,7 @@ const sharedImports = (memory) => ({
 export async function openTeam(module, model, threads, start) {
   const isShared = WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
   if (!isShared) return undefined;
-  const memory = takeMemory(
-    'shared memory',
-    () => new WebAssembly.Memory({ ...PAGES, shared: true }),
-  );
+  const memory = takeMemory('shared memory', sharedMemory);
   const started = start
     ? Array.from({ length: threads - 1 }, (_, i) =>
         startOrFail(start, {
@@ -51,7 +45,8 @@ export async function openTeam(module, model, threads, start) {
       )
     : [];
   const late = new Promise((_, reject) => {
-    /** @type {any} */ (setTimeout(reject, START_MS)).unref?.();
+    const error = new Error(`not ready after ${START_MS} ms`);
+    /** @type {any} */ (setTimeout(reject, START_MS, error)).unref?.();
   });
   late.catch(() => {}); // nobody waits where there are no helpers
   const settled = await Promise.allSettled(started.map(({ ready }) => Promise.race([ready, late])));
@@ -61,6 +56,7 @@ export async function openTeam(module, model, threads, start) {
   return {
     imports: sharedImports(memory),
     threads: 1 + helpers.length,
+    missing: /** @type {any} */ (settled[failed])?.reason.message,
     stop: () => helpers.forEach(({ stop }) => stop()),
   };
 }

@@ -23,7 +23,7 @@ import {
   readSections,
 } from './index-sections.js';
 import { nextTask } from './link-local.js';
-import { checkOptions, checkString, wrong } from './options.js';
+import { checkOptions, checkString, shown, wrong } from './options.js';
 
 /** @typedef {import('../types/vector-index.js').IndexItem} IndexItem */
 /** @typedef {import('../types/vector-index.js').IndexMatch} IndexMatch */
@@ -119,10 +119,10 @@ export class BaseIndex {
       checkOptions(options, ['kind', 'dimensions']);
     }
     const { kind = 'int8', dimensions = embedder?.dimensions } = options;
-    if (!KINDS.includes(kind)) throw wrong('kind', `${kind} is neither 'int8' nor 'f32'`);
+    if (!KINDS.includes(kind)) throw wrong('kind', `${shown(kind)} is neither 'int8' nor 'f32'`);
     const most = embedder?.dimensions ?? MOST_DIMENSIONS;
     if (!Number.isInteger(dimensions) || Number(dimensions) < 1 || Number(dimensions) > most) {
-      throw wrong('dimensions', `${dimensions} is not a whole number from 1 to ${most}`);
+      throw wrong('dimensions', `${shown(dimensions)} is not a whole number from 1 to ${most}`);
     }
     const index = new this(kind, Number(dimensions));
     if (embedder) await index.#keepModel(embedder);
@@ -142,9 +142,14 @@ export class BaseIndex {
     if (!isBuffer && !ArrayBuffer.isView(bytes)) {
       throw wrong('bytes', 'neither an ArrayBuffer nor a view of one');
     }
-    const data = isBuffer
-      ? new Uint8Array(own)
-      : new Uint8Array(own.buffer, own.byteOffset, own.byteLength);
+    let data;
+    try {
+      data = isBuffer
+        ? new Uint8Array(own)
+        : new Uint8Array(own.buffer, own.byteOffset, own.byteLength);
+    } catch {
+      throw wrong('bytes', 'their buffer is detached');
+    }
     const header = readHeader(data);
     const index = new this(header.kind, header.dimensions);
     index.#read(data, header);
@@ -210,6 +215,7 @@ export class BaseIndex {
       throw wrong(field, `not ${this.#dimensions} numbers`);
     }
     for (let i = 0; i < values.length; i++) {
+      if (typeof values[i] !== 'number') throw wrong(field, `value ${i} is no number`);
       if (!Number.isFinite(Math.fround(values[i]))) throw wrong(field, `value ${i} is not finite`);
     }
     return values;
@@ -227,11 +233,11 @@ export class BaseIndex {
     checkOptions(options, ['prompt']);
     const list = /** @type {readonly IndexItem[]} */ (Array.isArray(items) ? items : [items]);
     const metadata = list.map((item, i) => checkItem(item, `items[${i}]`));
-    const texts = list.flatMap(({ vector, text }) => (vector ? [] : [String(text)]));
+    const texts = list.flatMap(({ text }) => (text === undefined ? [] : [text]));
     const rows = texts.length > 0 ? await this.#embed(texts, options.prompt) : [];
     let embedded = 0;
-    const vectors = list.map(({ vector }, i) =>
-      this.#checkVector(vector ?? rows[embedded++], `items[${i}].vector`),
+    const vectors = list.map(({ vector, text }, i) =>
+      this.#checkVector(text === undefined ? vector : rows[embedded++], `items[${i}].vector`),
     );
     this.#kernels.reserve((this.#entries.length + list.length) * this.#rowBytes);
     list.forEach(({ id }, i) => this.#put(id, metadata[i], vectors[i]));
@@ -262,9 +268,12 @@ export class BaseIndex {
    */
   remove(ids) {
     let removed = 0;
+    if (typeof (/** @type {any} */ (ids)?.[Symbol.iterator]) !== 'function')
+      throw wrong('ids', 'no text and no array of texts');
+    const list = typeof ids === 'string' ? [ids] : [...ids];
+    for (const id of list) checkString(id, 'ids');
     this.#changes++;
-    for (const id of typeof ids === 'string' ? [ids] : ids) {
-      checkString(id, 'ids');
+    for (const id of list) {
       const row = this.#rows.get(id);
       if (row === undefined) continue;
       this.#rows.delete(id);
@@ -342,7 +351,7 @@ export class BaseIndex {
   async searchMany(queries, options = {}) {
     checkOptions(options, ['k', 'prompt']);
     const { k = 10, prompt } = options;
-    if (!Number.isInteger(k) || k < 1) throw wrong('k', `${k} is not a whole number from 1`);
+    if (!Number.isInteger(k) || k < 1) throw wrong('k', `${shown(k)} is not a whole number from 1`);
     const texts = /** @type {string[]} */ (queries.filter((query) => typeof query === 'string'));
     const rows = texts.length > 0 ? await this.#embed(texts, prompt) : [];
     let embedded = 0;

@@ -24,7 +24,7 @@ export function startWorker(own, given, startTimeout) {
     let hasBegun = false;
     const late = setTimeout(
       () => end(endError(`did not start in ${startTimeout} ms`)),
-      startTimeout,
+      Math.min(startTimeout, 2 ** 31 - 1), // a longer time is none for setTimeout
     );
     const stopped = new AbortController();
     worker.onmessage = ({ data }) => {

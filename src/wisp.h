@@ -203,6 +203,13 @@ typedef struct wisp_model_options {
                       is searched on another. They are close to other int8 embeddings, not equal.
                       AUTO becomes WISP_COMPUTE_INT8 and WISP_PREDICTOR_DENSE; others, and models
                       that generate, are WISP_ERROR_UNSUPPORTED, with the field "portable" */
+    const char *header_sha256; /* the SHA-256 that the file's header has to have, in 64 hexadecimal
+                                  digits of lower case (wisp_file_verify). As the header has the
+                                  digests of all other bytes, they are those of one known file: all
+                                  that are there are compared when the model is opened, in about 3 s
+                                  for 1 GB, and others when they are provided. WISP_ERROR_FORMAT
+                                  where the header is another, WISP_ERROR_UNSUPPORTED where it has
+                                  no digests. NULL: any */
 } wisp_model_options;
 
 /* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or
@@ -336,7 +343,8 @@ WISP_API void wisp_session_cancel(wisp_session *session);
  * wisp_stats.stage_seconds, and NULL past the last. The stages are "tokenize"; "look_up" (of the
  * tokens' embeddings); "qkv"; "attention"; "attention_output"; "ffn_up", "activation" and
  * "ffn_down" of dense layers; "ffn_sparse" of sparse ones; "norm"; "pool"; "logits"; and "wait" (at
- * barriers, for the other threads that share a batch). */
+ * barriers, for the other threads that share a batch, and between WISP_NEED_RANGES and
+ * wisp_embed_continue for cold rows). */
 WISP_API const char *wisp_stage_name(size_t stage);
 
 enum { WISP_STAGES = 13 };
@@ -566,6 +574,10 @@ typedef struct wisp_cold_stats {
     uint64_t evictions;           /* of groups */
     uint64_t ranges, range_bytes; /* that were provided; bytes of the file */
     uint64_t rows;                /* neurons that became present */
+    uint64_t prefetched;          /* of them those that no call waited for, which came in one range
+                                     with others or were provided unasked */
+    uint64_t prefetched_used;     /* of these, those that a later batch needed */
+    uint64_t prefetched_wasted;   /* and those that were evicted before any batch needed them */
     uint64_t tokens;              /* cold tokens whose embeddings were provided and are in memory */
     uint64_t least_memory;        /* the bytes that have to be in memory, which is the least limit
                                      of wisp_model_options.memory and wisp_model_limit_memory */
@@ -772,8 +784,8 @@ typedef struct wisp_conversation {
 } wisp_conversation;
 
 /* Returns the name of a built-in chat format, and NULL past the last: "llama2", "llama3",
- * "llama3.1", "chatml", "qwen2", "qwen2.5", "qwen3", "lfm2", "gemma", "mistral-v1", "mistral-v3"
- * and "plain", in which messages are just text. docs/formats.md shows each. */
+ * "llama3.1", "chatml", "qwen2", "qwen2.5", "qwen3", "lfm2", "gemma", "mistral-v1",
+ * "mistral-v3", "phi3" and "plain", in which messages are just text. docs/formats.md shows each. */
 WISP_API const char *wisp_chat_format_name(size_t index);
 
 /* Sets *name to the chat format that the model was trained with. The model's file has a template of

@@ -59,41 +59,21 @@ const hash = (name) =>
     .update(readFileSync(join(folder, name)))
     .digest('base64')}`;
 
-// TypeScript takes a .d.ts of this package for an ES module's, and refuses it to CommonJS programs.
-// Its imports name the copies.
-for (const name of [
-  'index',
-  'generate',
-  'hub',
-  'cold',
-  'convert',
-  'text',
-  'search',
-  'vector-index',
-  'langchain',
-  'ai',
-  'pipeline',
-]) {
+// TypeScript takes a .d.ts of this package for an ES module's, and refuses it to CommonJS programs: these get the copies
+// that "exports" names. Imports of copies name copies.
+const exported = JSON.stringify(manifest.exports);
+for (const [, name] of exported.matchAll(/"\.\/types\/([\w-]+)\.d\.cts"/g)) {
   const text = readFileSync(join(folder, `types/${name}.d.ts`), 'utf8');
   write(`types/${name}.d.cts`, text.replaceAll("'./index.js'", "'./index.cjs'"));
 }
 
-const hashes = Object.fromEntries(
-  [
-    'models/wisp-default.gguf',
-    'models/wisp-stories.gguf',
-    'js/wisp-simd128.wasm',
-    'js/wisp-relaxed.wasm',
-    'js/wisp-generate-simd128.wasm',
-    'js/wisp-generate-relaxed.wasm',
-    'js/wisp-threads-simd128.wasm',
-    'js/wisp-threads-relaxed.wasm',
-    'js/wisp-embed-threads-simd128.wasm',
-    'js/wisp-embed-threads-relaxed.wasm',
-    'js/wisp-convert.wasm',
-    'js/wisp-program.wasm',
-  ].map((name) => [name.slice(name.lastIndexOf('/') + 1), hash(name)]),
-);
+/** The hashes of the files of a folder that end so. @param {string} place @param {string} end */
+const hashesOf = (place, end) =>
+  readdirSync(join(folder, place))
+    .filter((name) => name.endsWith(end))
+    .sort()
+    .map((name) => [name, hash(`${place}/${name}`)]);
+const hashes = Object.fromEntries([...hashesOf('models', '.gguf'), ...hashesOf('js', '.wasm')]);
 write('integrity.json', `${JSON.stringify(hashes, null, 2)}\n`);
 
 // The archive holds the files' modes, which follow the umask of whoever builds it, and linkers make modules executable.

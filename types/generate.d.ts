@@ -210,7 +210,14 @@ export interface GeneratorInfo extends TextEngineInfo {
   workers: number;
   sharedMemory: boolean;
   backend: 'native' | 'wasm';
-  reasons: { backend: string; build: string; workers: string; memory: string };
+  reasons: {
+    backend: string;
+    build: string;
+    workers: string;
+    memory: string;
+    /** Where fewer threads started than there should be: why. */
+    threads?: string;
+  };
 }
 
 /** A model that continues texts. */

@@ -91,7 +91,8 @@ export interface LoadOptions extends SparseOptions {
    * waits; with skip, texts are computed with all neurons from then on. Default: true, unless the browser is to save
    * data. `store`: keep what is fetched of a URL for the next
    * visit. Default: true. `immutable`: take what is kept without asking the server whether it is still the same.
-   * Default: false. `onChange`: is called when bytes have come or a text needs neurons, for pages that draw them, once
+   * Default: false. `sha256`: of the file's header, in hexadecimal digits as `wisp inspect --verify` prints it and
+   * cache.list() has it: another file is an error, and one that is kept is not asked for. `onChange`: is called when bytes have come or a text needs neurons, for pages that draw them, once
    * for several changes at a time; with it stats().cold has layers.
    */
   cold?:
@@ -105,6 +106,7 @@ export interface LoadOptions extends SparseOptions {
         complete?: boolean | undefined;
         store?: boolean | undefined;
         immutable?: boolean | undefined;
+        sha256?: string | undefined;
         onChange?: (() => void) | undefined;
       }
     | undefined;
@@ -280,7 +282,7 @@ export interface EmbedderInfo extends EngineInfo {
     memory: string;
     /** With the option cold: why the model has all neurons, or not. */
     cold?: string;
-    /** With the option threads: why there are so many. */
+    /** With the option threads: why there are so many, or fewer. */
     threads?: string;
   };
 }
@@ -330,11 +332,16 @@ export interface ColdTotals {
   presentBytes: number;
   /** Bytes of them in the store, and what that is. */
   storedBytes: number;
+  /** Bytes that were read from the store. */
+  storeReadBytes: number;
   store: 'opfs' | 'indexeddb' | 'memory' | 'folder' | 'none';
   /** Why no more could be stored, such as a disk that is full. */
   storeError: string | undefined;
   /** Whether the rest of the file is being fetched while no text waits. */
   rest: 'off' | 'running' | 'done' | 'failed';
+  /** Bytes that came so, and how many of them a text has needed since: the others have won nothing so far. */
+  restBytes: number;
+  restUsedBytes: number;
   neurons: number;
   /** Neurons that are always in memory. */
   hotNeurons: number;
@@ -347,6 +354,14 @@ export interface ColdTotals {
   misses: number;
   /** How often the memory of 64 cold neurons was given to others. */
   evictions: number;
+  /** Ranges of the file that workers were given, and their bytes. */
+  reads: number;
+  readBytes: number;
+  /** Cold neurons that came before any text needed them: along with others, or with the rest of the file under skip. */
+  prefetched: number;
+  /** Of these, those that a later text needed, and those that were given up before any did. */
+  prefetchedUsed: number;
+  prefetchedWasted: number;
   /**
    * Bytes of neurons in a worker's memory: hot ones; other ones, in the worker that has most of them; what all of
    * these would take. `budget` is the option memory, and `least` the fewest bytes that it may be; 0 where mode is all.

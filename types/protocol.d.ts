@@ -211,6 +211,13 @@ export interface ColdStats {
   /** The least budget, and bytes of neurons: always in memory, cold ones in memory, and all cold ones. */
   memory: { least: number; hot: number; warm: number; cold: number };
   skipped: number;
+  /** Ranges of the file that it was given, and their bytes. */
+  reads: number;
+  readBytes: number;
+  /** Neurons that came before a text needed them; of these, those that a later text needed, or that were given up unused. */
+  prefetched: number;
+  prefetchedUsed: number;
+  prefetchedWasted: number;
 }
 
 /** Totals of one worker since it was opened, and the memory it holds. */

@@ -83,8 +83,8 @@ wisp_status engine_provide(struct engine *engine, double offset, const void *byt
     return wisp_session_provide(engine->session, (uint64_t)offset, bytes, length, &engine->error);
 }
 
-_Static_assert(sizeof(wisp_cold_stats) == 15 * sizeof(uint64_t),
-               "js/cold-engine.js reads 15 numbers");
+_Static_assert(sizeof(wisp_cold_stats) == 18 * sizeof(uint64_t),
+               "js/cold-engine.js reads 18 numbers");
 EXPORT("engine_cold_stats") void engine_cold_stats(struct engine *engine, wisp_cold_stats *stats) {
     wisp_model_get_cold_stats(engine->model, stats);
 }

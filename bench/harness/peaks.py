@@ -32,12 +32,12 @@ def output_of(command):
 
 def parse_rates(text):
     """Reads {kernel set: {"m x n x k": GMAC/s}} of the int8 products from the table that test_kernels prints. A set that
-    has no gemm_int8 has gemm_narrow."""
+    has no gemm_int8 has gemm_narrow. Rows in GB/s are of weights from memory, whose rate no instruction limits."""
     lines = [line.split() for line in text.split("\n")]
     sets = next(words for words in lines if words[:1] == ["kernel"])[4:]
     rates = {name: {} for name in sets}
     for words in lines:
-        if words[:1] in (["gemm_int8"], ["gemm_narrow"]):
+        if words[:1] in (["gemm_int8"], ["gemm_narrow"]) and words[6] == "GMAC/s":
             shape = " ".join(words[1:6])
             for name, rate in zip(sets, words[7:]):
                 if rate != "-" and (words[0] == "gemm_int8" or shape not in rates[name]):

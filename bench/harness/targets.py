@@ -52,7 +52,7 @@ def native(report):
         what = f"native, {threads} thread{'s' if threads > 1 else ''}"
         for workload, limit in (("W1", 1.4), ("W2", 1.25)):
             yield from versus(report, f"wisp-int8@{threads}", peers, workload, limit, what)
-        yield from versus(report, f"wisp-int8@{threads}", peers, "W3-1x16", 0.75, what, at_most=True)
+        yield from versus(report, f"wisp-int8@{threads}", peers, "W3-1x16", 0.4, what, at_most=True)
 
 
 def wasm(report):
@@ -155,15 +155,15 @@ def shares(report):
 
 
 def loading(report):
-    for name, wisp, peer in (("Node 24", "node24-wisp-int8@1", "node-tjs-q8@1"),
-                             ("Node with the addon", "node-wisp-native-int8@1", "node-tjs-q8@1"),
-                             ("Chromium", "chromium-wisp-int8@1", "chromium-tjs-q8@1"),
-                             ("Firefox", "firefox-wisp-int8@1", "firefox-tjs-q8@1")):
+    for name, wisp, peer, limit in (("Node 24", "node24-wisp-int8@1", "node-tjs-q8@1", 0.25),
+                                    ("Node with the addon", "node-wisp-native-int8@1", "node-tjs-q8@1", 0.25),
+                                    ("Chromium", "chromium-wisp-int8@1", "chromium-tjs-q8@1", 0.1),
+                                    ("Firefox", "firefox-wisp-int8@1", "firefox-tjs-q8@1", 0.25)):
         starts = [report["runners"].get(runner, {}).get("starts", {}).get("warm") for runner in (wisp, peer)]
         if all(starts):
             own, other = (found["open_seconds"] for found in starts)
             yield Check(f"{name}, open to first embedding, warm ({1000 * own:.0f} ms), beside {peer}", own / other,
-                        0.25, at_most=True)
+                        limit, at_most=True)
 
 
 def memory(report):

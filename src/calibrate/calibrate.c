@@ -232,10 +232,12 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
         choose_thresholds(c, &c->texts);
     }
     TRY(each_layer(c, "compensation", compensate_layer, error));
-    if (o->cancelled && o->cancelled(o->context))
-        return fail(error, WISP_ERROR_CANCELLED, output, NULL, "cancelled");
-    for (size_t l = 0; l < c->n_layers && o->layer; l++) {
+    for (size_t l = 0; l < c->n_layers; l++) {
         struct arena scratch = {0};
+        if (o->cancelled && o->cancelled(o->context))
+            return fail(error, WISP_ERROR_CANCELLED, output, NULL, "cancelled");
+        if (!o->layer)
+            continue;
         const wisp_status status = report_layer(c, l, &scratch, error);
         arena_release(&scratch);
         TRY(status);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/number_text.h"
 #include "calibrate/quantise_run.h"
 #include "convert/calibration_tensors.h"
 #include "convert/plan.h"
@@ -444,9 +445,10 @@ static wisp_status reach_cosine(struct target *t, struct quantised *q, wisp_erro
     }
     if (best == UINT64_MAX)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "target_cosine",
-                    "a mean cosine of %.6g is not reached with these types: the nearest is %.6f, "
-                    "in a file of %llu bytes",
-                    r->options->target_cosine, 1 - nearest, (unsigned long long)nearest_bytes);
+                    "a mean cosine of %s is not reached with these types: the nearest is %s, in a "
+                    "file of %llu bytes",
+                    number_text(r->options->target_cosine, 6).text,
+                    number_text(1 - nearest, 6).text, (unsigned long long)nearest_bytes);
     tell_outcome(t, best, &found, attempts);
     return WISP_OK;
 }

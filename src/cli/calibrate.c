@@ -164,11 +164,14 @@ static int embed_with(const char *path, const wisp_model_options *o, unsigned lo
     if (status == WISP_OK) {
         *dimensions = wisp_model_dimensions(model);
         *rows = calloc(n + 1, *dimensions * sizeof **rows);
-        if (*rows) {
-            status = wisp_embed(session, texts, n, NULL, *rows, &error);
-        } else {
+        watch_signals(session);
+        if (!*rows)
             code = complain_of_memory();
-        }
+        else if (was_interrupted()) /* before the session could be told */
+            code = EXIT_INTERRUPTED;
+        else
+            status = wisp_embed(session, texts, n, NULL, *rows, &error);
+        watch_signals(NULL);
     }
     if (status != WISP_OK) {
         code = complain_of(&error);

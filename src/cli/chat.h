@@ -33,7 +33,8 @@ enum { OPTION_CHAT = 3000, OPTION_MESSAGES, OPTION_CHAT_FORMAT, OPTION_SYSTEM, O
     "                         reply as such an object on a line\n"                                 \
     "      --chat-format NAME how messages become a prompt (default: as the model's file says):\n" \
     "                         llama2, llama3, llama3.1, chatml, qwen2, qwen2.5, qwen3, lfm2,\n"    \
-    "                         gemma, mistral-v1, mistral-v3 or plain, which is only their text\n"  \
+    "                         gemma, mistral-v1, mistral-v3, phi3 or plain, which is only their\n" \
+    "                         text\n"                                                              \
     "      --system TEXT      what the model is told before the conversation\n"                    \
     "      --no-thinking      qwen3: answer without thinking first\n"
 

@@ -83,6 +83,7 @@ struct model_arguments {
     bool hot_only, skip_absent; /* options of the library, of wisp embed */
     bool portable;              /* an option of the library */
     unsigned long long memory;
+    const char *header_sha256;   /* an option of the library */
     bool offline;                /* use the cache alone for a model at a URL */
     struct remote_model *remote; /* receives what remote_embed needs for such a model. NULL: the
                                     whole file is fetched (cli/remote.h) */
@@ -99,6 +100,7 @@ enum {
     OPTION_PORTABLE,
     OPTION_VERBOSE,
     OPTION_OFFLINE,
+    OPTION_HEADER_SHA256,
     OPTION_CACHE_TYPE /* of CACHE_OPTION */
 };
 
@@ -110,7 +112,8 @@ enum {
         {"sparsity", required_argument, NULL, OPTION_SPARSITY},                                    \
         {"portable", no_argument, NULL, OPTION_PORTABLE},                                          \
         {"cpu", required_argument, NULL, OPTION_CPU},                                              \
-        {"offline", no_argument, NULL, OPTION_OFFLINE}, {                                          \
+        {"offline", no_argument, NULL, OPTION_OFFLINE},                                            \
+        {"header-sha256", required_argument, NULL, OPTION_HEADER_SHA256}, {                        \
         "verbose", no_argument, NULL, OPTION_VERBOSE                                               \
     }
 
@@ -123,6 +126,9 @@ enum {
     "                         $XDG_CACHE_HOME/wisp, else ~/.cache/wisp) of at most\n"              \
     "                         $WISP_CACHE_BYTES (default: 16G)\n"                                  \
     "      --offline          of such a file use what is in the cache\n"                           \
+    "      --header-sha256 HEX  refuse any file but that whose header has this SHA-256, as\n"      \
+    "                         wisp inspect --verify prints it, and compare all other bytes\n"      \
+    "                         with the digests in the header\n"                                    \
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"            \
     "      --compute MODE     f32, int8 or auto, which is int8 where the file is quantised\n"      \
     "                         (default: auto)\n"                                                   \

@@ -155,6 +155,12 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
             return true;
         *code = complain_of_name("cache-type", value, wisp_cache_type_name);
         return false;
+    case OPTION_HEADER_SHA256:
+        arguments->header_sha256 = value;
+        if (strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64)
+            return true;
+        complain("--header-sha256 %s: 64 hexadecimal digits of lower case belong here", value);
+        return false;
     case OPTION_OFFLINE:
         arguments->offline = true;
         return true;
@@ -217,7 +223,8 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
                                         .predictor = arguments->predictor,
                                         .hot_only = arguments->hot_only,
                                         .memory = arguments->memory,
-                                        .portable = arguments->portable};
+                                        .portable = arguments->portable,
+                                        .header_sha256 = arguments->header_sha256};
     const wisp_session_options session_options = {.threads = threads_of(arguments),
                                                   .trace = arguments->trace,
                                                   .recall = arguments->recall,

@@ -194,12 +194,15 @@ static void print_cold(const wisp_model *model) {
             (unsigned long long)s.hot_bytes, (unsigned long long)s.hot_neurons,
             (unsigned long long)s.neurons, (unsigned long long)s.warm_bytes,
             (unsigned long long)s.most_warm_bytes, (unsigned long long)s.cold_bytes);
-    fprintf(stderr,
-            "%llu hits, %llu misses, %llu evictions of 64; %llu reads, %llu bytes read; always in "
-            "memory %llu bytes\n",
-            (unsigned long long)s.hits, (unsigned long long)s.misses,
-            (unsigned long long)s.evictions, (unsigned long long)s.ranges,
-            (unsigned long long)s.range_bytes, (unsigned long long)s.least_memory);
+    fprintf(
+        stderr,
+        "%llu hits, %llu misses, %llu evictions of 64; %llu reads, %llu bytes read; %llu neurons "
+        "came along with others (%llu were used later, %llu given up unused); always in memory "
+        "%llu bytes\n",
+        (unsigned long long)s.hits, (unsigned long long)s.misses, (unsigned long long)s.evictions,
+        (unsigned long long)s.ranges, (unsigned long long)s.range_bytes,
+        (unsigned long long)s.prefetched, (unsigned long long)s.prefetched_used,
+        (unsigned long long)s.prefetched_wasted, (unsigned long long)s.least_memory);
 }
 
 static void print_stats(const wisp_session *session, double seconds) {

@@ -401,6 +401,7 @@ int mmlu_evaluate(const struct model_arguments *arguments, const char *folder,
     if (code == EXIT_GOOD) {
         watch_signals(m.session);
         code = evaluate(&m);
+        watch_signals(NULL);
     }
     wisp_session_close(m.session);
     wisp_model_close(m.model);

@@ -138,6 +138,7 @@ int ppl_evaluate(const struct model_arguments *arguments, const char *path, unsi
     if (code == EXIT_GOOD) {
         watch_signals(p.session);
         code = evaluate(&p, (wisp_text){text, length}, context);
+        watch_signals(NULL);
     }
     wisp_session_close(p.session);
     wisp_model_close(p.model);

@@ -406,6 +406,7 @@ int command_generate(int argc, char **argv) {
     if (session) {
         watch_signals(session);
         code = generate(&c, session, model);
+        watch_signals(NULL);
     }
     wisp_session_close(session);
     wisp_model_close(model);

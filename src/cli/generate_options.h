@@ -71,7 +71,8 @@ enum {
     "      --bias ID=X        add X to the logit of token ID; -inf: never (may be given more\n"    \
     "                         than once)\n"                                                        \
     "      --seed N           of the random numbers: the same seed gives the same text\n"          \
-    "                         (default: 0)\n"                                                      \
+    "                         (default: 0), and with --data the text that --text would give:\n"    \
+    "                         equal prompts get equal texts\n"                                     \
     "      --stop TEXT        end before this text (may be given more than once)\n"                \
     "      --stop-id ID       end before this token (may be given more than once)\n"               \
     "      --context-shift    where the model's context is full, drop the older half of what\n"    \

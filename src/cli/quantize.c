@@ -158,18 +158,15 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
     fputs(p->any ? ",\n{\"name\":" : "\n{\"name\":", program_output);
     print_json_string(program_output, wisp_text_of(tensor->name));
     fprintf(program_output, ",\"elements\":%llu", (unsigned long long)tensor->elements);
-    if (tensor->plain_error > 0)
-        fprintf(program_output,
-                ",\"type\":\"%s\",\"bytes\":%llu,\"output_error\":%.9g,\"plain_error\":%.9g",
-                tensor->type, (unsigned long long)tensor->bytes, tensor->output_error,
-                tensor->plain_error);
-    else if (tensor->fits)
-        fprintf(program_output,
-                ",\"type\":\"%s\",\"bytes\":%llu,\"fallback\":%s,\"mse\":%.9g,\"cosine\":%.9g",
-                tensor->type, (unsigned long long)tensor->bytes,
-                tensor->fallback ? "true" : "false", tensor->mse, tensor->cosine);
-    else
+    if (tensor->fits) {
+        fprintf(program_output, ",\"type\":\"%s\",\"bytes\":%llu", tensor->type,
+                (unsigned long long)tensor->bytes);
+        if (tensor->plain_error == 0)
+            fprintf(program_output, ",\"fallback\":%s", tensor->fallback ? "true" : "false");
+        print_errors_json(program_output, tensor);
+    } else {
         fputs(",\"type\":null", program_output);
+    }
     if (tensor->blocks > 0)
         print_ternary_json(program_output, tensor);
     if (p->chooses)
@@ -271,7 +268,7 @@ static int quantize(const char *input, const char *output, const char *const *ty
                     const wisp_quantize_options *chosen, const struct sample *texts,
                     const char *base, bool json) {
     struct total totals[MAX_TYPES];
-    struct quantize_report report = {0};
+    struct quantize_report report = {.for_texts = texts->n > 0};
     struct printer p = {.json = json, .report = base ? &report : NULL};
     wisp_error error;
     int code = EXIT_GOOD;
@@ -488,9 +485,9 @@ int command_quantize(int argc, char **argv) {
         complain("quantize: give either --target-bytes or --target-cosine");
         return EXIT_USAGE;
     }
-    if (data && (dry_run || base || o.policy || o.fallback || o.any_architecture || rounds)) {
-        complain("quantize: --dry-run, --report, --policy, --fallback, --any-architecture and the "
-                 "options of bitnet_t158 do not go with --data");
+    if (data && (dry_run || o.policy || o.fallback || o.any_architecture || rounds)) {
+        complain("quantize: --dry-run, --policy, --fallback, --any-architecture and the options of "
+                 "bitnet_t158 do not go with --data");
         return EXIT_USAGE;
     }
     o.tokens = tokens;

@@ -29,6 +29,14 @@ void quantize_report_add(struct quantize_report *report, const wisp_quantized_te
     report->tensors[report->n++].name = name;
 }
 
+void print_errors_json(FILE *stream, const wisp_quantized_tensor *tensor) {
+    if (tensor->plain_error > 0)
+        fprintf(stream, ",\"output_error\":%.9g,\"plain_error\":%.9g", tensor->output_error,
+                tensor->plain_error);
+    else
+        fprintf(stream, ",\"mse\":%.9g,\"cosine\":%.9g", tensor->mse, tensor->cosine);
+}
+
 void print_ternary_json(FILE *stream, const wisp_quantized_tensor *tensor) {
     fprintf(stream,
             ",\"blocks\":%llu,\"clamped\":%llu,\"scale_mean\":%.9g,\"scale_deviation\":%.9g,"
@@ -44,11 +52,9 @@ static void print_json(FILE *stream, const void *context) {
         const wisp_quantized_tensor *t = &report->tensors[i];
         fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stream);
         print_json_string(stream, wisp_text_of(t->name));
-        fprintf(stream,
-                ",\"type\":\"%s\",\"elements\":%llu,\"bytes\":%llu,\"mse\":%.9g,"
-                "\"cosine\":%.9g",
-                t->type, (unsigned long long)t->elements, (unsigned long long)t->bytes, t->mse,
-                t->cosine);
+        fprintf(stream, ",\"type\":\"%s\",\"elements\":%llu,\"bytes\":%llu", t->type,
+                (unsigned long long)t->elements, (unsigned long long)t->bytes);
+        print_errors_json(stream, t);
         if (t->blocks > 0)
             print_ternary_json(stream, t);
         fputc('}', stream);
@@ -67,29 +73,40 @@ static void print_xml(FILE *stream, const char *text) {
 
 enum { LEFT = 8, WIDTH = 300, NUMBERS = 60, NAME = 300, TENSOR = 46 };
 
-static const char *const bar_names[] = {"cosine", "zeros", "deviation / mean of scales"};
+enum { BARS = 3 };
 
-enum { BARS = sizeof bar_names / sizeof *bar_names };
-
-static const struct bars bars = {bar_names,      BARS,         .left = LEFT,
-                                 .width = WIDTH, .height = 11, .decimals = 4};
+/* The names of the bars, without texts and with them. */
+static const char *const bar_names[2][BARS] = {
+    {"cosine", "zeros", "deviation / mean of scales"},
+    {"1 - output error", "zeros", "deviation / mean of scales"}};
 
 /* Prints a tensor's bars, of which those after the first are of ternary ones, and its name. */
-static void print_bars(FILE *stream, const wisp_quantized_tensor *t, size_t top) {
-    const double values[BARS] = {t->cosine, t->sparsity,
+static void print_bars(FILE *stream, const struct bars *bars, const struct quantize_report *report,
+                       const wisp_quantized_tensor *t, size_t top) {
+    const double values[BARS] = {report->for_texts ? 1 - t->output_error : t->cosine, t->sparsity,
                                  t->scale_mean > 0 ? t->scale_deviation / t->scale_mean : 0};
     fprintf(stream, "<text x=\"%d\" y=\"%zu\">", LEFT + WIDTH + NUMBERS, top + 10);
     print_xml(stream, t->name);
-    fprintf(stream, "</text><text x=\"%d\" y=\"%zu\" fill=\"#666\">%s, mse %.4g</text>\n",
-            LEFT + WIDTH + NUMBERS, top + 24, t->type, t->mse);
-    bars_draw(&bars, values, t->blocks > 0 ? BARS : 1, top, stream);
+    fprintf(stream, "</text><text x=\"%d\" y=\"%zu\" fill=\"#666\">%s, ", LEFT + WIDTH + NUMBERS,
+            top + 24, t->type);
+    if (report->for_texts)
+        fprintf(stream, "by rounding %.4f</text>\n", 1 - t->plain_error);
+    else
+        fprintf(stream, "mse %.4g</text>\n", t->mse);
+    bars_draw(bars, values, t->blocks > 0 ? BARS : 1, top, stream);
 }
 
 static void print_svg(FILE *stream, const void *context) {
     const struct quantize_report *report = context;
+    const struct bars bars = {bar_names[report->for_texts],
+                              BARS,
+                              .left = LEFT,
+                              .width = WIDTH,
+                              .height = 11,
+                              .decimals = 4};
     bars_begin(&bars, LEFT + WIDTH + NUMBERS + NAME, BARS_TOP + TENSOR * report->n + 10, stream);
     for (size_t i = 0; i < report->n; i++)
-        print_bars(stream, &report->tensors[i], BARS_TOP + TENSOR * i);
+        print_bars(stream, &bars, report, &report->tensors[i], BARS_TOP + TENSOR * i);
     fputs("</svg>\n", stream);
 }
 

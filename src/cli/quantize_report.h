@@ -10,11 +10,15 @@
 struct quantize_report {
     wisp_quantized_tensor *tensors; /* [n]; their names are the report's */
     size_t n, capacity;
-    bool failed; /* memory was short */
+    bool for_texts; /* errors are those of layers' outputs on texts, and not of weights */
+    bool failed;    /* memory was short */
 };
 
 /* Keeps a tensor that was quantised. */
 void quantize_report_add(struct quantize_report *report, const wisp_quantized_tensor *tensor);
+
+/* Prints the errors of a tensor, each with a comma before it. */
+void print_errors_json(FILE *stream, const wisp_quantized_tensor *tensor);
 
 /* Prints the numbers that only ternary tensors have, each with a comma before it. */
 void print_ternary_json(FILE *stream, const wisp_quantized_tensor *tensor);

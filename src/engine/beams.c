@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/number_text.h"
 #include "engine/beams.h"
 #include "engine/candidates.h"
 #include "engine/generation.h"
@@ -291,7 +292,8 @@ static wisp_status check(const wisp_beam_options *o, wisp_error *error) {
                     MOST_BEAMS);
     if (!(o->length_penalty >= -100 && o->length_penalty <= 100))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "length_penalty",
-                    "is not between -100 and 100");
+                    "%s is not between -100 and 100",
+                    number_text((double)o->length_penalty, 6).text);
     return WISP_OK;
 }
 

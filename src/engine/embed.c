@@ -200,7 +200,7 @@ static wisp_status resume_batch(void *context, uint32_t member, wisp_error *erro
     struct worker *worker = &job->session->workers[member];
     if (!worker->waits)
         return WISP_OK;
-    trace_start(&worker->trace);
+    pass_mark(&worker->pass, 0, pass_cursor(&worker->pass), STAGE_WAIT);
     return finish_batch(job, worker, worker->first, worker->end, error);
 }
 

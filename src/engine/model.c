@@ -172,6 +172,37 @@ enum { IN_FRAMES = 1 };
 enum { IN_FRAMES = 0 };
 #endif
 
+/* Of models by range JavaScript compares the header (js/cold.js), and nothing else in modules that
+ * only embed asks for it. */
+#ifdef WISP_EMBED_ONLY
+enum { HEADER_MAY_BE_PINNED = 0 };
+#else
+enum { HEADER_MAY_BE_PINNED = 1 };
+#endif
+
+/* Compares the header with the SHA-256 that the caller expects, and with the header's table all
+ * chunks that are there. Those that are not, and hot ones of a model that is opened from them, are
+ * compared elsewhere. */
+static wisp_status check_header(const wisp_model *model, const wisp_model_options *options,
+                                wisp_error *error) {
+    const struct chunks *chunks = &model->chunks;
+    unsigned char digest[CHUNK_DIGEST_BYTES];
+    char hex[2 * CHUNK_DIGEST_BYTES + 1];
+    if (!chunks->digests)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "header_sha256",
+                    "the file has no digests of its chunks, and so its header says nothing of the "
+                    "other bytes");
+    TRY(chunks_hash_header(&model->dir, chunks, digest, error));
+    for (size_t i = 0; i < sizeof digest; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    if (strcmp(hex, options->header_sha256) != 0)
+        return fail(error, WISP_ERROR_FORMAT, model->dir.file, "header_sha256",
+                    "the header's SHA-256 is %s, and not %s", hex, options->header_sha256);
+    const bool from_beginning = options->hot_only && model->dir.sources[0].available > 0;
+    return chunks_verify(&model->dir, chunks, options->hot_only ? chunks->n_hot : 0,
+                         from_beginning ? chunks->n_hot : chunks->n, error);
+}
+
 /* Divides `memory` (0: no limit), of which the rest of the model has taken its part, between cold
  * neurons and tokens in proportion to what all of them would take. */
 static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *error) {
@@ -224,6 +255,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     TRY(choose_kernels(options, &kernels, error));
     if (COLD_NEURONS_MAY_BE_ABSENT)
         TRY(chunks_read(&model->dir, &model->chunks, error));
+    if (HEADER_MAY_BE_PINNED && options->header_sha256)
+        TRY(check_header(model, options, error));
     if (COLD_NEURONS_MAY_BE_ABSENT && options->hot_only) {
         uint64_t hot_bytes;
         TRY(neurons_hot_bytes(&model->dir, &hot_bytes, error));

@@ -88,6 +88,21 @@ wisp_status chunk_check(const struct directory *dir, const struct chunks *chunks
     return compare(dir, chunks, i, &hash, error);
 }
 
+wisp_status chunks_hash_header(const struct directory *dir, const struct chunks *chunks,
+                               unsigned char digest[CHUNK_DIGEST_BYTES], wisp_error *error) {
+    struct sha256 hash;
+    unsigned char buffer[4096];
+    sha256_start(&hash);
+    for (uint64_t at = 0; at < chunks->start; at += sizeof buffer) {
+        const uint64_t left = chunks->start - at;
+        const size_t here = left < sizeof buffer ? (size_t)left : sizeof buffer;
+        TRY(source_read(&dir->sources[0], NULL, at, buffer, here, error));
+        sha256_add(&hash, buffer, here);
+    }
+    sha256_finish(&hash, digest);
+    return WISP_OK;
+}
+
 wisp_status chunks_verify(const struct directory *dir, const struct chunks *chunks, uint64_t first,
                           uint64_t end, wisp_error *error) {
     enum { READ_BYTES = 64 * 1024 };

@@ -43,6 +43,10 @@ wisp_status chunks_read(const struct directory *dir, struct chunks *chunks, wisp
 wisp_status chunk_check(const struct directory *dir, const struct chunks *chunks, uint64_t i,
                         const void *bytes, wisp_error *error);
 
+/* Computes the SHA-256 of the header of a file that has a table. */
+wisp_status chunks_hash_header(const struct directory *dir, const struct chunks *chunks,
+                               unsigned char digest[CHUNK_DIGEST_BYTES], wisp_error *error);
+
 /* Reads chunks [first, end) from the file and checks them. Does nothing where there is no table. */
 wisp_status chunks_verify(const struct directory *dir, const struct chunks *chunks, uint64_t first,
                           uint64_t end, wisp_error *error);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 
 enum {
     MOST_FLIGHTS = 6, /* requests at a time */
@@ -48,7 +49,8 @@ struct transfer {
     bool asks;                     /* the transfer is that of server_file_ask */
     bool judged;                   /* `answer` was looked at */
     bool done;                     /* nothing more is wanted of the answer */
-    bool busy;                     /* the server asks to come again */
+    bool busy;                     /* the request is to be made again after a pause */
+    bool refused, misplaced;       /* such an answer came, after which it was made again */
     char reason[CURL_ERROR_BYTES]; /* why a connection failed */
 };
 
@@ -62,7 +64,10 @@ static bool is_https(const char *url) {
 
 wisp_status server_file_open(struct server_file *file, const char *url, bool (*cancelled)(void),
                              wisp_error *error) {
-    *file = (struct server_file){.url = url, .cancelled = cancelled, .timeout = TIMEOUT_SECONDS};
+    *file = (struct server_file){.url = url,
+                                 .cancelled = cancelled,
+                                 .timeout = TIMEOUT_SECONDS,
+                                 .random = (uint64_t)(clock_seconds() * 1e9)};
     /* Queries are long, and may hold keys. */
     snprintf(file->name, sizeof file->name, "%.*s", (int)strcspn(url, "?#"), url);
     const char *authority = strstr(url, "//") + 2;
@@ -168,6 +173,9 @@ static void judge_refusal(struct transfer *t) {
     else
         refuse(t, WISP_ERROR_IO, "the server answers %ld to a range", status);
     t->busy = status == 408 || status == 429 || (status >= 500 && status != 501);
+    /* In the middle of a file the URL may lead to an address whose signature has just expired. */
+    if ((status == 401 || status == 403) && !t->asks && !t->refused)
+        t->refused = t->busy = true;
 }
 
 /* Reads "bytes FROM-LAST/SIZE". */
@@ -194,10 +202,13 @@ static void judge_range(struct transfer *t) {
     const char *text = *t->answer.range ? t->answer.range : "none";
     const bool good = read_content_range(text, numbers);
     const unsigned long long from = numbers[0], last = numbers[1], size = numbers[2];
-    if (!good || from != t->at || last < from || last >= t->end || last >= size)
+    if (!good || from != t->at || last < from || last >= t->end || last >= size) {
         refuse(t, WISP_ERROR_IO, "bytes %llu to %llu were asked for, and '%s' came",
                (unsigned long long)t->at, (unsigned long long)t->end - 1, text);
-    else if (!t->asks && size != state->size)
+        /* A cache on the way may have sent another range. */
+        t->busy = !t->misplaced;
+        t->misplaced = true;
+    } else if (!t->asks && size != state->size)
         refuse_changed(t, "it had %llu bytes, and has %llu", (unsigned long long)state->size, size);
     t->body_end = last + 1;
     if (t->asks)
@@ -419,6 +430,12 @@ static wisp_status fail_transfer(const struct transfer *t, int result, wisp_erro
                 reason);
 }
 
+/* Returns a factor from 1 to 1.25 for a pause: not all programs that were refused at one moment
+ * come again at one moment. */
+static double lengthen(struct server_file *file) {
+    return 1 + (double)(random_next(&file->random) >> 11) * 0x1p-55;
+}
+
 /* Deals with a request that has ended. Returns a failure that ends the call. */
 static wisp_status finish(struct transfer *t, int result, wisp_error *error) {
     const bool lasting = result == CURL_UNSUPPORTED_PROTOCOL || result == CURL_BAD_URL ||
@@ -438,7 +455,8 @@ static wisp_status finish(struct transfer *t, int result, wisp_error *error) {
                 *error = t->error;
             return t->status;
         }
-        t->again = clock_seconds() + (wait >= 0 ? wait : 0.5 * (1 << t->failures));
+        t->again =
+            clock_seconds() + (wait >= 0 ? wait : 0.5 * (1 << t->failures)) * lengthen(t->file);
         t->status = WISP_OK;
         return WISP_OK;
     }

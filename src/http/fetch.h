@@ -6,7 +6,8 @@
  * Every answer must be of the state that the file was in at first. A transfer that breaks off is
  * continued where it ended; one without progress is tried again four times, after pauses that
  * double, and so are answers that say that the server is busy. Redirects are followed anew for each
- * request, because their targets may expire, and never from https to http. */
+ * request, because their targets may expire, and never from https to http. A request that is
+ * refused in the middle of a file (401, 403), or answered by another range, is made once more. */
 #ifndef WISP_HTTP_FETCH_H
 #define WISP_HTTP_FETCH_H
 
@@ -30,6 +31,7 @@ struct server_file {
     void (*progress)(void *context, uint64_t at);
     void *context;
     uint64_t requests, received; /* since it was opened; bytes of bodies */
+    uint64_t random;             /* the state of base/random.h, by which pauses differ */
 };
 
 /* Returns whether a path is a URL that begins with http:// or https://. */

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number_text.h"
+
 enum { KEY_BYTES = 96 };
 
 static const char THETA[] = "rope_theta", FACTOR[] = "factor", OLD[] = "rope_scaling",
@@ -49,8 +51,8 @@ static wisp_status read_number(const struct scaling *s, const char *name, double
     const struct json *given = json_get(s->own.root, name);
     if (!json_to_double(given, value) || !(*value >= least) || !isfinite(*value))
         return fail(error, given ? WISP_ERROR_FORMAT : WISP_ERROR_NOT_FOUND, s->own.file, name,
-                    "%s of type %s needs a number of at least %g here, not %.32s", s->field,
-                    hf_shown(s->type), least, hf_shown(given));
+                    "%s of type %s needs a number of at least %s here, not %.32s", s->field,
+                    hf_shown(s->type), number_text(least, 6).text, hf_shown(given));
     return WISP_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cosine.h"
+#include "base/number_text.h"
 #include "engine/session.h"
 #include "formats/directory.h"
 #include "index/index.h"
@@ -81,7 +82,7 @@ wisp_status wisp_index_check_model(const wisp_index *index, wisp_session *sessio
     if (same < 0.9)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "model",
                     "the index has vectors of the model %s, and those of %s do not fit them "
-                    "(cosine %.2f)",
-                    index->model, info.name, same);
+                    "(cosine %s)",
+                    index->model, info.name, number_text(same, 2).text);
     return WISP_OK;
 }

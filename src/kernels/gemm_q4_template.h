@@ -187,9 +187,10 @@ ALWAYS_INLINE void block_tile(const struct int8_tile *t, const int rows,
 ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t panel_bytes,
                                  const float *bias, float *y, size_t ldy, size_t m, size_t n,
                                  size_t k, const enum block_form form) {
-    const bool has_sums =
-        form == FORM_Q4_1 || form == FORM_Q4_K || form == FORM_Q5_K || form == FORM_Q2_K;
-    const size_t row_sums = k / (form == FORM_Q2_K ? K_HALF : Q4_BLOCK);
+    const bool is_ternary = form == FORM_TERNARY || form == FORM_I2_S;
+    const bool has_sums = is_ternary || form == FORM_Q4_1 || form == FORM_Q4_K ||
+                          form == FORM_Q5_K || form == FORM_Q2_K;
+    const size_t row_sums = k / (is_ternary ? INT8_BLOCK : form == FORM_Q2_K ? K_HALF : Q4_BLOCK);
     const unsigned char *panel = w;
     for (size_t j = 0; j < n; j += Q4_PANEL, panel += panel_bytes) {
         struct int8_tile t = {.q = x.q,

@@ -16,6 +16,9 @@ ALWAYS_INLINE void ternary_step(const uint8_t *q, size_t row_bytes, const unsign
         if (i % Q4_VECTORS == 0)
             x = vq_load_activations(q + (size_t)(i / Q4_VECTORS) * row_bytes + 4 * position);
         sum[i] = vq_dot(sum[i], x, weights[i % Q4_VECTORS]);
+#ifdef VECTOR_NARROW /* others are slower in this order, at 2 and 5 rows */
+        vi_keep(&sum[i]);
+#endif
     }
 }
 
@@ -44,11 +47,68 @@ ALWAYS_INLINE void ternary_dots(const uint8_t *q, size_t row_bytes, const unsign
     }
 }
 
+#ifdef VECTOR_CODES
+
+/* Computes the integer dot products of INT8_BLOCK activations of one row and codes 0..3, which are
+ * 1 more than the weights. Codes are masked where they are, and need no table. */
+ALWAYS_INLINE void ternary_code_dots(const uint8_t *q, const unsigned char *codes, vi *dots) {
+    vq sum[4 * Q4_VECTORS];
+    UNROLL
+    for (int i = 0; i < 4 * Q4_VECTORS; i++)
+        sum[i] = vi_set1(0);
+    UNROLL_NATIVELY
+    for (int g = 0; g < INT8_BLOCK / 16; g++, q += 16, codes += Q4_PANEL * 4) {
+        vk_codes four[Q4_VECTORS];
+        prefetch_stream(codes, Q4_PANEL * 4);
+        UNROLL
+        for (int v = 0; v < Q4_VECTORS; v++)
+            four[v] = v2_load_codes(codes + v * VF_LANES * 4);
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            const vq_activations x = vq_load_activations(q + 4 * i);
+            UNROLL
+            for (int v = 0; v < Q4_VECTORS; v++) {
+                if (i == 2)
+                    four[v] = v2_upper_codes(four[v]);
+                sum[4 * v + i] = vq_dot(sum[4 * v + i], x, v2_codes(four[v], i % 2));
+                vi_keep(&sum[4 * v + i]);
+            }
+        }
+    }
+    UNROLL
+    for (int v = 0; v < Q4_VECTORS; v++)
+        dots[v] = v2_sum(sum + 4 * v);
+}
+
+/* Does what ternary_half does for one row, with the same bits: all numbers before the scale are
+ * whole and below 2^24. */
+ALWAYS_INLINE void ternary_half_of_row(const struct int8_tile *t, size_t b,
+                                       const unsigned char *half, vf *total) {
+    const float zero = t->zero[b], sum_x = t->part_sums[b] + (float)INT8_BLOCK * zero;
+    vi dots[Q4_VECTORS];
+    ternary_code_dots(t->q + b * INT8_BLOCK, half + Q4_PANEL * 2, dots);
+    UNROLL
+    for (int v = 0; v < Q4_VECTORS; v++) {
+        const vf sum = vf_load_halves(half + v * VF_LANES * 2);
+        const vf dot = vf_sub(vf_of_vi(dots[v]), vf_set1(sum_x));
+        const vf centred = vf_fma(vf_set1(-zero), sum, dot);
+        total[v] = vf_fma(centred, vf_set1(t->scale[b]), total[v]);
+    }
+}
+
+#endif
+
 /* Adds what INT8_BLOCK weights at `half`, block b of the activations, add to outputs of a tile
  * before their scales. */
 ALWAYS_INLINE void ternary_half(const struct int8_tile *t, size_t b, const unsigned char *half,
                                 vf *total, const int rows) {
     vi dots[Q4_ROWS * Q4_VECTORS];
+#ifdef VECTOR_CODES
+    if (rows == 1) {
+        ternary_half_of_row(t, b, half, total);
+        return;
+    }
+#endif
     ternary_dots(t->q + b * INT8_BLOCK, t->row_bytes, half + Q4_PANEL * 2, dots, rows);
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++) {

@@ -67,8 +67,8 @@ struct quantised_rows {
     float *scale; /* [m, blocks] */
     float *zero;  /* [m, blocks]: zero points, which are whole numbers */
     /* [m, k / Q4_BLOCK]: the sums of q - zero over Q4_BLOCK values, which sum_parts computes. Only
-     * gemm_q4_1, gemm_q4_k and gemm_q5_k read them, and gemm_q2_k those of 16 values; NULL for
-     * others. */
+     * gemm_q4_1, gemm_q4_k and gemm_q5_k read them, and gemm_q2_k those of 16 values, gemm_ternary
+     * and gemm_i2_s those of INT8_BLOCK; NULL for others. */
     float *part_sums;
 };
 

@@ -42,6 +42,15 @@
  *   v2_load(p,i)        loads weights of VF_LANES outputs: the pair of bits i of 4 bytes each, of
  *                       which 0..3 stand for -1..2
  *
+ * Sets with VECTOR_CODES multiply one row by the codes of ternary weights. They have vi_keep, which
+ * is described below, and:
+ *
+ *   v2_load_codes(p)    loads the bytes of v2_load; v2_upper_codes moves their pairs 2 and 3 to the
+ *                       place of pairs 0 and 1
+ *   v2_codes(c,i)       masks pair 0, or pair 1, whose numbers are 4 times as large for their place
+ *   v2_sum(s)           adds up the sums of the products with pairs 0 to 3, of INT8_BLOCK / 4
+ *                       activations each, and divides those of pairs 1 and 3 by 4
+ *
  * Sets that multiply two rows of 8 bytes by two others also have:
  *
  *   vi_load_activation_pair  loads 8 bytes of each of two rows

@@ -146,6 +146,10 @@ ALWAYS_INLINE vi vi_max(vi a, vi b) {
     return _mm256_max_epi32(a, b);
 }
 
+ALWAYS_INLINE void vi_keep(vi *x) {
+    __asm__("" : "+x"(*x));
+}
+
 ALWAYS_INLINE vi vi_add(vi a, vi b) {
     return _mm256_add_epi32(a, b);
 }
@@ -338,6 +342,32 @@ ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
     return _mm256_shuffle_epi8(position % 2 ? high : low, pairs);
 }
 
+#define VECTOR_CODES
+
+ALWAYS_INLINE vk_codes v2_load_codes(const unsigned char *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+ALWAYS_INLINE vk_codes v2_upper_codes(vk_codes codes) {
+    return _mm256_srli_epi16(codes, 4);
+}
+
+ALWAYS_INLINE vq_weights v2_codes(vk_codes codes, const int pair) {
+    return _mm256_and_si256(codes, _mm256_set1_epi8(pair == 0 ? 3 : 12));
+}
+
+ALWAYS_INLINE vi v2_sum(const vq *sum) {
+#ifdef VECTOR_VNNI
+    return vi_add(vi_add(sum[0], sum[2]), _mm256_srai_epi32(vi_add(sum[1], sum[3]), 2));
+#else
+    /* A sum is of 16 products of at most 255 * 3, times 4 in two of the sums: below 2^16. Without
+     * this factor two sums together are below 2^15. */
+    const __m256i odd =
+        _mm256_add_epi16(_mm256_srli_epi16(sum[1], 2), _mm256_srli_epi16(sum[3], 2));
+    return vi_add(vq_sum(_mm256_add_epi16(sum[0], sum[2])), vq_sum(odd));
+#endif
+}
+
 /* ---- pairs of 16-bit numbers ---------------------------------------------------------------- */
 
 ALWAYS_INLINE vi vi_load(const int32_t *p) {
@@ -453,10 +483,6 @@ ALWAYS_INLINE void vi16_columns(const uint8_t *a, const uint8_t *b, vi_two two, 
     const vi row_b = vi_load((const int32_t *)(const void *)b);
     products[0] = _mm256_maddubs_epi16(two, _mm256_unpacklo_epi8(row_a, row_b));
     products[1] = _mm256_maddubs_epi16(two, _mm256_unpackhi_epi8(row_a, row_b));
-}
-
-ALWAYS_INLINE void vi_keep(vi *x) {
-    __asm__("" : "+x"(*x));
 }
 
 ALWAYS_INLINE vi vi16_sub(vi a, vi b) {

@@ -19,7 +19,7 @@ enum stage {
     STAGE_NORM,
     STAGE_POOL,
     STAGE_LOGITS,
-    STAGE_WAIT, /* waits at a barrier for the other members of the team */
+    STAGE_WAIT, /* waits at a barrier for the other members of the team, or for cold rows */
     STAGES
 };
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/sha256.h"
 #include "formats/chunks.h"
 #include "formats/neurons_read.h"
 #include "models/assumptions.h"
@@ -87,8 +86,6 @@ wisp_status wisp_file_verify(const wisp_file *file, wisp_verified *verified, wis
     TRY(require(verified, "verified", error));
     const struct directory *dir = &file->dir;
     struct chunks chunks;
-    struct sha256 hash;
-    unsigned char buffer[4096];
     TRY(chunks_read(dir, &chunks, error));
     if (!chunks.digests)
         return fail(error, WISP_ERROR_NOT_FOUND, dir->file, KEY_CHUNKS_SHA256,
@@ -96,15 +93,7 @@ wisp_status wisp_file_verify(const wisp_file *file, wisp_verified *verified, wis
     TRY(chunks_verify(dir, &chunks, 0, chunks.n, error));
     *verified = (wisp_verified){
         .chunks = chunks.n, .chunk_bytes = chunks.bytes, .header_bytes = chunks.start};
-    sha256_start(&hash);
-    for (uint64_t at = 0; at < chunks.start; at += sizeof buffer) {
-        const uint64_t left = chunks.start - at;
-        const size_t here = left < sizeof buffer ? (size_t)left : sizeof buffer;
-        TRY(source_read(&dir->sources[0], NULL, at, buffer, here, error));
-        sha256_add(&hash, buffer, here);
-    }
-    sha256_finish(&hash, verified->header_sha256);
-    return WISP_OK;
+    return chunks_hash_header(dir, &chunks, verified->header_sha256, error);
 }
 
 bool wisp_file_get_metadata(const wisp_file *file, size_t index, wisp_metadata *metadata) {

@@ -37,6 +37,31 @@ static void write_thread(FILE *to, const struct trace *trace, double origin, uin
         write_span(to, &trace->spans[i], origin, thread);
 }
 
+/* Writes what wisp_cold_stats says of neurons, where the model was opened without the cold ones. */
+static void write_cold(FILE *to, const wisp_model *model) {
+    wisp_cold_stats s;
+    if (!wisp_model_get_cold_stats(model, &s))
+        return;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {{"hotBytes", s.hot_bytes},
+                  {"warmBytes", s.warm_bytes},
+                  {"mostWarmBytes", s.most_warm_bytes},
+                  {"coldBytes", s.cold_bytes},
+                  {"hits", s.hits},
+                  {"misses", s.misses},
+                  {"evictions", s.evictions},
+                  {"reads", s.ranges},
+                  {"readBytes", s.range_bytes},
+                  {"prefetched", s.prefetched},
+                  {"prefetchedUsed", s.prefetched_used},
+                  {"prefetchedWasted", s.prefetched_wasted}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        fprintf(to, "%s\"%s\":%" PRIu64, i ? "," : ",\"cold\":{", counts[i].name, counts[i].value);
+    fputc('}', to);
+}
+
 /* Writes all events. Time 0 is the moment at which the model began to open. */
 static void write_events(FILE *to, const wisp_session *session) {
     const wisp_model *model = session->model;
@@ -49,8 +74,9 @@ static void write_events(FILE *to, const wisp_session *session) {
         write_thread(to, &session->workers[i].trace, model->load_start, i);
         dropped += session->workers[i].trace.dropped;
     }
-    fprintf(to, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"droppedSpans\":%" PRIu64 "}}\n",
-            dropped);
+    fprintf(to, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"droppedSpans\":%" PRIu64, dropped);
+    write_cold(to, model);
+    fputs("}}\n", to);
 }
 
 wisp_status wisp_session_write_trace(const wisp_session *session, const char *path,

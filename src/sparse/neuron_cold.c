@@ -25,6 +25,7 @@ struct neuron_cold {
     size_t n_free;
     struct group_heap heap; /* of the groups, one for each word of the layers' masks */
     uint64_t *needed;       /* [layers, words]: what the last hold of each layer asked for */
+    uint64_t *prefetched;   /* [layers, words]: present neurons that no hold has needed so far */
     float *values;          /* [4, hidden_size]: working memory to pack a neuron */
     uint64_t holds;         /* that began so far */
     wisp_cold_stats stats;
@@ -85,8 +86,10 @@ wisp_status neuron_cold_open(struct neuron_store *store, bool framed, wisp_error
     cold->heap.groups = calloc(groups, sizeof *cold->heap.groups);
     cold->heap.order = calloc(groups, sizeof *cold->heap.order);
     cold->needed = calloc(groups, sizeof *cold->needed);
+    cold->prefetched = calloc(groups, sizeof *cold->prefetched);
     cold->values = memory_allocate(4 * store->shape.hidden_size * sizeof *cold->values);
-    if (!cold->heap.groups || !cold->heap.order || !cold->needed || !cold->values)
+    if (!cold->heap.groups || !cold->heap.order || !cold->needed || !cold->prefetched ||
+        !cold->values)
         return fail_memory(error, groups * sizeof *cold->heap.groups);
     return WISP_OK;
 }
@@ -106,6 +109,7 @@ void neuron_cold_release(struct neuron_store *store) {
     free(store->cold->heap.groups);
     free(store->cold->heap.order);
     free(store->cold->needed);
+    free(store->cold->prefetched);
     free(store->cold->free_frames);
     memory_free(store->cold->frame_memory);
     memory_free(store->cold->values);
@@ -187,7 +191,10 @@ static void evict(const struct neuron_store *store, size_t layer, size_t word) {
     const size_t before = is_empty(l, word - 1, words) ? smaller(PAGE, first * l->row_bytes) : 0;
     const size_t rest = (l->intermediate_size - first - n) * l->row_bytes;
     const size_t after = is_empty(l, word + 1, words) ? smaller(PAGE, rest) : 0;
+    uint64_t *prefetched = &cold->prefetched[layer * words + word];
     cold->stats.evictions++;
+    cold->stats.prefetched_wasted += count_bits(*prefetched);
+    *prefetched = 0;
     cold->stats.warm_bytes -= group_bytes(l, word);
     l->n_present -= count_bits(l->present[word]);
     l->present[word] = 0;
@@ -234,6 +241,17 @@ static void count_absent(const struct neuron_layer *l, size_t words, struct neur
     }
 }
 
+/* Counts neurons no longer as prefetched that a hold found absent and that have come since: the
+ * hold asked for them. */
+static void count_asked(const struct neuron_store *store, const struct neuron_hold *hold) {
+    struct neuron_cold *cold = store->cold;
+    uint64_t *prefetched = cold->prefetched + hold->layer * words_of(store);
+    for (size_t w = 0; w < words_of(store); w++) {
+        cold->stats.prefetched -= count_bits(prefetched[w] & hold->absent[w]);
+        prefetched[w] &= ~hold->absent[w];
+    }
+}
+
 void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip,
                        struct neuron_hold *hold) {
     const struct neuron_layer *l = &store->layer[layer];
@@ -251,6 +269,9 @@ void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip
     cold->stats.misses += hold->n_absent;
     for (size_t w = 0; w < words; w++) {
         struct cold_group *g = group_of(store, layer, w);
+        uint64_t *prefetched = &cold->prefetched[layer * words + w];
+        cold->stats.prefetched_used += count_bits(*prefetched & hold->places[w]);
+        *prefetched &= ~hold->places[w];
         cold->stats.hits += count_bits(hold->places[w] & ~hold->absent[w] & ~hot_bits(l, w));
         g->uses += hold->places[w] != 0;
         g->last = hold->places[w] != 0 ? cold->holds : g->last;
@@ -264,6 +285,7 @@ void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip
 
 void neuron_hold_count(const struct neuron_store *store, struct neuron_hold *hold) {
     enter(store->cold);
+    count_asked(store, hold);
     count_absent(&store->layer[hold->layer], words_of(store), hold);
     leave(store->cold);
 }
@@ -273,6 +295,7 @@ void neuron_hold_end(const struct neuron_store *store, struct neuron_hold *hold)
         return;
     hold->held = false;
     enter(store->cold);
+    count_asked(store, hold);
     for (size_t w = 0; w < words_of(store); w++) {
         group_of(store, hold->layer, w)->holds -= hold->places[w] != 0;
         file_group(store, hold->layer, w);
@@ -331,7 +354,11 @@ static wisp_status provide_row(const struct neuron_store *store, size_t layer, s
         (!first || take_frame(store, layer, place / 64, &status, error))) {
         neurons_read_scales(s, l->down_scales, (uint64_t)l->rows->order[place], scales);
         status = neuron_store_put_row(store, layer, place, s, row, scales, values, error);
-        cold->stats.rows += status == WISP_OK;
+        if (status == WISP_OK) {
+            cold->stats.rows++;
+            cold->stats.prefetched++;
+            cold->prefetched[layer * words_of(store) + place / 64] |= UINT64_C(1) << place % 64;
+        }
         if (status != WISP_OK && first && is_framed(l, place / 64))
             cold->free_frames[cold->n_free++] = l->frame[place / 64];
         if (status == WISP_OK && first) {

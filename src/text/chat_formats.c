@@ -205,6 +205,31 @@ static void write_gemma(struct chat_writer *w, const wisp_message *messages, siz
     chat_text(w, "model\n");
 }
 
+/* ---- Phi-3 ---------------------------------------------------------------------------------- */
+
+/* Returns the text without the white space before it, as the vocabulary's marks take it. */
+static wisp_text without_leading_space(wisp_text text) {
+    struct reader reader = reader_of(text);
+    const char *start = reader.at;
+    for (uint32_t c = reader_next(&reader); c != READER_NONE && (unicode_flags(c) & UNICODE_SPACE);
+         c = reader_next(&reader))
+        start = reader.at;
+    return (wisp_text){start, (size_t)(reader.end - start)};
+}
+
+/* The template has a line break after each mark. Tokenizers drop it: each mark takes all white
+ * space that follows (rstrip). The marks of the three roles stand in the order of wisp_role. */
+static void write_phi3(struct chat_writer *w, const wisp_message *messages, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (messages[i].role == WISP_ROLE_SYSTEM && messages[i].content.length == 0)
+            continue;
+        chat_mark(w, w->format->marks[messages[i].role]);
+        chat_content(w, without_leading_space(messages[i].content));
+        chat_mark(w, "<|end|>");
+    }
+    chat_mark(w, w->format->marks[WISP_ROLE_ASSISTANT]);
+}
+
 /* ---- plain ---------------------------------------------------------------------------------- */
 
 /* Messages of the user begin lines, and the model continues the line. */
@@ -306,5 +331,12 @@ const struct chat_format chat_formats[CHAT_FORMATS] = {
      .also = "[/INST]",
      .lacks = {"<<SYS>>", "[SYSTEM_PROMPT]", " [/INST]"},
      .write = write_mistral},
+    {.name = "phi3",
+     .marks = {"<|system|>", "<|user|>", "<|assistant|>", "<|end|>"},
+     .end = "<|end|>",
+     .recognised = "<|system|>",
+     .also = "<|end|>",
+     .lacks = {"bos_token", "<|tool"},
+     .write = write_phi3},
     {.name = "plain", .write = write_plain},
 };

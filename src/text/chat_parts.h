@@ -26,7 +26,7 @@ struct chat_format {
     void (*write)(struct chat_writer *w, const wisp_message *messages, size_t n);
 };
 
-enum { CHAT_FORMATS = 12 };
+enum { CHAT_FORMATS = 13 };
 extern const struct chat_format chat_formats[CHAT_FORMATS];
 
 /* A prompt that is being written. After the first failure, writing does nothing. */

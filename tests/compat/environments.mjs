@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bundlers, runtimes and compilers that `make compat` installs, and what it does with each.
 // docs/compat.md has a row for each of them.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { ROOT } from '../js/support.mjs';
 import { libraries } from './libraries.mjs';
 
 /**
@@ -347,7 +350,7 @@ export function codeOf(error: unknown): WispErrorCode | undefined {
 export const isEmbedder = (value: unknown): value is Embedder => value instanceof Embedder;
 export const show = ({ phase, loaded }: LoadProgress, source: ModelSource) => [phase, loaded, source];
 // @ts-expect-error there is no such option
-void Embedder.load(undefined, { threads: 2 });
+void Embedder.load(undefined, { size: 2 });
 `;
 /** @param {object} options @param {string[]} files */
 const tsconfig = (options, files) =>
@@ -412,5 +415,36 @@ environments.bun = {
   files: { 'main.mjs': ESM },
   steps: [['npx', 'bun', 'run', 'main.mjs']],
   prints: RAN,
+};
+
+// JavaScriptCore computes relaxed instructions otherwise than V8 does.
+const GOLDEN = { texts: 12, dimensions: 384 };
+const golden = readFileSync(`${ROOT}tests/data/golden-portable.f32`);
+const goldenRows = golden.subarray(0, GOLDEN.texts * GOLDEN.dimensions * 4);
+const goldenTexts = String(readFileSync(`${ROOT}tests/data/golden-default.jsonl`))
+  .split('\n')
+  .slice(0, GOLDEN.texts)
+  .map((line) => JSON.parse(line).text);
+environments['bun-portable'] = {
+  what: 'the bits of the option portable, by both modules',
+  packages: ['bun'],
+  files: {
+    'main.mjs': `import { createHash } from 'node:crypto';
+import { Embedder } from 'wisp-engine';
+const texts = ${JSON.stringify(goldenTexts)};
+const same = [];
+for (const build of ['simd128', 'relaxed']) {
+  const wasm = import.meta.resolve('wisp-engine/wisp-' + build + '.wasm');
+  const embedder = await Embedder.load(undefined, { wasm, portable: true, workers: 1 });
+  const rows = await embedder.embed(texts);
+  await embedder.close();
+  const bytes = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
+  const hash = createHash('sha256').update(bytes).digest('hex');
+  same.push(build + (hash === '${createHash('sha256').update(goldenRows).digest('hex')}' ? ': same bits' : ': other bits'));
+}
+console.log(same.join(', '));`,
+  },
+  steps: [['npx', 'bun', 'run', 'main.mjs']],
+  prints: /^simd128: same bits, relaxed: same bits$/m,
 };
 Object.assign(environments, libraries);

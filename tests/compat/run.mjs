@@ -22,6 +22,8 @@ import { environments } from './environments.mjs';
 
 const HOME = join(ROOT, 'build/compat');
 const STEP_MS = 300_000;
+/** Next.js has 250 MB of packages, which a busy machine unpacks for minutes. */
+const INSTALL_MS = 1_200_000;
 const PAGE_MS = 60_000;
 const RAN = /^3 rows, 2 workers$/;
 
@@ -33,14 +35,14 @@ Object.assign(env, { NEXT_TELEMETRY_DISABLED: '1', CI: '1', NO_COLOR: '1' });
 // The packages of transformers.js would load libraries for GPUs.
 env.ONNXRUNTIME_NODE_INSTALL = 'skip';
 
-/** @param {string[]} command @param {string} cwd */
-async function run([program, ...args], cwd) {
+/** @param {string[]} command @param {string} cwd @param {number} [timeout] */
+async function run([program, ...args], cwd, timeout = STEP_MS) {
   const path = program.replace('TOOLS', join(ROOT, '.tools/bin'));
   try {
     const done = await promisify(execFile)(path, args, {
       cwd,
       env,
-      timeout: STEP_MS,
+      timeout,
       maxBuffer: 1e8,
     });
     return done.stdout + done.stderr;
@@ -144,7 +146,8 @@ async function tryOut(name, archive) {
     '--prefer-offline',
     '--loglevel=error',
   ];
-  await run([...install, '--cache', join(ROOT, '.tools/npm-cache'), ...packages, archive], folder);
+  const cache = ['--cache', join(ROOT, '.tools/npm-cache')];
+  await run([...install, ...cache, ...packages, archive], folder, INSTALL_MS);
   for (const [file, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     writeFileSync(join(folder, file), text);
@@ -167,7 +170,8 @@ async function tryOut(name, archive) {
     : (await run(steps[0].slice(0, 1).concat('--version'), folder)).trim();
   if (!site && !server) {
     if (prints && !prints.test(printed)) throw new Error(printed);
-    return { version, result: prints ? printed.trim().split('\n').at(-1) : 'passes' };
+    const lines = printed.split('\n');
+    return { version, result: prints ? lines.find((line) => prints.test(line)) : 'passes' };
   }
   const serving = server
     ? await startServer(server, folder)

@@ -130,10 +130,11 @@ for (const name of ['chromium', 'firefox']) {
       test(`${kind} page: ${times} times load, embed, close of the default model`, async () => {
         await tab.open(servers[kind].origin + PAGE);
         const warm = Math.min(times / 2, 200);
-        await tab.call('cycle', warm, 'default');
+        const workers = kind === 'isolated' ? 2 : 1;
+        await tab.call('cycle', warm, 'default', workers);
         const before = (await tab.residentMegabytes?.('with garbage')) ?? 0;
         for (let done = warm; done < times; done += 50) {
-          await tab.call('cycle', Math.min(50, times - done), 'default');
+          await tab.call('cycle', Math.min(50, times - done), 'default', workers);
         }
         const afterwards = (await tab.residentMegabytes?.('with garbage')) ?? 0;
         // Chromium keeps something of each worker that was, and garbage of the last few.

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp calibrate as a user runs it: from texts to a sparse model, and back.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pickBuild } from '../../js/load.js';
 import { Engine } from '../../js/engine.js';
 import { Embedder } from '../../js/node.js';
 import { compileBuild } from '../../js/embedding-node.js';
 import { shortTexts } from './pool/texts.mjs';
-import { DEFAULT_MODEL_PATH, onlyInAll, smallModel, wisp } from './support.mjs';
+import { DEFAULT_MODEL_PATH, ROOT, onlyInAll, smallModel, wisp } from './support.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-calibrate-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -51,6 +54,18 @@ describe('calibrate', () => {
     assert.match(table, /\n\none choice for a whole text [^]*\nlayer +computed [^]*\n +5 /);
     const svg = readFileSync(`${base}.svg`, 'utf8');
     assert.match(svg, /^<svg[^]*layer 5[^]*sentence 5[^]*<\/svg>\n$/);
+  });
+
+  test('Ctrl-C while the new model is measured ends the program, and leaves the whole model', async () => {
+    const path = join(folder, 'measured.gguf');
+    const args = ['--data', '-', '-o', path, '--rank', '1', '--tokens', '500', '--threads', '1'];
+    const child = spawn(`${ROOT}build/wisp`, ['calibrate', smallModel(), ...args]);
+    const ended = once(child, 'exit');
+    child.stdin.end(Array.from({ length: 4000 }, (_, i) => `${i} ${lines[i % 97]}`).join('\n'));
+    while (!existsSync(path) && child.exitCode === null) await sleep(2);
+    child.kill('SIGINT');
+    assert.deepEqual(await ended, [130, null]);
+    assert.equal(wisp(['inspect', path]).code, 0);
   });
 
   test('--hot and its kin write what convert makes of the file', () => {

@@ -221,9 +221,20 @@ test('quantize chooses types for a size, and says what can be reached', () => {
   assert.equal(table.code, 0, table.err);
   assert.match(table.out, /blk\.0\.ffn_down\.weight +Q[48]_0 .* expected loss 0\.\d+\n/);
   assert.match(table.out, /\n\d+ bytes; on 8 texts held out .* diverge by \d+\.\d+ nats\n/);
-  const json = quantize('--target-bytes', '200000', '--format', 'json');
+  const report = join(folder, 'chosen-report');
+  const json = quantize('--target-bytes', '200000', '--format', 'json', '--report', report);
   const [told] = JSON.parse(json.out).types;
   assert.equal(told.file_bytes, statSync(path).size);
   assert.ok(told.file_bytes <= 200000 && told.held_out === 8 && told.divergence > 0);
   assert.equal(told.tensors.length, 36);
+  const { tensors } = JSON.parse(readFileSync(`${report}.json`, 'utf8'));
+  for (const [i, { name, output_error: error, plain_error: plain }] of tensors.entries()) {
+    assert.deepEqual([name, error], [told.tensors[i].name, told.tensors[i].output_error]);
+    assert.ok(error > 0 && error <= plain * 1.000001, name);
+  }
+  const picture = readFileSync(`${report}.svg`, 'utf8');
+  assert.match(
+    picture,
+    /^<svg [^]*>1 - output error<[^]*ffn_up[^]*, by rounding 0\.\d+<[^]*<\/svg>\n$/,
+  );
 });

@@ -7,7 +7,8 @@ import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, floatsOf, start, wisp } from './support.mjs';
+import { shortTexts } from './pool/texts.mjs';
+import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, floatsOf, smallColdModel, start, wisp } from './support.mjs'; // prettier-ignore
 
 const SIZE = 384;
 const folder = mkdtempSync(join(tmpdir(), 'wisp-cli-'));
@@ -247,6 +248,38 @@ describe('embed', () => {
     assert.match(err, /^ffn_up +\d+\.\d{3} s +\d+\.\d %$/m);
   });
 
+  test('--stats and --trace say what cold neurons were read, and how long texts waited', () => {
+    const file = join(folder, 'cold-trace.json');
+    const options = ['-m', smallColdModel(), '--cold', 'wait', '--threads', '1', '--stats'];
+    const { code, err } = wisp(['embed', ...options, '--trace', file, '--text', shortTexts(1, 3)[0]]); // prettier-ignore
+    assert.equal(code, 0);
+    const { traceEvents, otherData } = JSON.parse(readFileSync(file, 'utf8'));
+    const { cold } = otherData;
+    const found = /(\d+) hits, (\d+) misses, (\d+) evictions of 64; (\d+) reads, (\d+) bytes read; (\d+) neurons came along with others \((\d+) were used later, (\d+) given up unused\)/.exec(err); // prettier-ignore
+    const names = ['hits', 'misses', 'evictions', 'reads', 'readBytes', 'prefetched', 'prefetchedUsed', 'prefetchedWasted']; // prettier-ignore
+    assert.deepEqual(
+      names.map((name) => cold[name]),
+      found?.slice(1).map(Number),
+    );
+    assert.ok(cold.misses > 0 && cold.reads > 0 && cold.prefetched > 0);
+    assert.ok(cold.hotBytes > 0 && cold.warmBytes > 0 && cold.warmBytes <= cold.coldBytes);
+    // A text waits at most once for tokens, and once in each layer; then the layer goes on.
+    const waits = traceEvents.filter((/** @type {any} */ { name }) => name === 'wait');
+    assert.ok(waits.length > 0);
+    for (const { dur, args } of waits) assert.ok(dur >= 0 && (args?.layer ?? 0) >= 0);
+    const waited = waits.reduce((/** @type {number} */ sum, /** @type {any} */ { dur }) => sum + dur, 0); // prettier-ignore
+    // What a text computed before it waited is not computed again.
+    const whole = join(folder, 'whole-trace.json');
+    wisp(['embed', ...options.slice(0, 2), '--predictor', 'lowrank', '--threads', '1', '--trace', whole, '--text', shortTexts(1, 3)[0]]); // prettier-ignore
+    const stages = (/** @type {any[]} */ events) =>
+      events
+        .filter(({ ph, name }) => ph === 'X' && !/^(load|wait|ffn_sparse)$/.test(name))
+        .map(({ name, args }) => `${name} ${args?.layer}`);
+    assert.deepEqual(stages(traceEvents), stages(JSON.parse(readFileSync(whole, 'utf8')).traceEvents)); // prettier-ignore
+    const [, seconds] = /^wait +(\d+\.\d{3}) s/m.exec(err) ?? [];
+    assert.ok(Math.abs(waited / 1e6 - Number(seconds)) < 0.001);
+  });
+
   test('--trace writes the stages as Chrome trace events', () => {
     const file = join(folder, 'trace.json');
     const options = ['--predictor', 'dense', '--threads', '2', '--text', 'one two'];
@@ -264,6 +297,7 @@ describe('embed', () => {
     for (const [i, { ts, dur }] of spans.entries()) {
       assert.ok(dur >= 0 && ts >= (spans[i - 1]?.ts ?? 0));
     }
+    assert.equal(JSON.parse(readFileSync(file, 'utf8')).otherData.cold, undefined);
     const { code: refused, err } = wisp(['embed', '--trace', '/nowhere/t.json', '--text', 'x']);
     assert.equal(refused, 1);
     assert.match(err, /\/nowhere\/t\.json/);

@@ -98,6 +98,73 @@ for (const browser of ['chromium', 'firefox']) {
       }
     });
 
+    test('what servers send while a model is opened: right rows, or a typed error', async () => {
+      await visit(0);
+      const right = await serveRanges(bytes);
+      const { rows } = await tab.call('openFromFaulty', right.url, TEXTS);
+      assert.equal(typeof rows, 'string');
+      await right.close();
+      await Promise.all(
+        Object.keys(rangeFaults(undefined, bytes).opening).map(async (name) => {
+          const server = await serveRanges(bytes);
+          const { fault, error, mode = 'wait' } = rangeFaults(server, bytes).opening[name];
+          server.fault = fault;
+          const found = await tab.call('openFromFaulty', server.url, TEXTS);
+          await server.close();
+          // A browser may itself refuse a coding that it has not asked for.
+          if (/compressed/.test(name) && found.error?.code === 'io') return;
+          assert.equal(found.error?.name, error && 'WispError', `${name}: ${found.error?.message}`);
+          if (error) assert.equal(found.error.code, error.code, `${name}: ${found.error.message}`);
+          else assert.deepEqual([found.rows, found.mode], [rows, mode], name);
+        }),
+      );
+    });
+
+    test('a server of another origin that hides what it sends: the error names the header that is missing', async () => {
+      await visit(0);
+      const server = await serveRanges(bytes);
+      server.fault = (response, next) => {
+        response.removeHeader('Access-Control-Expose-Headers');
+        next();
+      };
+      const { error } = await tab.call('openFromFaulty', server.url, TEXTS);
+      await server.close();
+      assert.deepEqual([error.name, error.code], ['WispError', 'io']);
+      assert.match(error.message, /Access-Control-Expose-Headers: Content-Range, ETag/);
+    });
+
+    test('ranges that the browser may keep are not taken for the whole file, nor the other way round', async () => {
+      await visit(0);
+      const server = await serveRanges(bytes);
+      server.fault = (response, next) => {
+        response.setHeader('Cache-Control', 'public, max-age=3600');
+        next();
+      };
+      const { rows } = await tab.call('openFromFaulty', server.url, TEXTS);
+      assert.equal(await tab.call('embedWhole', server.url, TEXTS), rows);
+      assert.ok(
+        server.asked.some(([from]) => Number.isNaN(from)),
+        'the whole file was fetched',
+      );
+      server.forget();
+      assert.equal((await tab.call('openFromFaulty', server.url, TEXTS)).rows, rows);
+      assert.ok(server.asked.length > 1, 'ranges come from the server each time');
+      await server.close();
+    });
+
+    test('a request without a byte for some time is made again', async () => {
+      await visit(0);
+      const server = await serveRanges(bytes);
+      server.fault = rangeFaults(undefined, bytes).first(() => {}, 1);
+      const { bytes: came, requests } = await tab.call('fetchStalled', server.url);
+      assert.deepEqual([Buffer.from(came), requests], [bytes.subarray(0, 1000), 2]);
+      server.fault = () => {};
+      const { error } = await tab.call('fetchStalled', server.url);
+      assert.deepEqual([error.name, error.code], ['WispError', 'io']);
+      assert.match(error.message, /sent nothing for 50 ms/);
+      await server.close();
+    });
+
     test('a call that is aborted while the server is silent; the next is right', async () => {
       await visit(0);
       const server = await serveRanges(bytes);

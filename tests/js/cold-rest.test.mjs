@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
-import { Ranges } from '../../js/cold-ranges.js';
+import { Bytes, Ranges } from '../../js/cold-ranges.js';
 import { Rest } from '../../js/cold-rest.js';
 import { readTable } from '../../js/cold-table.js';
 import {
@@ -43,6 +43,30 @@ test('the table of a header: chunks, and the whole ones within a range', () => {
   assert.equal(readTable(header, cold, end - 2 * CHUNK), undefined);
 });
 
+test('bytes that nobody reads again are released at once, and others stay', (t) => {
+  const released = /** @type {number[]} */ ([]);
+  const { postMessage } = MessagePort.prototype;
+  t.mock.method(
+    MessagePort.prototype,
+    'postMessage',
+    /** @this {MessagePort} */ function (/** @type {any} */ message, /** @type {any} */ transfer) {
+      released.push(...transfer.map((/** @type {ArrayBuffer} */ each) => each.byteLength));
+      return postMessage.call(this, message, transfer);
+    },
+  );
+  const bytes = new Bytes();
+  const size = 3 * 2 ** 20;
+  const content = Uint8Array.from({ length: size }, (_, i) => i % 251);
+  bytes.write(0, content);
+  bytes.mark([0, size]);
+  const before = bytes.read([0, 9]);
+  bytes.forget(2.5 * 2 ** 20);
+  assert.deepEqual(released, [2 ** 20, 2 ** 20]);
+  assert.deepEqual(bytes.read([2 ** 21, size]), content.subarray(2 ** 21));
+  assert.deepEqual(before, content.subarray(0, 9));
+  assert.deepEqual(bytes.missing([0, size]), [], 'they are still no bytes to fetch');
+});
+
 describe('the rest of a file', () => {
   for (const workers of [0, 2]) {
     test(`comes once, while ${workers} workers embed, and rows have the bits of the whole model`, async () => {
@@ -60,7 +84,8 @@ describe('the rest of a file', () => {
       }
       await until(() => coldOf(embedder).rest === 'done');
       assertOnce();
-      const { presentBytes, fetchedBytes, requests } = coldOf(embedder);
+      const { presentBytes, fetchedBytes, requests, restBytes, restUsedBytes } = coldOf(embedder);
+      assert.ok(restUsedBytes <= restBytes && restBytes <= bytes.length);
       assert.equal(presentBytes, bytes.length);
       assert.equal(fetchedBytes, bytes.length);
       assert.equal(requests, server.asked.length);
@@ -68,6 +93,24 @@ describe('the rest of a file', () => {
       assertOnce();
     });
   }
+
+  test('is counted, and how much of it texts have needed since', async () => {
+    const embedder = await load();
+    const { hotBytes } = coldOf(embedder);
+    await until(() => coldOf(embedder).rest === 'done');
+    const came = coldOf(embedder);
+    assert.deepEqual([came.restBytes, came.restUsedBytes], [bytes.length - hotBytes, 0]);
+    assert.deepEqual([came.prefetched, came.reads], [0, 0]);
+    for (let round = 0; round < 2; round++) {
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+      const { reads, readBytes, restBytes, restUsedBytes, ...rest } = coldOf(embedder);
+      assert.equal(restBytes, came.restBytes);
+      assert.ok(restUsedBytes > 0 && restUsedBytes <= restBytes);
+      assert.ok(reads > 0 && readBytes >= restUsedBytes);
+      assert.ok(rest.prefetched >= rest.prefetchedUsed && rest.prefetchedWasted === 0);
+      assert.equal(server.asked.length, came.requests);
+    }
+  });
 
   test('is asked for one request at a time, in order, and not while a text waits', async () => {
     /** @type {{ range: number[], end: () => void }[]} */

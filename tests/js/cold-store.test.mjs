@@ -2,6 +2,7 @@
 // Models by range that Node keeps: later visits, and processes that share a store.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -31,7 +32,7 @@ import {
   visit,
 } from './cold/visits.mjs';
 import { serveRanges } from './range-server.mjs';
-import { ROOT, smallCalibratedModel } from './support.mjs';
+import { ROOT, smallCalibratedModel, smallModel } from './support.mjs';
 
 describe('a later visit', () => {
   for (const workers of [0, 2]) {
@@ -231,6 +232,25 @@ describe('a later visit', () => {
     assert.equal(coldOf(none).store, 'none');
   });
 
+  test('a call that is aborted in the middle of a body leaves no part of it', async () => {
+    const embedder = await load({ complete: false });
+    await settled(embedder);
+    const before = entries().sort();
+    const stop = new AbortController();
+    server.fault = (response, _, [from, to]) => {
+      const last = Math.min(to, bytes.length - 1);
+      response.setHeader('ETag', server.etag);
+      response.writeHead(206, { 'Content-Range': `bytes ${from}-${last}/${bytes.length}` });
+      response.write(bytes.subarray(from, (from + last) >> 1), () => stop.abort());
+    };
+    const call = embedder.embed(TEXTS, { signal: stop.signal });
+    await assert.rejects(call, { code: 'cancelled' });
+    await until(() => server.open === 0);
+    assert.deepEqual(entries().sort(), before);
+    server.fault = undefined;
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+  });
+
   test('bytes that are wrong when the model is opened are not kept', async () => {
     const wrong = Buffer.from(bytes);
     wrong[table.start + 5000] ^= 1;
@@ -240,6 +260,67 @@ describe('a later visit', () => {
     server.bytes = bytes;
     await visit();
     assert.deepEqual(await (await load()).embed(TEXTS), expected);
+  });
+});
+
+describe('a header that the caller names by its SHA-256', () => {
+  const hashOf = (/** @type {Buffer} */ all) => createHash('sha256').update(all).digest('hex');
+  const sha256 = hashOf(bytes.subarray(0, table.start));
+
+  test('opens that file, which is not asked for when it is kept', async () => {
+    const embedder = await load({ sha256 });
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+    await stored(embedder);
+    const [kept] = await cache.list();
+    assert.equal(kept.sha256, sha256);
+    await embedder.close();
+    server.forget();
+    server.bytes = readFileSync(smallCalibratedModel());
+    server.etag = '"two"';
+    const again = await load({ sha256, complete: false });
+    assert.deepEqual(await again.embed(TEXTS), expected);
+    assert.deepEqual(server.asked, []);
+  });
+
+  test('and no other, though its digests fit', async () => {
+    const other = readFileSync(smallCalibratedModel());
+    for (const store of [true, false]) {
+      server.bytes = other;
+      await (await load({ store })).close();
+      await assert.rejects(load({ store, sha256 }), (/** @type {any} */ error) => {
+        assert.deepEqual([error.code, error.field], ['format', 'sha256']);
+        assert.match(
+          error.message,
+          new RegExp(`model.gguf: the header's SHA-256 is .*not ${sha256}`),
+        );
+        return true;
+      });
+      server.bytes = bytes;
+      assert.deepEqual(await (await load({ store, sha256 })).embed(TEXTS), expected);
+      await cache.delete();
+    }
+  });
+
+  test('nor bytes that the header does not vouch for, where the whole file comes', async () => {
+    for (const at of [table.start, bytes.length - 1]) {
+      const damaged = Buffer.from(bytes);
+      damaged[at] ^= 1;
+      server.fault = (response) => void response.writeHead(200, { ETag: '"one"' }).end(damaged);
+      await assert.rejects(load({ sha256 }), { code: 'format', field: 'wisp.chunks.sha256' });
+    }
+    server.fault = (response) => void response.writeHead(200, { ETag: '"one"' }).end(bytes);
+    const embedder = await load({ sha256 }, { predictor: 'lowrank' });
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+  });
+
+  test('nor a file without digests; and it has to be a hash', async () => {
+    const plain = readFileSync(smallModel('prompted'));
+    server.bytes = plain;
+    const unknown = hashOf(plain);
+    await assert.rejects(load({ sha256: unknown }), { code: 'unsupported', field: 'sha256' });
+    for (const wrong of ['', 'x', sha256.toUpperCase(), 7]) {
+      await assert.rejects(load({ sha256: wrong }), { code: 'argument', field: 'cold' });
+    }
   });
 });
 

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models whose cold neurons come by range: the same bits as with the whole model, whatever a server sends.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { createServer as createSecureServer } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { gzipSync } from 'node:zlib';
+import { promisify } from 'node:util';
 import { HttpFile } from '../../js/cold-http.js';
 import { Ranges } from '../../js/cold-ranges.js';
 import { Generator } from '../../js/generate-node.js';
 import { load as loadModel } from '../../js/load.js';
 import { Embedder } from '../../js/node.js';
+import { makeCertificate } from './certificate.mjs';
 import { shortTexts } from './pool/texts.mjs';
 import { rangeFaults } from './range-faults.mjs';
 import { serveRanges } from './range-server.mjs';
@@ -133,6 +136,10 @@ describe('cold neurons', () => {
         coldOf(embedder);
       assert.ok(warmTokens > 0);
       assert.ok(misses > 0 && warmNeurons > 0 && warmNeurons <= neurons - hotNeurons);
+      const { reads, readBytes, prefetched, prefetchedUsed, prefetchedWasted } = coldOf(embedder);
+      assert.ok(reads > 0 && readBytes > 0);
+      // A chunk has more rows than those that were asked for, and later texts need some of them.
+      assert.ok(prefetched > 0 && prefetchedUsed <= prefetched && prefetchedWasted === 0);
       assert.equal(skipped, 0);
       assert.equal(requests, server.asked.length);
       for (const headers of server.headers)
@@ -326,40 +333,8 @@ describe('a server that sends for ranges', { concurrency: 8 }, () => {
 });
 
 describe('a server that sends when a model is opened', () => {
-  const { first, says, sendsAll, truncates } = rangeFaults(undefined, bytes);
-  /** @type {Record<string, { fault: import('./range-faults.mjs').Fault, error?: { code: string, message: RegExp }, mode?: string }>} */
-  const cases = {
-    'the whole file': { fault: sendsAll, mode: 'all' },
-    'the whole file, compressed': {
-      fault: (response) =>
-        void response.writeHead(200, { 'Content-Encoding': 'gzip' }).end(gzipSync(bytes)),
-      mode: 'all',
-    },
-    'a body that ends early': { fault: first(truncates('end'), 2) },
-    'the whole file, which breaks off': {
-      fault: first((response) => {
-        response.writeHead(200, { ETag: server.etag, 'Content-Length': bytes.length });
-        response.write(bytes.subarray(0, 50_000), () => response.destroy());
-      }, 2),
-    },
-    'a page': {
-      fault: (response) => void response.writeHead(200).end('<!doctype html>'),
-      error: { code: 'format', message: /an HTML page and not the file/ },
-    },
-    'no Content-Range': {
-      fault: says(() => ({ 'Content-Range': 'bytes 0-9/*' })),
-      error: { code: 'io', message: /were asked for, and 'bytes 0-9\/\*' came/ },
-    },
-    404: {
-      fault: (response) => void response.writeHead(404).end(),
-      error: { code: 'not_found', message: /HTTP 404/ },
-    },
-    'a file that ends in its header': {
-      fault: (response) => void response.writeHead(200).end(bytes.subarray(0, 3000)),
-      error: { code: 'format', message: /model.gguf/ },
-    },
-  };
-  for (const [name, { fault, error, mode = 'wait' }] of Object.entries(cases)) {
+  const { opening } = rangeFaults(undefined, bytes);
+  for (const [name, { fault, error, mode = 'wait' }] of Object.entries(opening)) {
     test(`${name}: ${error ? 'a typed error' : 'right rows'}`, async () => {
       reset();
       server.fault = fault;
@@ -369,6 +344,45 @@ describe('a server that sends when a model is opened', () => {
       assert.deepEqual(await embedder.embed(TEXTS), expected);
     });
   }
+});
+
+test('faulty calls leave no memory behind', async () => {
+  reset();
+  const embedder = await load({ workers: 0 });
+  const sizes = [];
+  for (let round = 0; round < 200; round++) {
+    const stop = new AbortController();
+    server.fault = (response) => (round % 2 ? stop.abort() : void response.writeHead(404).end());
+    const call = embedder.embed(TEXTS, { signal: stop.signal });
+    await assert.rejects(call, { code: round % 2 ? 'cancelled' : 'not_found' });
+    sizes.push(embedder.stats().memoryBytes);
+  }
+  assert.equal(sizes.at(-1), sizes[9]);
+  server.fault = undefined;
+  assert.deepEqual(await embedder.embed(TEXTS), expected);
+});
+
+test('a redirect from https to http is refused', async () => {
+  reset();
+  const certificate = makeCertificate();
+  const trusted = join(folder, 'certificate.pem');
+  writeFileSync(trusted, certificate.cert);
+  const front = createSecureServer(certificate, (_, response) => {
+    response.writeHead(302, { Location: server.url }).end();
+  });
+  await new Promise((done) => front.listen(0, '127.0.0.1', () => done(undefined)));
+  const { port } = /** @type {import('node:net').AddressInfo} */ (front.address());
+  const script = `
+    import { Embedder } from ${JSON.stringify(new URL('../../js/node.js', import.meta.url))};
+    await Embedder.load('https://127.0.0.1:${port}/model.gguf', { workers: 0, cold: 'wait' })
+      .catch(({ name, code, message }) => console.log(JSON.stringify({ name, code, message })));`;
+  const run = promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+    env: { ...process.env, NODE_EXTRA_CA_CERTS: trusted },
+  });
+  const { name, code, message } = JSON.parse((await run).stdout);
+  assert.deepEqual([name, code], ['WispError', 'io'], message);
+  assert.match(message, /^https:.* leads to http:.*, where nothing is encrypted$/);
+  front.close();
 });
 
 describe('a server that stops answering', () => {

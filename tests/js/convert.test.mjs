@@ -235,6 +235,7 @@ describe('whatever holds the files', () => {
       smallModel();
       const file = new URL(`${server.origin}/build/test-models/cls12.gguf`);
       assertSame(await convert(file, options), wanted, 'file');
+      await assert.rejects(convert(`${server.origin}/100%/`), { code: 'not_found' });
       await assert.rejects(convert(`${server.origin}/js/`), {
         code: 'not_found',
         message: /js\/config\.json: HTTP 404/,

@@ -200,6 +200,11 @@ test('docs/javascript.md and the demo page say how much a page loads', () => {
     [text, /a module about (\d+) KB/, bytesOf(['wisp-relaxed.wasm'])],
     [text, /one module of about (\d+) KB/, bytesOf(['wisp-threads-relaxed.wasm'])],
     [read('web-demo/index.html'), /WebAssembly module of (\d+) KB/, bytesOf(['wisp-relaxed.wasm'])],
+    [
+      read('web-demo/index.html'),
+      /and (\d+)\s+KB of JavaScript/,
+      scriptsOf('browser.js', 'threads-worker-browser.js').bytes,
+    ],
   ];
   for (const [page, stated, bytes] of sizes) {
     const found = Number(stated.exec(page)?.[1]);

@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { pickBuild } from '../../js/load.js';
 import { Engine } from '../../js/engine.js';
@@ -119,7 +120,15 @@ describe('sources', () => {
     shared.set(bytes);
     const padded = new Uint8Array(bytes.length + 10);
     padded.set(bytes, 5);
+    // A vm context, and a page's frame, has classes of its own.
+    const foreign = runInNewContext('Uint8Array.from(bytes)', { bytes });
+    const room = { maxByteLength: bytes.length + 9 };
+    const resizable = new Uint8Array(new /** @type {any} */ (ArrayBuffer)(bytes.length, room));
+    resizable.set(bytes);
     const sources = [
+      foreign,
+      foreign.buffer,
+      resizable,
       SMALL,
       pathToFileURL(SMALL),
       pathToFileURL(SMALL).href,

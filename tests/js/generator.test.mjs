@@ -214,10 +214,20 @@ test('a team is of the helpers before the first that does not start', async () =
       return { ready, stop: () => void stopped.push(index) };
     });
     assert.equal(team?.threads, 3);
+    assert.equal(team.missing, throws ? 'this scope makes no workers' : 'it ended');
     assert.deepEqual(stopped, throws ? [4] : [3, 4]);
     team?.stop();
     assert.deepEqual(stopped.slice(-2), [1, 2]);
   }
+});
+
+test('a module without shared memory has one thread, and the reason says so', async () => {
+  const wasm = new URL('../../js/wisp-generate-simd128.wasm', import.meta.url);
+  const generator = await Generator.load(undefined, { wasm, threads: 2 });
+  const { threads, reasons } = generator.info();
+  await generator.close();
+  assert.equal(threads, 1);
+  assert.equal(reasons.threads, '1 of 2 threads started: the module shares no memory');
 });
 
 setFlagsFromString('--expose-gc');

@@ -553,6 +553,46 @@ describe('models by name', () => {
     assert.deepEqual(await listCached({ cacheDir }), []);
     assert.deepEqual(blobs(), []);
   });
+
+  test('names that no address can have, and options of other types, are refused by name', async () => {
+    for (const [name, options, field] of /** @type {[string, any, string][]} */ ([
+      ['o/m\ud800', {}, 'repo'],
+      ['o/m/\udc00.gguf', {}, 'file'],
+      ['o/m', { endpoint: new URL(hub.origin) }, 'endpoint'],
+      ['o/m', { token: 5 }, 'token'],
+      ['o/m', { cacheDir: {} }, 'cacheDir'],
+    ])) {
+      const { code, field: found } = await fail(name, options);
+      assert.deepEqual([code, found], ['argument', field]);
+    }
+  });
+
+  test('a link that a user has made to a file elsewhere is deleted, and the file is not', async () => {
+    const commit = hub.commit('o/m', { 'm.gguf': model });
+    const path = await get('o/m');
+    const own = join(home, 'own.gguf');
+    writeFileSync(own, 'GGUF');
+    symlinkSync(own, join(cacheDir, FOLDER, 'snapshots', commit, 'own.gguf'));
+    assert.equal(await deleteCached(undefined, { cacheDir }), model.length);
+    assert.ok(existsSync(own) && !existsSync(path));
+    assert.deepEqual(await listCached({ cacheDir }), []);
+  });
+
+  test('a disk that fills up with the last bytes is an error, and leaves no model', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    // The system then writes a part of the last bytes, and says so by their number alone.
+    const most = Math.floor((model.length - 1) / 1024);
+    const script = `
+      import { fromHub } from './js/hub-node.js';
+      await fromHub('o/m', ${JSON.stringify({ endpoint: hub.origin, cacheDir, token: '' })}).then(
+        () => console.log('good'),
+        ({ code, message }) => console.log(code, message),
+      );`;
+    const limited = `trap '' XFSZ; ulimit -f ${most}; exec "$0" --input-type=module -e "$1"`;
+    const { stdout } = await run('bash', ['-c', limited, process.execPath, script], { cwd: ROOT });
+    assert.match(stdout, /^io the cache .*EFBIG/);
+    assert.deepEqual(await listCached({ cacheDir }), []);
+  });
 });
 
 test('the first bytes tell a page and a pointer of Git LFS from files of a folder', () => {

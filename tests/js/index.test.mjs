@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/index in Node, and that it reads, finds and writes what the program does.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import {
   mkdtempSync,
   readFileSync,
@@ -218,6 +220,9 @@ describe('vectors', () => {
       [{ id: 'a', text: 'x', metadata: 3 }, 'items[0].metadata'],
       [{ id: 'a', vector: [1, 2], metadata: 1n }, 'items[0].metadata'],
       [{ id: 'a', text: 'x' }, 'embedder'],
+      [{ id: 'a', vector: null }, 'items[0].vector'],
+      [{ id: 'a', vector: ['1', '2'] }, 'items[0].vector'],
+      [{ id: 'a', vector: new BigInt64Array(2) }, 'items[0].vector'],
       [null, 'items[0]'],
     ];
     for (const [item, field] of items) {
@@ -230,7 +235,17 @@ describe('vectors', () => {
     await assert.rejects(Index.create({ dimensions: 0 }), isError('argument', 'dimensions'));
     const other = /** @type {any} */ ({ dimensions: 2, kind: 'int4' });
     await assert.rejects(Index.create(other), isError('argument', 'kind'));
+    other.kind = Symbol('k');
+    await assert.rejects(Index.create(other), isError('argument', 'kind'));
     await assert.rejects(Index.open(/** @type {any} */ ('x')), isError('argument', 'bytes'));
+    const gone = new ArrayBuffer(8);
+    structuredClone(gone, { transfer: [gone] });
+    await assert.rejects(Index.open(gone), isError('argument', 'bytes'));
+    const some = await Index.create({ dimensions: 2 });
+    await some.add({ id: 'a', vector: [1, 2] });
+    for (const ids of /** @type {any[]} */ ([null, 5, ['a', 5]]))
+      assert.throws(() => some.remove(ids), isError('argument', 'ids'));
+    assert.equal(some.size, 1);
     assert.deepEqual(await index.search([1, 2]), []);
   });
 });
@@ -284,6 +299,39 @@ describe('files', () => {
     );
   });
 
+  test('a process that is killed while it saves leaves one of the indexes whole', async () => {
+    const place = at('killed.index');
+    const [large, small] = [40_000, 30_000];
+    // Each save waits for the disk, so that a kill at any moment comes within one.
+    const script = `
+      import { Index } from './js/index-node.js';
+      const index = await Index.create({ dimensions: 64 });
+      const add = (from, to) => index.add(Array.from({ length: to - from }, (_, i) =>
+        ({ id: String(from + i), vector: new Float32Array(64).fill(1 + i) })));
+      await add(0, ${small});
+      for (let grows = true; ; grows = !grows) {
+        await index.save(process.argv[1]);
+        console.log('saved');
+        if (grows) await add(${small}, ${large});
+        else index.remove(Array.from({ length: ${large - small} }, (_, i) => String(${small} + i)));
+      }`;
+    const kills = extent('kills of a process that saves', 20, 5);
+    for (let i = 0; i < kills; i++) {
+      const args = ['--input-type=module', '-e', script, place];
+      const child = spawn(process.execPath, args, {
+        cwd: ROOT,
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      await once(child.stdout, 'data');
+      await new Promise((resolve) => setTimeout(resolve, 7 * i));
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      const { size } = await Index.load(place);
+      assert.ok(size === large || size === small, `${size} items`);
+    }
+    for (const name of readdirSync(folder)) if (/\.tmp$/.test(name)) rmSync(at(name));
+  });
+
   test('what cannot be read or written', async () => {
     const index = await Index.create({ dimensions: 1 });
     await assert.rejects(index.save(at('none/x.index')), isError('io', 'path'));
@@ -313,6 +361,9 @@ describe('with an embedder', () => {
     await index.add(LINES.map((text, i) => ({ id: `${i}`, text, metadata: { line: i } })));
     const [best] = await index.search('someone has a meal', { k: 1 });
     assert.deepEqual(best.metadata, { text: LINES[0], line: 0 });
+    const none = /** @type {any} */ ({ id: 'none', vector: null });
+    await assert.rejects(index.add(none), isError('argument', 'items[0].vector'));
+    assert.equal(index.size, LINES.length);
     await index.save(at('texts.index'));
     const again = await Index.load(at('texts.index'), embedder);
     assert.deepEqual(await again.search('music'), await index.search('music'));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `npx wisp-engine calibrate` and `quantize` beside the program wisp: natively, and in WebAssembly.
+// Commands of the program wisp by `npx wisp-engine`, beside that program: natively, and in WebAssembly.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,14 +18,16 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { installNative, runCli } from './package-run.mjs';
 import { shortTexts } from './pool/texts.mjs';
-import { DEFAULT_MODEL_PATH, ROOT, noAddon, smallModel, wisp } from './support.mjs';
+import { DEFAULT_MODEL_PATH, ROOT, noAddon, smallCalibratedModel, smallModel, wisp } from './support.mjs'; // prettier-ignore
 import { until } from './this-process.mjs';
 
 const CLI = `${ROOT}js/cli.js`;
 const MODEL = smallModel();
+const STORIES = `${ROOT}models/wisp-stories.gguf`;
 const TEXTS = shortTexts(64, 0).join('\n');
 const FIT = ['--data', '-', '--rank', '8', '--sparsity', '0.6'];
 const folder = mkdtempSync(join(tmpdir(), 'wisp-npx-program-'));
@@ -48,6 +50,9 @@ if (!noAddon) installNative(packages, { hasProgram: true });
 function npx(args, input = '', env = {}, node = []) {
   return runCli(CLI, args, { input, env: { ...process.env, ...env }, node });
 }
+
+/** Of a model whose header has digests. */
+const PINNED = ['eval', 'sts', '-m', smallCalibratedModel(), '--header-sha256'];
 
 /** Everything but the time that it took. @param {string} table of calibrate */
 const withoutTime = (table) => table.replace(/[\d.]+ s\n$/, '');
@@ -141,6 +146,92 @@ describe('calibrate in WebAssembly', () => {
     const args = ['calibrate', MODEL, '--data', at('texts.txt'), ...FIT.slice(2), '-o', again];
     assert.equal(npx(args).code, 0);
     assertSame(again, own);
+  });
+});
+
+describe('commands that look at models say in WebAssembly what the program says', () => {
+  const lines = 'find the water\n\nA man is eating food.\n';
+  const pairs = '5\tA cat sleeps.\tA cat sleeps.\n1\tA cat sleeps.\tStocks fell.\n3\ta\tthe\n';
+  const subjects = at('subjects');
+  const question = '"Two and two, or ""2 + 2""?",3,4,5,6,B\n';
+  before(() => {
+    mkdirSync(subjects);
+    for (const name of ['sums_test', 'sums_dev', 'more_test'])
+      writeFileSync(join(subjects, `${name}.csv`), question.repeat(7));
+    writeFileSync(at('not a subject'), '');
+  });
+
+  /** @type {[string, string[], string][]} */
+  const cases = [
+    ['inspect: a table', ['inspect', MODEL], ''],
+    ['inspect: JSON, with hashes', ['inspect', '--format', 'json', '--sha256', MODEL], ''],
+    ['inspect: a folder', ['inspect', `${ROOT}tests/data/models/cls12`], ''],
+    ['inspect: how values are distributed', ['inspect', '--histogram', MODEL], ''],
+    ['inspect: no file', ['inspect', '/nowhere'], ''],
+    ['tokenize: lines, by the default model', ['tokenize'], lines],
+    ['tokenize: a table', ['tokenize', '-m', MODEL, '--format', 'table'], lines],
+    ['tokenize: texts of ids', ['tokenize', '--decode', '-m', STORIES, '--text', '[1,2,3]'], ''],
+    ['eval: another header than the one that is pinned', [...PINNED, '0'.repeat(64)], 'a\tb\t1\n'],
+    ['eval: no hash', [...PINNED, 'x'], ''],
+    ['eval sts: no scores', ['eval', 'sts', '-m', MODEL], 'five\ta\tb\n'],
+    ['eval mmlu: no folder', ['eval', 'mmlu', '-m', STORIES, '/nowhere'], ''],
+    ['eval mmlu: no subjects', ['eval', 'mmlu', '-m', STORIES, packages], ''],
+  ];
+  for (const [name, args, input] of cases) {
+    test(name, () => {
+      const run = npx(args, input);
+      const program = wisp(args, input);
+      assert.deepEqual([run.code, run.err, run.out], [program.code, program.err, program.out]);
+      assert.ok(run.out !== '' || run.code !== 0);
+    });
+  }
+
+  /** The members of an object but the name of the kernels. @param {string} json */
+  const figures = (json) => Object.entries(JSON.parse(json)).filter(([key]) => key !== 'kernels');
+
+  /** @type {[string, string[], string][]} */
+  const evals = [
+    ['sts', ['eval', 'sts', '--json', '-m', DEFAULT_MODEL_PATH], pairs],
+    ['ppl, by the model that generates', ['eval', 'ppl', '--json'], `${lines.repeat(40)}`],
+    ['mmlu', ['eval', 'mmlu', '--json', '--shots', '1', '-m', STORIES, subjects], ''],
+  ];
+  for (const [name, args, input] of evals) {
+    test(`eval ${name}`, () => {
+      const run = npx(args, input);
+      assert.equal(run.code, 0, run.err);
+      const expected = figures(wisp([...args, '--compute', 'f32'], input).out);
+      const found = figures(npx([...args, '--compute', 'f32'], input).out);
+      assert.equal(found.length, expected.length);
+      // Kernels of two instruction sets round differently.
+      for (const [i, [key, value]] of expected.entries()) {
+        assert.equal(found[i][0], key);
+        if (typeof value !== 'number') assert.deepEqual(found[i][1], value, key);
+        else assert.ok(Math.abs(Number(found[i][1]) - value) <= 1e-3 * Math.abs(value), key);
+      }
+    });
+  }
+
+  test('a model at a URL is refused, and the line to write is named', () => {
+    const run = npx(['tokenize', '-m', 'https://127.0.0.1/m.gguf?token=x', '--text', 'a']);
+    assert.equal(run.code, 3);
+    assert.match(run.err, /^wisp: .*reads no URLs; wisp-engine convert URL FILE/);
+    assert.doesNotMatch(run.err, /token=x/);
+  });
+
+  test('where the end of a pipe is an error, as on Windows, the input ends there', () => {
+    const stub = at('windows.mjs');
+    writeFileSync(
+      stub,
+      `import fs from 'node:fs';
+      const { readSync } = fs;
+      fs.readSync = (file, ...more) => {
+        const read = readSync(file, ...more);
+        if (read > 0 || file !== 0) return read;
+        throw Object.assign(new Error('EOF: end of file, read'), { code: 'EOF' });
+      };`,
+    );
+    const run = npx(['tokenize'], lines, {}, ['--import', pathToFileURL(stub).href]);
+    assert.deepEqual([run.code, run.err, run.out], [0, '', wisp(['tokenize'], lines).out]);
   });
 });
 
@@ -248,6 +339,14 @@ describe('signals', () => {
 });
 
 describe('with the native program', { skip: noAddon }, () => {
+  test('commands without a model take those of the package', () => {
+    const args = ['tokenize', '--text', 'find the water'];
+    const run = npx(args, '', native);
+    assert.deepEqual([run.code, run.err, run.out], [0, '', wisp(args).out]);
+    const json = npx(['eval', 'ppl', '--json'], 'One day a cat sat down.\n', native);
+    assert.equal(json.code, 0, json.err);
+  });
+
   test('both commands write its bytes and say what it says', () => {
     const [own, expected] = [at('native.gguf'), at('native-expected.gguf')];
     const calibrate = ['calibrate', MODEL, ...FIT, '--hot', '0.5', '--hot-tokens', '60', '-o'];

@@ -122,7 +122,7 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
   /** @type {[string, string[], string, number, RegExp][]} */
   const cases = [
     ['no command', [], '', 2, /^usage: wisp-engine COMMAND/],
-    ['a command of the program', ['inspect', 'a.gguf'], '', 2, /^wisp-engine: inspect is a command of the native program wisp: .*run build\/wisp inspect --help/], // prettier-ignore
+    ['a command of the program', ['search', 'a.index'], '', 2, /^wisp-engine: search is a command of the native program wisp: .*run build\/wisp search --help/], // prettier-ignore
     ['an unknown command', ['frob'], '', 2, /no command frob/],
     ['an unknown option', ['embed', '--nope'], '', 2, /'--nope'.*embed --help/],
     ['no value', ['embed', '--text'], '', 2, /--text/],
@@ -161,6 +161,26 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
       'wisp-engine: -: line 4: neither a JSON string nor an object with a string "text"\n',
     );
     assert.match(npx(args, '{"text"').err, /^wisp-engine: -: line 1: no JSON: /);
+  });
+
+  test('a line that would be changed is refused, as by wisp', () => {
+    const args = ['embed', '--input', 'ndjson', '--format', 'ndjson'];
+    for (const [line, says] of /** @type {[Buffer, RegExp][]} */ ([
+      [Buffer.from('{"text": "a", "name": "\xff"}', 'latin1'), /line 2: not valid UTF-8\n$/],
+      [Buffer.from('"\\ud83d"'), /line 2: the text has half of a surrogate pair\n$/],
+      [Buffer.from('{"text": "a", "te\\u0078t": "b"}'), /line 2: text: the key stands twice/],
+    ])) {
+      const input = /** @type {any} */ (Buffer.concat([Buffer.from('"one"\n'), line]));
+      for (const run of [npx(args, input), program(args.slice(1), input)]) {
+        assert.equal(run.code, 4);
+        assert.equal(run.out.trimEnd().split('\n').length, 1);
+      }
+      assert.match(npx(args, input).err, says);
+    }
+    // A character may lie on both sides of a chunk, and lines need not be UTF-8.
+    const wide = Buffer.from(`${'\u00e9'.repeat(32_767)}a\u00e9\n`);
+    const long = /** @type {any} */ (Buffer.concat([wide, Buffer.from([255])]));
+    assert.equal(npx(['embed', '--dimensions', '1'], long).out.split('\n').length, 3);
   });
 
   test('the input is the output', () => {
@@ -240,6 +260,7 @@ describe('serve-demo', () => {
         '../models/wisp-default.gguf',
         'write.html',
         'neurons.html',
+        'weights.html',
       ];
       for (const path of paths) {
         const { status } = await fetch(new URL(path, home), { method: 'HEAD' });

@@ -18,7 +18,7 @@ import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { TARGETS, optionalDependencies } from '../../tools/addons.mjs';
 import { launch } from './browsers.mjs';
-import { shipped, writePackage } from './shipped.mjs';
+import { scriptsOf, shipped, writePackage } from './shipped.mjs';
 import {
   ADDON,
   PROGRAM,
@@ -38,11 +38,18 @@ test('every Worker is made of an address in the expression, as bundlers expect i
   for (const name of ['embedding-node', 'browser', ...entries]) {
     const source = String(shipped.get(`${name}.js`));
     const script = `"\\./(${kinds.join('-|')}-)?worker-\\w+\\.js"`;
-    const made = `new Worker\\(new URL\\(${script},import\\.meta\\.url\\),(\\{type:"module"|\\w+\\))`;
+    const made = `new Worker\\(new URL\\(${script},import\\.meta\\.url\\),\\{(type:"module"|name:"wisp",execArgv:\\[\\]\\})`;
     assert.match(source, new RegExp(made), name);
     // Next.js' Turbopack fails at an address of a script that is the default of a parameter.
     assert.doesNotMatch(source, new RegExp(`\\w+=new URL\\(${script}`), name);
   }
+});
+
+test('what programs of Node import resolves no names, which Turbopack would do when it builds', () => {
+  const { reached } = scriptsOf('node.js', 'generate-node.js', 'hub-node.js', 'index-node.js');
+  assert.ok(reached.has('addon-node.js') && !reached.has('cli-program.js'));
+  for (const name of reached)
+    assert.doesNotMatch(String(shipped.get(name)), /\(import\.meta\.url\)\.resolve\(/, name);
 });
 
 /**
@@ -381,6 +388,11 @@ describe('installed from npm pack into an empty project', () => {
   test('the hashes that it publishes are those of its files', async () => {
     const root = join(folder, 'node_modules', NAME);
     const hashes = JSON.parse(readFileSync(join(root, 'integrity.json'), 'utf8'));
+    const binaries = [...readdirSync(join(root, 'models')), ...readdirSync(join(root, 'js'))];
+    assert.deepEqual(
+      Object.keys(hashes).sort(),
+      binaries.filter((name) => /\.(gguf|wasm)$/.test(name)).sort(),
+    );
     const { Embedder } = await import(pathToFileURL(join(root, 'js/node.js')).href);
     const model = hashes['wisp-default.gguf'];
     const wasm = join(root, 'js/wisp-simd128.wasm');

@@ -2,6 +2,7 @@
 // The order in which the queue gives out work, tested without workers.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { runInNewContext } from 'node:vm';
 import { EmbedJob, OneTaskJob, gather } from '../../js/job.js';
 import { Queue } from '../../js/queue.js';
 import { estimateTokens } from '../../js/job.js';
@@ -113,6 +114,12 @@ test('a gathered call that fails or is aborted leaves the others as they are', a
   assert.equal(aborted.reason.code, 'cancelled');
   assert.equal(failed.reason.message, 'of the callback');
   assert.ok(task.job.settled);
+});
+
+test('rows of another realm, such as that of Jest, are rows', async () => {
+  const job = jobOf(['a']);
+  job.take(256).done(runInNewContext('Float32Array.of(3)'));
+  assert.deepEqual([...(await job.promise).values()], [3]);
 });
 
 test('submitting many long texts looks at few of them', () => {

@@ -76,6 +76,7 @@ export async function serveRanges(bytes, site) {
         response.writeHead(204).end(),
       );
     }
+    if (request.method !== 'GET') return void response.writeHead(405).end(); // as servers without HEAD do
     const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
     const range = /** @type {[number, number]} */ ([Number(from), Number(to)]);
     server.asked.push(range);

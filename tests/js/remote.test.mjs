@@ -73,6 +73,27 @@ describe('a model by URL', { skip: noCurl }, () => {
       assert.match(little.err, /always in memory/);
     }));
 
+  test('whose header is pinned: that file, and no other', () =>
+    withServer(async (server) => {
+      const verified = wisp(['inspect', '--verify', '--format', 'json', smallColdModel()]).out;
+      const { header_sha256: hash } = JSON.parse(verified).verified;
+      const path = smallColdModel();
+      const from = ['embed', '-m', path, '--text', 'a', '--header-sha256'];
+      assert.equal(wisp([...from, hash]).code, 0);
+      const short = wisp([...from, hash.slice(1)]);
+      assert.equal(short.code, 2);
+      assert.match(short.err, /64 hexadecimal digits/);
+      const other = hash.replace(/^./, (/** @type {string} */ c) => (c === '0' ? '1' : '0'));
+      for (const args of [[], COLD]) {
+        const cache = newCache();
+        assertRows(await embed(server.url, cache, { args: [...args, '--header-sha256', hash] }));
+        const refused = await embed(server.url, cache, { args: [...args, '--header-sha256', other] }); // prettier-ignore
+        assert.equal(refused.code, 3);
+        assert.match(refused.err, /the header's SHA-256 is .*, and not /);
+        assertRows(await embed(server.url, cache, { args }));
+      }
+    }));
+
   test('of other commands is fetched as a whole', () =>
     withServer(async (server) => {
       const cache = newCache();

@@ -9,7 +9,7 @@ test('the JavaScript of a page is at most 21 KB after brotli, with threads 22', 
   assert.ok(reached.has('engine.js') && reached.has('pool.js'));
   assert.ok(bytes <= 21_000, `${bytes} bytes`);
   const threads = scriptsOf('browser.js', 'threads-worker-browser.js').bytes;
-  assert.ok(threads <= 22_200, `${threads} bytes`);
+  assert.ok(threads <= 22_400, `${threads} bytes`);
 });
 
 test('a page that embeds loads nothing of the generator, whose page has 25 KB', () => {
@@ -25,7 +25,7 @@ test('a page that embeds loads nothing of the generator, whose page has 25 KB', 
   for (const name of ['langchain.js', 'ai.js', 'feature-extraction.js', 'tensor.js', 'cli.js']) {
     assert.ok(!embedding.has(name), name);
   }
-  assert.ok(bytes <= 25_200, `${bytes} bytes`);
+  assert.ok(bytes <= 25_400, `${bytes} bytes`);
 });
 
 test('a page loads what finds models by name only when it does so: 7.5 KB at most', () => {
@@ -55,13 +55,13 @@ test('a page loads what converts only when it does so: 13.5 KB at most, and a mo
   assert.ok(module <= 80_000, `${module} bytes`);
 });
 
-test('a page loads what fetches cold neurons only when it does so: 19 KB at most', () => {
+test('a page loads what fetches cold neurons only when it does so: 20 KB at most', () => {
   const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
   const cold = scriptsOf('cold-browser.js', 'cold-worker-browser.js').reached;
   const more = [...cold].filter((name) => !embedding.has(name));
   const bytes = bytesOf(more);
   assert.ok(more.includes('cold-http.js') && more.includes('cold-engine.js'));
-  assert.ok(bytes <= 19_200, `${bytes} bytes`);
+  assert.ok(bytes <= 19_700, `${bytes} bytes`);
 });
 
 test('a worker loads what computes with threads only when it does so: 2 KB at most', () => {

@@ -72,7 +72,7 @@ for (const name of ['chromium', 'firefox']) {
     });
 
     for (const [what, why] of /** @type {[string, RegExp][]} */ ([
-      ['thread', /^asked for; none share memory: 1 of 2 threads started$/],
+      ['thread', /^asked for; none share memory: 1 of 2 threads started: .*no more of them/],
       ['module', /^asked for; none share memory: .*wisp-embed-threads-\w+\.wasm.* 404/],
     ])) {
       test(`without a ${what} that threads need, workers have memory of their own`, async () => {
@@ -81,6 +81,18 @@ for (const name of ['chromium', 'firefox']) {
         assert.match(reason, why);
       });
     }
+
+    test('a thread that is asked for and does not start is said to be missing, and why', async () => {
+      const { rows, threads, reasons } = await tab.call('loadWithout', 'thread', { threads: 2 });
+      assert.deepEqual([rows, threads], [expected, 1]);
+      assert.match(reasons.threads, /^1 of 2 threads started: .*no more of them/);
+    });
+
+    test('a model that is not there is asked for once', async () => {
+      const { code, message, fetched } = await tab.call('loadMissing');
+      assert.deepEqual([code, fetched], ['not_found', 1]);
+      assert.match(message, /no-such\.gguf: HTTP 404/);
+    });
 
     test('where the browser has no room for shared memory, the model is fetched once', async () => {
       const { pool, asked, fetched } = await tab.call('loadWithoutMemory');

@@ -5,10 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "attention/attention.h"
 #include "base/memory.h"
-#include "kernel_case.h"
-#include "kernels/sparse.h"
+#include "kernel_bench.h"
 #include "quant/blocks.h"
 #include "quant/codecs.h"
 
@@ -19,27 +17,6 @@ static double seconds(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
-
-struct sparse_bench;
-
-/* A call to be timed, and the amount of its work. */
-struct timed {
-    const struct kernels *set;
-    enum kernel kernel;
-    size_t m, n, k;
-    struct gemm_call gemm;
-    const float *source; /* of x */
-    float *x, *other, *bias, *packed;
-    struct quantised_rows rows;
-    const int16_t *query;                           /* of dots_int8 */
-    const int8_t *vectors;                          /* [n, k] */
-    const int32_t *pairs, *i16_weights;             /* x and w; NULL for the softmax */
-    void (*half)(const struct sparse_bench *bench); /* of a sparse layer */
-    const struct sparse_bench *sparse;
-    const struct attention_shape *attention;
-    const struct attention_sequence *sequence;
-    struct workspace space;
-};
 
 static void call_once(const struct timed *t) {
     switch (t->kernel) {
@@ -120,8 +97,7 @@ static void call_once(const struct timed *t) {
     }
 }
 
-/* Allocates memory with the alignment of the engine's memory. */
-static void *random_bytes(size_t n) {
+void *random_bytes(size_t n) {
     uint8_t *bytes = aligned_alloc(64, (n + 63) / 64 * 64);
     for (size_t i = 0; i < n; i++)
         bytes[i] = (uint8_t)rng_below(&kernel_rng, 256);
@@ -139,9 +115,7 @@ static double time_of_calls(const struct timed *t, int calls) {
     return seconds() - start;
 }
 
-/* Returns the least time of a call, over as many calls as fit. Short calls are timed several at
- * once, so that the clock does not count. */
-static double time_of(const struct timed *t) {
+double time_of(const struct timed *t) {
     int calls = 1;
     while (time_of_calls(t, calls) < 20e-6)
         calls *= 2;
@@ -310,81 +284,6 @@ static void time_all_from_memory(void) {
 
 /* ---- sparse layers -------------------------------------------------------------------------- */
 
-enum { SPARSE_TOKENS = 63, SPARSE_NEURONS = 128 };
-
-/* Both halves of a sparse layer for SPARSE_TOKENS tokens, with neurons chosen by chance. As with
- * ReLU, contributions are positive, and most of them small. */
-struct sparse_bench {
-    const struct kernels *set;
-    size_t neurons, chosen, k; /* `chosen` of each token */
-    uint16_t *lists;           /* [SPARSE_TOKENS, chosen] */
-    uint8_t *q, *columns;      /* of the tokens, of W_down */
-    int8_t *rows, *bytes;      /* of W_up, of the activations */
-    int32_t *sums;
-};
-
-/* Fills the list of each token. */
-static void choose_neurons(struct sparse_bench *b) {
-    for (size_t t = 0; t < SPARSE_TOKENS; t++)
-        for (size_t i = 0, n = 0; i < b->neurons; i++)
-            if (rng_below(&kernel_rng, b->neurons - i) < b->chosen - n)
-                b->lists[t * b->chosen + n++] = (uint16_t)i;
-}
-
-/* Times the first half. All tokens take their part of SPARSE_NEURONS neurons before the next ones,
- * as in a layer. */
-static void sparse_up(const struct sparse_bench *b) {
-    size_t done[SPARSE_TOKENS] = {0};
-    for (size_t end = SPARSE_NEURONS; end < b->neurons + SPARSE_NEURONS; end += SPARSE_NEURONS)
-        for (size_t t = 0; t < SPARSE_TOKENS; t++) {
-            const uint16_t *list = b->lists + t * b->chosen;
-            const size_t first = done[t];
-            while (done[t] < b->chosen && list[done[t]] < end)
-                done[t]++;
-            if (end < b->neurons)
-                done[t] -= (done[t] - first) % UP_NEURONS;
-            b->set->sparse->up(b->q + t * sparse_row_bytes(b->k), b->rows, list + first,
-                               done[t] - first, b->k, b->sums);
-        }
-}
-
-static void sparse_down(const struct sparse_bench *b) {
-    for (size_t t = 0; t < SPARSE_TOKENS; t++)
-        b->set->sparse->down(b->bytes + t * b->chosen, b->columns, b->lists + t * b->chosen,
-                             b->chosen, b->k, b->sums);
-}
-
-static void time_sparse(const char *name, void (*half)(const struct sparse_bench *b),
-                        size_t neurons, size_t k, size_t percent) {
-    const size_t weights = neurons * sparse_row_bytes(k);
-    struct sparse_bench b = {.neurons = neurons,
-                             .chosen = neurons * percent / 100 / DOWN_NEURONS * DOWN_NEURONS,
-                             .k = k,
-                             .q = random_bytes(SPARSE_TOKENS * sparse_row_bytes(k)),
-                             .columns = random_bytes(weights),
-                             .rows = random_bytes(weights),
-                             .sums = allocate((neurons + sparse_row_bytes(k)) * sizeof *b.sums)};
-    b.lists = allocate(SPARSE_TOKENS * b.chosen * sizeof *b.lists);
-    b.bytes = allocate(SPARSE_TOKENS * b.chosen);
-    for (size_t i = 0; i < SPARSE_TOKENS * b.chosen; i++)
-        b.bytes[i] = (int8_t)fminf(127, 1 - 24 * logf(rng_between(&kernel_rng, 0.001f, 1)));
-    choose_neurons(&b);
-    printf("%-11s%3zu %% %4zu x %4zu   GMAC/s", name, percent, neurons, k);
-    for (size_t s = 0; kernels_at(s); s++) {
-        b.set = kernels_at(s);
-        const struct timed t = {.set = b.set, .kernel = SPARSE, .half = half, .sparse = &b};
-        printf("%16.1f", (double)(SPARSE_TOKENS * b.chosen * k) * 1e-9 / time_of(&t));
-        fflush(stdout);
-    }
-    printf("\n");
-    free(b.q);
-    free(b.lists);
-    free(b.columns);
-    free(b.rows);
-    free(b.bytes);
-    free(b.sums);
-}
-
 /* Prints the dense products of the same number of tokens and shape first, of which a set has one,
  * then shares of it. */
 static void time_sparse_layers(size_t hidden, size_t wide) {
@@ -392,11 +291,11 @@ static void time_sparse_layers(size_t hidden, size_t wide) {
     time_gemm(GEMM_INT8, SPARSE_TOKENS, wide, hidden);
     time_gemm(GEMM_NARROW, SPARSE_TOKENS, wide, hidden);
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
-        time_sparse("sparse up", sparse_up, wide, hidden, percents[i]);
+        time_sparse(true, wide, hidden, percents[i]);
     time_gemm(GEMM_INT8, SPARSE_TOKENS, hidden, wide);
     time_gemm(GEMM_NARROW, SPARSE_TOKENS, hidden, wide);
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
-        time_sparse("sparse down", sparse_down, wide, hidden, percents[i]);
+        time_sparse(false, wide, hidden, percents[i]);
 }
 
 /* Returns the bytes that a call reads and writes for each of its values. */

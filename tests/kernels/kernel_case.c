@@ -161,8 +161,8 @@ static void place_quantised_product(const struct kernels *set, const struct prod
                        {GEMM_Q4_K, packed_q4_k_bytes, pack_q4_k, 32},
                        {GEMM_Q5_K, packed_q5_k_bytes, pack_q5_k, 32},
                        {GEMM_Q6_K, packed_q6_k_bytes, pack_q6_k, 0},
-                       {GEMM_TERNARY, packed_ternary_bytes, pack_tq2_0, 0},
-                       {GEMM_I2_S, packed_i2_s_bytes, pack_i2_s, 0}};
+                       {GEMM_TERNARY, packed_ternary_bytes, pack_tq2_0, 128},
+                       {GEMM_I2_S, packed_i2_s_bytes, pack_i2_s, 128}};
         size_t i = 0;
         while (packers[i].kernel != p->blocks)
             i++;

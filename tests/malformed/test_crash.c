@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kills the program, interrupts it, or lets the system refuse it, at every system call of a
- * conversion in turn, and kills it at every one of two quantisations. Afterwards the output must be
- * either the earlier file or the whole new model. The program is build/wisp, or the one that
+ * conversion in turn, and kills it at every one of three quantisations. Afterwards the output must
+ * be either the earlier file or the whole new model. The program is build/wisp, or the one that
  * WISP_PROGRAM names. */
 #include <dirent.h>
 #include <errno.h>
@@ -326,9 +326,9 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int quantise(void **state) {
+static int quantise_model(const char *path) {
     wisp_error error;
-    (void)state;
+    snprintf(input, sizeof input, "%s", path);
     quantises = true;
     if (wisp_quantize(input, output, "bitnet_t158", NULL, &error) != WISP_OK)
         return -1;
@@ -336,6 +336,16 @@ static int quantise(void **state) {
     new = (struct bytes){0};
     read_whole(output, &new);
     return 0;
+}
+
+static int quantise_shards(void **state) {
+    (void)state;
+    return quantise_model("tests/data/models/mean-shards");
+}
+
+static int quantise_file(void **state) {
+    (void)state;
+    return quantise_model(temporary_path("tiny.gguf"));
 }
 
 static int quantise_for_texts(void **state) {
@@ -379,7 +389,9 @@ int main(void) {
         cmocka_unit_test(refused_every_call),
 #endif
 #endif
-        {"quantising, killed at every call", killed_at_every_call, quantise, NULL, NULL},
+        {"quantising shards, killed at every call", killed_at_every_call, quantise_shards, NULL,
+         NULL},
+        {"quantising, killed at every call", killed_at_every_call, quantise_file, NULL, NULL},
         {"quantising for texts, killed at every call", killed_at_every_call, quantise_for_texts,
          NULL, NULL},
     };

@@ -4,8 +4,9 @@
     tests/oracle/bitnet.py WISP
 
 A Hugging Face folder of GLM-4.7-Flash's tensors with random weights of small widths, in BF16 and in three shards, goes
-through WISP under the policy glm-4.7-flash, with several options, in an address space of the largest tensor in floats
-plus 100 MB. Every byte of every tensor must be that of numpy, and the statistics of --report those of its codes.
+through WISP under the policy glm-4.7-flash, with several options. Every byte of every tensor must be that of numpy, and
+the statistics of --report those of its codes. A larger folder of the same kind, whose files are larger than the limit,
+goes through in an address space of the largest tensor in floats plus 100 MB.
 """
 
 import json
@@ -23,7 +24,10 @@ except ImportError as error:
     sys.exit(0)
 
 BLOCK, T158, F32 = 256, 30, 0
-HIDDEN, EXPERT, DENSE, EXPERTS, LAYERS, VOCABULARY = 96, 72, 200, 4, 3, 65536
+HIDDEN, EXPERT, DENSE, EXPERTS, LAYERS, VOCABULARY = 96, 72, 200, 4, 3, 1000
+LARGE = 65536  # rows of the tensors of the folder that tests memory
+KEYS = {"version": "1", "weight_encoding": "absmean_ternary", "activation_bits": "8", "block_size": "256",
+        "kernel_hint": "tl1"}
 OPTIONS = ({}, {"clip_threshold": 2.0}, {"clip_threshold": 0.4}, {"epsilon": 0.01}, {"target_sparsity": 0.6})
 
 
@@ -148,16 +152,19 @@ def is_ternary(name):
     return ".mlp.experts." in name or ".mlp.shared_experts." in name
 
 
-def check(wisp, folder, tensors, options, limit):
-    out, report = folder / "out.gguf", folder / "report"
-    command = [wisp, "quantize", "--type", "bitnet_t158", "--policy", "glm-4.7-flash", "--any-architecture", folder,
-               out, "--report", report]
-    for option, value in options.items():
-        command += ["--" + option.replace("_", "-"), repr(value)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL,
+def run(wisp, folder, *options, limit=resource.RLIM_INFINITY):
+    """Quantises the folder to its out.gguf, which is returned, in an address space of so many bytes."""
+    out = folder / "out.gguf"
+    subprocess.run([wisp, "quantize", "--type", "bitnet_t158", "--policy", "glm-4.7-flash", "--any-architecture", folder,
+                    out, *options], check=True, stdout=subprocess.DEVNULL,
                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
-    metadata, written = read_gguf(out)
-    assert metadata["craftsman.bitnet.version"] == "1" and metadata["craftsman.bitnet.block_size"] == "256"
+    return out
+
+
+def check(wisp, folder, tensors, options):
+    named = [word for option, value in options.items() for word in ("--" + option.replace("_", "-"), repr(value))]
+    metadata, written = read_gguf(run(wisp, folder, "--report", folder / "report", *named))
+    assert {name: metadata["craftsman.bitnet." + name] for name in KEYS} == KEYS
     assert metadata["general.architecture"] == "glm4_moe_lite"
     assert json.loads(metadata["wisp.huggingface.config"])["model_type"] == "glm4_moe_lite"
     assert written.keys() == tensors.keys()
@@ -180,6 +187,20 @@ def check(wisp, folder, tensors, options, limit):
     assert (folder / "report.svg").read_text().rstrip().endswith("</svg>")
 
 
+def check_memory(wisp, folder):
+    """Experts' weights are zeros in an array that all share, so that the test itself is small."""
+    large = np.zeros((LARGE, HIDDEN), np.float32)
+    tensors = {"model.embed_tokens.weight": large[:8]}
+    tensors |= {f"model.layers.1.mlp.experts.{expert}.up_proj.weight": large for expert in range(11)}
+    limit = large.nbytes + 100_000_000
+    write_shards(folder, tensors)
+    assert sum(file.stat().st_size for file in folder.glob("*.safetensors")) > limit
+    _, written = read_gguf(run(wisp, folder, limit=limit))
+    assert written.keys() == tensors.keys()
+    zeros = bytes([0x55] * 64 + [0, 0]) * (large.size // BLOCK)
+    assert all(written[name][2] == zeros for name in tensors if is_ternary(name))
+
+
 def main():
     wisp = Path(sys.argv[1]).resolve()
     rng = np.random.default_rng(18)
@@ -187,12 +208,13 @@ def main():
     for name, shape in shapes():
         values = (rng.normal(size=shape) * rng.choice([0.02, 1.0, 7.0])).astype(np.float32)
         tensors[name] = (values.view(np.uint32) & 0xffff0000).view(np.float32)
-    limit = max(values.nbytes for values in tensors.values()) + 100_000_000
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_shards(folder, tensors)
         for options in OPTIONS:
-            check(wisp, folder, tensors, options, limit)
+            check(wisp, folder, tensors, options)
+    with tempfile.TemporaryDirectory() as temporary:
+        check_memory(wisp, Path(temporary))
     print(f"bitnet: {len(tensors)} tensors, {len(OPTIONS)} sets of options: the bytes of numpy")
 
 

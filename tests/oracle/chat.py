@@ -101,8 +101,15 @@ def mistral(begin, end, place, space):
         "{% else %}{{ '" + space + "' + message['content'] | trim + eos_token }}{% endif %}{% endfor %}")
 
 
+# The template of Phi-3.5. Its marks take the white space after them.
+PHI3 = "{% for message in messages %}" + "".join(
+    "{% " + word + " message['role'] == '" + role + "'" + more + " %}{{ '<|" + role + "|>\\n' + message['content'] + '<|end|>\\n' }}"
+    for word, role, more in (("if", "system", " and message['content']"), ("elif", "user", ""), ("elif", "assistant", ""))
+    ) + "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}"
+
 CHATML_TOKENS = ["<|im_start|>", "<|im_end|>"]
 LLAMA3_TOKENS = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+PHI3_TOKENS = ["<|system|>", "<|user|>", "<|assistant|>", "<|end|>"]
 THOUGHTS = ["<think>", "</think>"]
 
 # name: (template, kind of vocabulary, control tokens, user-defined tokens, the token that begins a text)
@@ -121,6 +128,7 @@ FORMATS = {
     "mistral-v3": (mistral("[INST] ", "[/INST]", "loop.last", " "), "first", ["[INST]", "[/INST]"], [], "<s>"),
     "mistral-v3, byte-level": (mistral("[INST]", "[/INST]", "loop.last", ""), "llama-bpe",
                                ["<s>", "</s>", "[INST]", "[/INST]"], [], "<s>"),
+    "phi3": (PHI3, "llama", PHI3_TOKENS, [], "<s>"),
 }
 
 TEXTS = ["", " ", "\n", "  a  ", "\n\nHello\n", "\tx\x1f", "\u3000 in \u2003", "Hello", "What is 12345?", "日本語 text", "e\u0301",
@@ -138,7 +146,8 @@ def make(folder, name, training, merges):
         codec = vocabularies.sentencepiece(folder, training, name, control, lambda writer: (
             more(writer), kind == "no prefix" and writer.add_add_space_prefix(False)))
         peer = codec.peer
-        peer.add_special_tokens([AddedToken(token, normalized=False) for token in ["<s>", "</s>", *control]])
+        peer.add_special_tokens([AddedToken(token, normalized=False, rstrip=token in PHI3_TOKENS)
+                                 for token in ["<s>", "</s>", *control]])
         if kind != "llama":
             peer.normalizer = normalizers.Replace(" ", "\u2581") if kind == "no prefix" else None
         if kind == "first":

@@ -18,9 +18,11 @@ from pathlib import Path
 
 import numpy as np
 from gguf import GGUFReader
-from neurons import MODELS, WISP, wisp, write_ordered
+from neurons import MODELS, REPO, WISP, columns_of_down, tensors_of, wisp, write_ordered
 
 HOT_TOKENS = 5000
+SMALL = REPO / "tests" / "data" / "releases" / "unreleased" / "gelu-cold.gguf"
+SMALL_HEADER = "dbf06cb85a8dbd2c3139062f2a83395a6abe922d262735f429348d15360ddf50"
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
@@ -84,6 +86,32 @@ def verify(path):
 
 
 class Chunks(unittest.TestCase):
+    def test_a_small_file(self):
+        """A file of this repository: its digests, its tokens' rows and its neurons' rows, by docs/formats.md alone."""
+        data = SMALL.read_bytes()
+        chunks, header = chunks_of(data)
+        self.assertEqual(wrong_chunks(data), [])
+        self.assertEqual(hashlib.sha256(data[:header]).hexdigest(), SMALL_HEADER)
+        keys = Header(data).keys
+        with tempfile.TemporaryDirectory() as folder:
+            restored = Path(folder, "plain")
+            wisp("--plain", SMALL, restored)
+            plain, rows = tensors_of(GGUFReader(restored)), tensors_of(GGUFReader(SMALL))
+        tokens = np.frombuffer(keys["wisp.tokens.order"], np.uint16)
+        embeddings = np.frombuffer(plain["token_embd.weight"][2], np.uint8).reshape(len(tokens), -1)
+        stored = rows["token_embd.hot"][2] + rows["token_embd.cold"][2]
+        self.assertEqual(stored, embeddings[tokens].tobytes())
+        hot = np.frombuffer(keys["wisp.sparse.hot"], np.int32)
+        order = np.frombuffer(keys["wisp.sparse.order"], np.int32).reshape(len(hot), -1)
+        for layer, neurons in enumerate(order):
+            prefix = f"blk.{layer}."
+            up = np.frombuffer(plain[f"{prefix}ffn_up.weight"][2], np.uint8).reshape(len(neurons), -1)
+            down, scales = columns_of_down(*plain[f"{prefix}ffn_down.weight"])
+            wanted = np.concatenate([up, down], axis=1)[neurons]
+            found = [rows[f"{prefix}ffn_neurons.{part}"][2] for part in ("hot", "cold")]
+            self.assertEqual(found, [wanted[: hot[layer]].tobytes(), wanted[hot[layer] :].tobytes()])
+            self.assertEqual(rows[f"{prefix}ffn_down_scales"][2], scales)
+
     def check_tokens(self, plain, split):
         """The rows of both tensors are those of the plain one, in the order of wisp.tokens.order."""
         order = np.array(GGUFReader(plain).fields["wisp.tokens.order"].contents())

@@ -177,6 +177,9 @@ def write_all(writer):
     writer.calibrate("gelu-q8_0.gguf", "gelu-lowrank.gguf", modes=[*both, ("int8", "lowrank")])
     writer.calibrate("relu-q4_0-rows.gguf", "relu-q4_0-sentence.gguf", "--sentence", "--predictor-type", "f32",
                      modes=[("int8", "exact"), ("int8", "lowrank"), ("int8", "sentence")])
+    if writer.supports("calibrate", "--hot-tokens"):
+        writer.calibrate("gelu-q8_0.gguf", "gelu-cold.gguf", "--hot", 0.5, "--hot-tokens", 12,
+                         modes=[("int8", "dense"), ("int8", "lowrank")])
     if writer.supports("calibrate", "--shared-p"):
         writer.calibrate("gelu-q4_0.gguf", "gelu-q4_0-shared-p.gguf", "--shared-p", modes=[("int8", "lowrank")])
 

@@ -166,6 +166,15 @@ class TrainBlocks(unittest.TestCase):
         with torch.inference_mode():
             architecture, made, config = decoders.MODELS["gemma2"]
             decoders.write_gguf(gemma, architecture, random_model(0, made, config))
+        larger, respelt = self.folder / "larger.gguf", self.folder / "respelt.gguf"
+        with torch.inference_mode():
+            architecture, made, config = decoders.MODELS["llama, grouped queries"]
+            config = copy.deepcopy(config)
+            config.vocab_size += 1
+            decoders.write_gguf(larger, architecture, random_model(0, made, config))
+        token = GGUFReader(teacher).fields["tokenizer.ggml.tokens"].contents(9).encode()
+        self.assertEqual(teacher.read_bytes().count(token), 1)
+        respelt.write_bytes(teacher.read_bytes().replace(token, token[::-1]))
         broken = self.folder / "broken.gguf"
         broken.write_bytes(start.read_bytes()[:1000])
         few = self.folder / "few.txt"
@@ -176,6 +185,8 @@ class TrainBlocks(unittest.TestCase):
                 ((teacher, self.text, "--start", self.folder / "absent.gguf"), 3, "absent.gguf: No such file"),
                 ((scaled, self.text, "--start", start), 3, r"rope.scaling.type: yarn is not supported"),
                 ((gemma, self.text, "--start", start), 3, "general.architecture: gemma2: only llama or"),
+                ((larger, self.text, "--start", start), 3, r"start.gguf: token_embd.weight: (\d+) tokens, where .*larger.gguf has "),
+                ((respelt, self.text, "--start", start), 3, r"start.gguf: tokenizer.ggml.tokens: token 9 is .*, in .*respelt.gguf "),
                 ((teacher, few, "--start", start), 4, "different lines are too few"),
                 ((teacher, self.text, "--start", start, "--wisp", "/nowhere"), 4, "--wisp names the program"),
                 ((teacher, self.text, "--start", start, "--steps", "0"), 2, "--steps is 0")):

@@ -35,7 +35,11 @@ static const char *const marks[] = {"<s>",
                                     "<|start_header_id|>",
                                     "<|end_header_id|>",
                                     "<|eot_id|>",
-                                    "<|startoftext|>"};
+                                    "<|startoftext|>",
+                                    "<|system|>",
+                                    "<|user|>",
+                                    "<|assistant|>",
+                                    "<|end|>"};
 enum { MARKS = sizeof marks / sizeof *marks, TOKENS = 256 + MARKS, TEXT_BYTES = 4096 };
 
 struct fixture {
@@ -138,6 +142,8 @@ static void formats_are_as_models_know_them(void **state) {
                   "{<start_of_turn>}model\n"},
         {"mistral-v1", "{<s>}[INST] Be kind.\n\nHi [/INST]Hello.{</s>}[INST] Why?  [/INST]"},
         {"mistral-v3", "{<s>}{[INST]}Hi{[/INST]}Hello.{</s>}{[INST]}Be kind.\n\nWhy? {[/INST]}"},
+        {"phi3", "{<|system|>}Be kind.{<|end|>}{<|user|>}Hi{<|end|>}{<|assistant|>}Hello.{<|end|>}"
+                 "{<|user|>}Why? {<|end|>}{<|assistant|>}"},
         {"plain", "Be kind.\nHi Hello.\nWhy? "},
     };
     const wisp_message messages[] = {
@@ -189,12 +195,14 @@ static void templates_are_recognised(void **state) {
         {"<start_of_turn> <end_of_turn>", "gemma"},
         {"[INST] [/INST]", "mistral-v1"},
         {"[INST] + m[/INST]", "mistral-v3"},
+        {"<|system|> <|user|> <|end|> <|assistant|>", "phi3"},
         /* Close to a known one, yet other: */
         {"<|im_start|> You are SmolLM. <|im_end|>", NULL},
         {"<|im_start|> <|im_sep|> <|im_end|>", NULL},
         {"<|im_start|> <think> <|im_end|>", NULL},
         {"[SYSTEM_PROMPT] [INST][/INST]", NULL},
-        {"<|user|> <|assistant|>", NULL},
+        {"<|system|> <|user|> <|assistant|>", NULL},
+        {"{{ bos_token }} <|system|> <|user|> <|end|> <|assistant|>", NULL},
         {"", NULL},
     };
     (void)state;
@@ -456,7 +464,7 @@ static void roles_have_names(void **state) {
     assert_null(wisp_role_name(3));
     assert_true(wisp_role_find("system", &role) && role == WISP_ROLE_SYSTEM);
     assert_false(wisp_role_find("tool", &role) || wisp_role_find(NULL, &role));
-    assert_null(wisp_chat_format_name(12));
+    assert_null(wisp_chat_format_name(CHAT_FORMATS));
 }
 
 int main(void) {

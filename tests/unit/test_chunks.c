@@ -159,6 +159,60 @@ static uint64_t rows_of(const wisp_model *model) {
     return stats.rows;
 }
 
+/* Opens the file, as a whole or without its cold neurons, where its header has the SHA-256 `hex`.
+ */
+static wisp_status open_pinned(const char *path, bool hot_only, const char *hex,
+                               wisp_error *error) {
+    const wisp_model_options options = {
+        .hot_only = hot_only, .predictor = WISP_PREDICTOR_LOWRANK, .header_sha256 = hex};
+    wisp_model *model;
+    const wisp_status status = wisp_model_open(path, &options, &model, error);
+    wisp_model_close(model);
+    return status;
+}
+
+static void a_header_can_be_pinned(void **state) {
+    struct chunked file = open_chunked();
+    char hex[65], plain[PATH_BYTES];
+    wisp_verified verified;
+    wisp_error error;
+    (void)state;
+    assert_int_equal(verify(file.path, &verified, &error), WISP_OK);
+    for (size_t i = 0; i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", verified.header_sha256[i]);
+    snprintf(plain, sizeof plain, "%s", tiny_model("tiny.gguf", "gelu"));
+    for (int hot_only = 0; hot_only < 2; hot_only++) {
+        assert_int_equal(open_pinned(file.path, hot_only, hex, &error), WISP_OK);
+        /* Every byte counts: those of hot and cold chunks, and of the header itself. */
+        const uint64_t places[] = {file.chunks.start, file.chunks.cold - 1, file.chunks.cold,
+                                   file.size - 1};
+        for (size_t i = 0; i < 4; i++) {
+            file.bytes[places[i]] ^= 1;
+            write_file(file.path, file.bytes, file.size);
+            assert_int_equal(open_pinned(file.path, hot_only, hex, &error), WISP_ERROR_FORMAT);
+            expect_chunk(&error, &file, chunk_at(&file.chunks, places[i]));
+            file.bytes[places[i]] ^= 1;
+        }
+        /* A byte of the first digest, with which the header is another one. */
+        unsigned char *table = NULL;
+        for (size_t i = 0; i + 18 < file.chunks.start && !table; i++)
+            if (memcmp(file.bytes + i, "wisp.chunks.sha256", 18) == 0)
+                table = file.bytes + i + 18 + 16;
+        assert_non_null(table);
+        table[0] ^= 1;
+        write_file(file.path, file.bytes, file.size);
+        assert_int_equal(open_pinned(file.path, hot_only, hex, &error), WISP_ERROR_FORMAT);
+        assert_string_equal(error.field, "header_sha256");
+        table[0] ^= 1;
+        write_file(file.path, file.bytes, file.size);
+        if (!hot_only) {
+            assert_int_equal(open_pinned(plain, false, hex, &error), WISP_ERROR_UNSUPPORTED);
+            assert_string_equal(error.field, "header_sha256");
+        }
+    }
+    free(file.bytes);
+}
+
 static void provide_or_fail(wisp_session *session, const struct chunked *file, uint64_t offset,
                             uint64_t length) {
     wisp_error error;
@@ -237,6 +291,7 @@ int main(void) {
         cmocka_unit_test(chunks_follow_one_another),
         cmocka_unit_test(every_writer_of_rows_writes_right_digests),
         cmocka_unit_test(changed_bytes_are_found),
+        cmocka_unit_test(a_header_can_be_pinned),
         cmocka_unit_test(rows_are_taken_of_right_chunks_alone),
     };
     return cmocka_run_group_tests_name("chunks", tests, NULL, tear_down_temporary_folder);

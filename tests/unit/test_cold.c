@@ -422,6 +422,73 @@ static void neurons_can_be_drawn(void **state) {
     split_close(&split);
 }
 
+/* ---- counting what came before it was needed ------------------------------------------------ */
+
+enum { ALL_GROUPS, COLD_GROUPS };
+
+/* Counts cold neurons that `more` needed and `before` did not (`needed`), or neither of them; of
+ * all groups, or of those without hot neurons. */
+static uint64_t count_new(const struct drawn *before, const struct drawn *more, bool needed,
+                          int groups) {
+    const size_t hot = before->about.hot;
+    uint64_t n = 0;
+    for (size_t place = hot; place < before->about.neurons; place++)
+        if (!has(before->needed, place) && has(more->needed, place) == needed &&
+            (groups == ALL_GROUPS || place / 64 * 64 >= hot))
+            n++;
+    return n;
+}
+
+static void neurons_that_came_early_are_counted(void **state) {
+    static float rows[TEXTS * HIDDEN];
+    static struct drawn before[LAYERS], more[LAYERS];
+    struct split split = split_open("relu", false, BLOCK_Q8_0, 0);
+    wisp_model *model = split_open_model(&split, false, WISP_PREDICTOR_LOWRANK);
+    wisp_session *session = open_cold_session(model, 1, false);
+    struct texts texts;
+    wisp_error error;
+    uint64_t random = 5, used = 0, unused = 0;
+    (void)state;
+    make_texts(&texts);
+    wisp_status status = wisp_embed(session, texts.text, 1, NULL, rows, &error);
+    while (status == WISP_NEED_RANGES) {
+        split_provide_some(session, &split, 0, &random);
+        status = wisp_embed_continue(session, &error);
+    }
+    assert_int_equal(status, WISP_OK);
+    /* What a call waited for did not come early. */
+    wisp_cold_stats stats = cold_stats_of(model);
+    assert_int_equal(stats.prefetched, 0);
+    assert_int_equal(stats.rows, stats.misses);
+    for (size_t l = 0; l < LAYERS; l++)
+        before[l] = draw(model, l);
+    const wisp_range all = {split.hot_bytes, split.size - split.hot_bytes};
+    assert_int_equal(split_provide(session, &split, all), WISP_OK);
+    const uint64_t came = cold_stats_of(model).rows - stats.rows;
+    assert_int_equal(cold_stats_of(model).prefetched, came);
+    for (int round = 0; round < 2; round++) { /* each counts once */
+        embed_or_fail(session, texts.text + 1, 2, rows);
+        used = unused = 0;
+        for (size_t l = 0; l < LAYERS; l++) {
+            more[l] = draw(model, l);
+            used += count_new(&before[l], &more[l], true, ALL_GROUPS);
+            unused += count_new(&before[l], &more[l], false, COLD_GROUPS);
+        }
+        stats = cold_stats_of(model);
+        assert_true(used > 0 && unused > 0);
+        assert_int_equal(stats.prefetched_used, used);
+        assert_int_equal(stats.prefetched_wasted, 0);
+        assert_int_equal(stats.misses, stats.rows - came);
+    }
+    wisp_session_close(session);
+    neuron_cold_limit(&model->network.neurons, 0, spoil);
+    stats = cold_stats_of(model);
+    assert_int_equal(stats.prefetched, came);
+    assert_int_equal(stats.prefetched_wasted, unused);
+    wisp_model_close(model);
+    split_close(&split);
+}
+
 /* ---- giving up, and errors ------------------------------------------------------------------ */
 
 /* Returns the passes that hold neurons of the model, as eviction sees them: with a budget of 0 and
@@ -551,6 +618,7 @@ int main(void) {
         cmocka_unit_test(sessions_share_neurons),
         cmocka_unit_test(skipping_counts_what_it_leaves_out),
         cmocka_unit_test(neurons_can_be_drawn),
+        cmocka_unit_test(neurons_that_came_early_are_counted),
         cmocka_unit_test(a_call_that_waits_can_be_given_up),
         cmocka_unit_test(misuse_is_an_error),
     };

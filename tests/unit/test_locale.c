@@ -179,6 +179,20 @@ static void errors_have_points(void **state) {
         wisp_convert(tiny_model("error.gguf", "gelu"), temporary_path("no.gguf"), &options, &error),
         WISP_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "1.5 is not between 0 and 1"));
+    wisp_model *model = open_model_or_fail("models/wisp-default.gguf", WISP_COMPUTE_AUTO, NULL);
+    wisp_model *tiny = open_model_or_fail(tiny_model("tiny.gguf", "gelu"), WISP_COMPUTE_AUTO, NULL);
+    wisp_session *session = open_session_or_fail(model, 1), *small = open_session_or_fail(tiny, 1);
+    wisp_index *index;
+    assert_int_equal(wisp_index_create(session, HIDDEN, WISP_INDEX_F32, &index, &error), WISP_OK);
+    assert_int_equal(wisp_index_check_model(index, small, &error), WISP_ERROR_ARGUMENT);
+    const char *found = strstr(error.message, "(cosine ");
+    assert_non_null(found);
+    assert_null(strchr(found, ','));
+    wisp_index_close(index);
+    wisp_session_close(session);
+    wisp_session_close(small);
+    wisp_model_close(model);
+    wisp_model_close(tiny);
 }
 
 /* A folder's numbers are decimal text, such as layer_norm_eps. */

@@ -27,7 +27,20 @@ def encoders(options, start):
 
 def decoders(options, start):
     file = ModelFile(options.teacher)
-    return Predictor(load_decoder(file)), Predictor(load_decoder(start)), Windows(options.wisp, file.path, options.window)
+    models = Predictor(load_decoder(file)), Predictor(load_decoder(start))
+    check_vocabulary(file, start)
+    return *models, Windows(options.wisp, file.path, options.window)
+
+
+def check_vocabulary(teacher, start):
+    """Refuses a file whose tokens are not the teacher's, as predictions of the two could not be compared."""
+    mine, theirs = (file.keys.get("tokenizer.ggml.tokens", []) for file in (start, teacher))
+    sizes = [int(file.tensors["token_embd.weight"].shape[1]) for file in (start, teacher)]
+    if sizes[0] != sizes[1]:
+        refuse_model(start.path, "token_embd.weight", f"{sizes[0]} tokens, where {teacher.path} has {sizes[1]}")
+    for token, (own, other) in enumerate(zip(mine, theirs)):
+        if own != other:
+            refuse_model(start.path, "tokenizer.ggml.tokens", f"token {token} is {own!r}, in {teacher.path} {other!r}")
 
 
 def run(options):

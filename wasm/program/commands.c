@@ -4,4 +4,6 @@
 #include "cli/cli.h"
 
 const struct named_command program_commands[] = {
-    {"quantize", command_quantize}, {"calibrate", command_calibrate}, {0}};
+    {"tokenize", command_tokenize},   {"quantize", command_quantize},
+    {"calibrate", command_calibrate}, {"inspect", command_inspect},
+    {"eval", command_eval},           {0}};

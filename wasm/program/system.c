@@ -2,6 +2,7 @@
  * The functions of POSIX that the program calls with paths, and those for which WASI has no call:
  * JavaScript does their work (js/program-system.js). The C library's others end in calls of WASI,
  * such as fd_read, which are JavaScript's, too. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,6 +29,9 @@ int host_stat(const char *path, int descriptor, bool follows, uint64_t *numbers)
 IMPORT("access") int host_access(const char *path, int mode);
 /* Writes the path, with its 0. */
 IMPORT("realpath") int host_realpath(const char *path, char *resolved, size_t capacity);
+/* Writes the names of the files in a folder, each with its 0, where they fit, and returns how many
+ * bytes they have. */
+IMPORT("list") int host_list(const char *path, char *names, size_t capacity);
 IMPORT("rename") int host_rename(const char *from, const char *to);
 IMPORT("unlink") int host_unlink(const char *path);
 IMPORT("chmod") int host_chmod(int descriptor, int mode);
@@ -46,6 +50,15 @@ int open(const char *path, int flags, ...) {
     const bool creates = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
     return reads != creates ? result(host_open(path, creates, !(flags & O_NONBLOCK)))
                             : result(-ENOTSUP);
+}
+
+/* The C library's would ask WASI to open the file. */
+FILE *fopen(const char *restrict path, const char *restrict mode) {
+    const int descriptor = strcmp(mode, "rb") == 0 ? open(path, O_RDONLY) : result(-ENOTSUP);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, mode);
+    if (!file && descriptor >= 0)
+        close(descriptor);
+    return file;
 }
 
 static int describe(const char *path, int descriptor, bool follows, struct stat *info) {
@@ -90,6 +103,56 @@ int faccessat(int folder, const char *path, int mode, int flags) {
 
 char *realpath(const char *restrict path, char *restrict resolved) {
     return result(host_realpath(path, resolved, PATH_MAX)) == 0 ? resolved : NULL;
+}
+
+/* The program asks where it lies, to find models beside it: JavaScript names them (cli-program.js).
+ */
+ssize_t readlink(const char *restrict path, char *restrict to, size_t capacity) {
+    (void)path;
+    (void)to;
+    (void)capacity;
+    return result(-ENOTSUP);
+}
+
+struct __dirstream {
+    const char *next, *end; /* of the names that are left */
+    struct dirent entry;
+    char names[];
+};
+
+DIR *opendir(const char *path) {
+    const int bytes = result(host_list(path, NULL, 0));
+    DIR *folder = bytes < 0 ? NULL : malloc(sizeof *folder + (size_t)bytes);
+    if (!folder)
+        return NULL;
+    const int written = result(host_list(path, folder->names, (size_t)bytes));
+    if (written < 0 || written > bytes) { /* it is gone, or there are new files */
+        errno = written < 0 ? errno : EAGAIN;
+        free(folder);
+        return NULL;
+    }
+    folder->next = folder->names;
+    folder->end = folder->names + written;
+    return folder;
+}
+
+/* Passes over names that the system can have and C cannot. */
+struct dirent *readdir(DIR *folder) {
+    while (folder->next < folder->end) {
+        const size_t bytes = strlen(folder->next) + 1;
+        const char *name = folder->next;
+        folder->next += bytes;
+        if (bytes > sizeof folder->entry.d_name)
+            continue;
+        memcpy(folder->entry.d_name, name, bytes);
+        return &folder->entry;
+    }
+    return NULL;
+}
+
+int closedir(DIR *folder) {
+    free(folder);
+    return 0;
 }
 
 int rename(const char *from, const char *to) {

@@ -351,6 +351,24 @@ export const cases = {
       for (const logitBias of [new Map([[1.5, 1]]), new Map([[1, '1']]), new Map([['x', 1]])])
         throwsArgument(() => generate({ logitBias }), 'logitBias');
       throwsArgument(() => generate({ signal: {} }), 'signal');
+      const other = Object.create(null);
+      for (const value of [1n, Symbol('s'), other, '5', []]) {
+        throwsArgument(() => generate({ topK: value }), 'topK');
+        throwsArgument(() => generate({ temperature: value }), 'temperature');
+        throwsArgument(() => generate({ stopTokens: [value] }), 'stopTokens[0]');
+        throwsArgument(() => generate({ logitBias: { 1: value } }), 'logitBias');
+      }
+      const batch = (/** @type {any} */ prompts, /** @type {any} */ options = {}) =>
+        generator.generateBatch(prompts, options);
+      throwsArgument(() => batch([PROMPT], null), 'options');
+      throwsArgument(() => batch([, PROMPT]), 'prompts[0]'); // eslint-disable-line no-sparse-arrays
+      const chat = (/** @type {any} */ messages, /** @type {any} */ options = {}) =>
+        generator.chat(messages, options);
+      const message = { role: 'user', content: 'a' };
+      throwsArgument(() => chat([message, , message]), 'messages[1].role'); // eslint-disable-line no-sparse-arrays
+      throwsArgument(() => chat([{ role: 'user\0', content: 'a' }]), 'messages[0].role');
+      throwsArgument(() => chat([message], { format: 'plain\0' }), 'format');
+      throwsArgument(() => chat([message], { thinking: 'no' }), 'thinking');
       for (const [options, field] of /** @type {[any, string][]} */ ([
         [{ topP: 2 }, 'topP'],
         [{ temperature: -1 }, 'temperature'],
@@ -365,6 +383,9 @@ export const cases = {
       await rejects(generator.score([5]), 'argument', /^first: 1, where there are 1 tokens/);
       await rejects(generator.logits([99999]), 'argument', /512 tokens/);
       await rejects(generator.logits(/** @type {any} */ ({})), 'argument');
+      const gone = new Uint8Array(8);
+      structuredClone(gone, { transfer: [gone.buffer] });
+      await rejects(generator.loadState(gone), 'argument', /^state: no Uint8Array/);
       await works(env, generator);
     }),
 

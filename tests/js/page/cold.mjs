@@ -2,6 +2,8 @@
 // Functions that the tests of cold neurons run inside a page.
 import { Embedder } from '../../../js/browser.js';
 import '../../../js/cold-browser.js';
+import { HttpFile } from '../../../js/cold-http.js';
+import { Ranges } from '../../../js/cold-ranges.js';
 
 const SIZES = { gap: 64, first: 4096, complete: false, store: false };
 
@@ -77,6 +79,50 @@ export async function embedFromFaulty(url, texts) {
     rows,
     lostWorkers,
   };
+}
+
+/**
+ * Opens a model from a server, which may answer wrongly, and embeds texts.
+ * @param {string} url
+ * @param {string[]} texts
+ */
+export async function openFromFaulty(url, texts) {
+  try {
+    const how = { mode: /** @type {'wait'} */ ('wait'), ...SIZES };
+    const embedder = await Embedder.load(url, { workers: 0, cold: how, predictor: 'lowrank' });
+    const rows = bits(await embedder.embed(texts));
+    const { cold } = /** @type {any} */ (embedder.stats());
+    await embedder.close();
+    return { rows, mode: cold.mode };
+  } catch (error) {
+    const { name, code, message } = /** @type {any} */ (error);
+    return { error: { name, code, message } };
+  }
+}
+
+/**
+ * Returns the bits of the rows of the whole model, which the browser may have in its cache in parts.
+ * @param {string} url
+ * @param {string[]} texts
+ */
+export async function embedWhole(url, texts) {
+  const embedder = await Embedder.load(url, { workers: 1, predictor: 'lowrank' });
+  const rows = bits(await embedder.embed(texts));
+  await embedder.close();
+  return rows;
+}
+
+/**
+ * Fetches a range from a server that sends nothing for 50 ms at a time. Returns how often it was asked, or the error.
+ * @param {string} url
+ */
+export async function fetchStalled(url) {
+  const file = new HttpFile(url, 50);
+  const ranges = new Ranges(file, 0);
+  return ranges.need([[0, 1000]], new AbortController().signal).then(
+    ([{ bytes }]) => ({ bytes: Array.from(bytes), requests: file.requests }),
+    ({ name, code, message }) => ({ error: { name, code, message } }),
+  );
 }
 
 /**

@@ -2,6 +2,7 @@
 // Functions that the tests of conversions run inside a page.
 import { Embedder } from '../../../js/browser.js';
 import { convert } from '../../../js/convert-browser.js';
+import { standInForHub } from './hub-stand-in.mjs';
 
 /** @typedef {'list' | 'object' | 'handle' | 'url' | 'hf'} Kind */
 
@@ -79,11 +80,7 @@ export async function convertModel(kind, name, paths, options) {
  * @param {string} [endpoint] takes the place of the Hub
  */
 export async function loadConverted(kind, name, paths, endpoint) {
-  const real = globalThis.fetch;
-  if (endpoint) {
-    globalThis.fetch = (url, init) =>
-      real(typeof url === 'string' ? url.replace('https://huggingface.co', endpoint) : url, init);
-  }
+  const end = endpoint ? standInForHub(endpoint) : () => {};
   try {
     const source = await sourceOf(kind, name, paths);
     const files = await sourceOf('object', name, paths);
@@ -95,7 +92,7 @@ export async function loadConverted(kind, name, paths, endpoint) {
     }
     return rows;
   } finally {
-    globalThis.fetch = real;
+    end();
   }
 }
 

@@ -2,6 +2,7 @@
 // Functions that the tests of models by name run inside a page.
 import { Embedder } from '../../../js/browser.js';
 import { deleteCached, fromHub, fromUrl, listCached } from '../../../js/hub-browser.js';
+import { standInForHub } from './hub-stand-in.mjs';
 
 /** @typedef {import('../../../types/hub.js').HubOptions & { abortAt?: number, tellAt?: number, throws?: boolean }} Options */
 
@@ -48,9 +49,7 @@ const hex = (bytes) =>
  * @param {string} origin
  */
 export async function embedNamed(name, origin) {
-  const real = globalThis.fetch;
-  globalThis.fetch = (url, init) =>
-    real(typeof url === 'string' ? url.replace('https://huggingface.co', origin) : url, init);
+  const end = standInForHub(origin);
   try {
     /** @type {number[]} */
     const seen = [];
@@ -64,7 +63,7 @@ export async function embedNamed(name, origin) {
     const isRising = seen.every((loaded, i) => i === 0 || loaded >= seen[i - 1]);
     return { values: rows.length, modelBytes, isRising, last: seen.at(-1) };
   } finally {
-    globalThis.fetch = real;
+    end();
   }
 }
 

@@ -21,6 +21,7 @@ export * from './lent.mjs';
 export * from './neurons.mjs';
 export * from './team.mjs';
 export * from './threads.mjs';
+export * from './weights.mjs';
 
 const FAULTY = new URL('../pool/faulty-browser.mjs', import.meta.url);
 const SMALL = '/build/test-models/cls12.gguf';
@@ -211,10 +212,11 @@ export async function closeMany() {
  * Opens and closes embedders.
  * @param {number} times
  * @param {'default'} [model] a small one unless given
+ * @param {number} [workers] in an isolated page threads of one
  */
-export async function cycle(times, model) {
+export async function cycle(times, model, workers = 1) {
   for (let i = 0; i < times; i++) {
-    const one = await Embedder.load(model ? undefined : SMALL, { workers: 1 });
+    const one = await Embedder.load(model ? undefined : SMALL, { workers });
     await one.embed(['one', 'two']);
     await (i % 2 ? one.close() : one.destroy());
   }

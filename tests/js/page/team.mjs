@@ -44,8 +44,9 @@ export async function loadTeam(options, own) {
 /**
  * Does that while something is wrong with what threads need.
  * @param {'thread' | 'module'} what
+ * @param {object} [options]
  */
-export async function loadWithout(what) {
+export async function loadWithout(what, options = { workers: 2 }) {
   const { Worker, fetch } = globalThis;
   let made = 0;
   if (what === 'thread')
@@ -61,9 +62,26 @@ export async function loadWithout(what) {
     globalThis.fetch = async (url, ...more) =>
       /embed-threads/.test(String(url)) ? new Response('', { status: 404 }) : fetch(url, ...more);
   try {
-    return await loadTeam({ workers: 2 });
+    return await loadTeam(options);
   } finally {
     Object.assign(globalThis, { Worker, fetch });
+  }
+}
+
+/** Loads a model that is not there; says how often it was asked for, too. */
+export async function loadMissing() {
+  const { fetch } = globalThis;
+  let fetched = 0;
+  globalThis.fetch = (url, ...more) => {
+    if (/no-such/.test(String(url))) fetched++;
+    return fetch(url, ...more);
+  };
+  try {
+    const loading = Embedder.load('/no-such.gguf', { workers: 2 });
+    const { code, message } = await inTime(loading.catch((/** @type {any} */ error) => error));
+    return { code, message, fetched };
+  } finally {
+    globalThis.fetch = fetch;
   }
 }
 

@@ -167,6 +167,33 @@ export const callCases = {
       await works(embedder);
     }),
 
+  'options of other types and sizes are named': async (env) => {
+    for (const [name, ...values] of /** @type {[string, ...any[]][]} */ ([
+      ['queueLimit', NaN, -1, '3', null],
+      ['startTimeout', NaN, -1, '9', 1n],
+      ['workers', 1e9, 1n, '2', {}, Symbol('w')],
+      ['compute', 1n, {}],
+      ['kernels', Symbol('k'), 7],
+      ['predictor', [], null],
+    ])) {
+      for (const value of values) {
+        const load = env.Embedder.load(env.model, { [name]: value });
+        const { field } = await rejects(load, 'argument', RegExp(`^${name}: `));
+        check(field === name, `${field} and not ${name}`);
+      }
+    }
+    await withEmbedder(env, {}, async (embedder) => {
+      const dimensions = /** @type {any} */ (1n);
+      await rejects(embedder.embed('a', { dimensions }), 'argument', /^dimensions: bigint 1 is not/);
+      // C would take what stands before it.
+      const { field } = await rejects(embedder.embed('a', { prompt: 'a \0b' }), 'argument', /NUL/);
+      check(field === 'prompt', field);
+      for (const predictor of /** @type {any[]} */ ([1n, Symbol('p'), null]))
+        await rejects(embedder.setSparse({ predictor }), 'argument', /^predictor: of type/);
+      await works(embedder);
+    });
+  },
+
   'an idle time that is shorter than loading, and none': async (env) => {
     for (const idleTimeout of [0, 2 ** 40, Infinity]) {
       await withEmbedder(env, { workers: 2, idleTimeout }, async (embedder) => {
@@ -179,6 +206,9 @@ export const callCases = {
     for (const idleTimeout of /** @type {any[]} */ ([-1, NaN, '9', null])) {
       await rejects(env.Embedder.load(env.model, { idleTimeout }), 'argument', /idleTimeout/);
     }
+    // setTimeout takes a time that is too long for none.
+    for (const startTimeout of [2 ** 40, Infinity])
+      await withEmbedder(env, { workers: 1, startTimeout }, works);
     const local = await env.Embedder.load(env.model, { workers: 0, idleTimeout: 5 });
     await becomes(() => local.stats().workers === 0, 'the engine of this thread stays');
     await works(local);

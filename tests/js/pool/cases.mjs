@@ -187,7 +187,7 @@ export const cases = {
   },
   'options that cannot be cloned': (env) =>
     rejects(
-      env.Embedder.load(env.model, { workers: 1, kernels: /** @type {any} */ (() => {}) }),
+      env.Embedder.load(env.model, { workers: 1, portable: /** @type {any} */ (() => {}) }),
       'worker',
       /clone/,
     ),

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page of weights, in real browsers: it shows what the program wisp prints of the same file.
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { serve } from '../../js/serve.js';
+import { chromium } from 'playwright-core';
+import { CHROMIUM, launch } from './browsers.mjs';
+import { withPageAt } from './demo-page.mjs';
+import { CONTRASTS, findFaint, findSmallTargets } from './looks.mjs';
+import { ROOT, noTool, onlyInAll, smallModel, wisp } from './support.mjs';
+
+const MODEL = 'models/wisp-stories.gguf';
+const FOLDER = 'tests/data/models/cls12';
+const CUT = 'build/test-models/cut.gguf';
+
+/** The page's script has the types by name. */
+const [, LISTED] = /const TYPES = \[(.*?)\];/s.exec(readFileSync(`${ROOT}web-demo/weights.js`, 'utf8')) ?? []; // prettier-ignore
+const TYPES = [...String(LISTED).matchAll(/'(\w+)'/g)].map(([, type]) => type);
+
+/** @param {string[]} args @returns {any} */
+const printed = (args) => JSON.parse(wisp([...args, '--format', 'json']).out);
+
+/** @param {string} model @param {string} type */
+const dryRun = (model, type) =>
+  printed([
+    ...['quantize', '--dry-run', '--type', type, '--fallback', 'f16', '--sample', '65536'],
+    `${ROOT}${model}`,
+  ]).types[0];
+
+test('the page measures the types that wisp quantize writes', () => {
+  const { out } = wisp(['quantize', '--help']);
+  const [, listed] = /--type TYPE +of matrices: ([\s\S]*?), which is/.exec(out) ?? [];
+  assert.deepEqual(TYPES, String(listed).split(/,\s+| or\s+/));
+});
+
+for (const name of ['chromium', 'firefox']) {
+  const skip = (name === 'firefox' && onlyInAll) || noTool(name);
+  describe(`the page of weights in ${name}`, { skip }, () => {
+    /** @type {import('./browsers.mjs').Tab} */
+    let tab;
+    /** @type {Awaited<ReturnType<typeof serve>>} */
+    let server;
+    before(async () => {
+      smallModel();
+      writeFileSync(`${ROOT}${CUT}`, readFileSync(`${ROOT}${MODEL}`).subarray(0, 300_000));
+      server = await serve();
+      tab = await launch[name]();
+    });
+    after(async () => {
+      await tab.close();
+      await server.close();
+    });
+    const open = () => tab.open(`${server.origin}/web-demo/weights.html`);
+
+    test('tensors and costs are those that the program prints', async () => {
+      await open();
+      const shown = await tab.call('readWeights', [`/${MODEL}`], 'Q8_0');
+      assert.equal(shown.failure, '');
+      const { tensors } = printed(['inspect', '--histogram', `${ROOT}${MODEL}`]);
+      assert.deepEqual(
+        shown.tensors.map((/** @type {string[]} */ [tensor, type, values]) => [tensor, type, values]), // prettier-ignore
+        tensors.map((/** @type {any} */ { name, type, values }) => [name, type, values.toLocaleString('en')]), // prettier-ignore
+      );
+      assert.equal(shown.pictures, tensors.length);
+      assert.equal(shown.costs.length, TYPES.length);
+      const fitting = [];
+      for (const [i, type] of TYPES.entries()) {
+        const { type: named, tensors: list, bytes } = dryRun(MODEL, type);
+        const [label, size, , cosine, least] = shown.costs[i];
+        const own = list.filter((/** @type {any} */ each) => each.type === named && !each.fallback);
+        assert.ok(label.startsWith(named), label);
+        if (own.length === 0) {
+          assert.equal(size, 'rows are no whole blocks of this type');
+          continue;
+        }
+        fitting.push(named);
+        assert.equal(size, (bytes / 1e6).toFixed(2), named);
+        const cosines = own.map((/** @type {any} */ each) => each.cosine);
+        assert.equal(least, Math.min(...cosines).toFixed(6), named);
+        assert.ok(Number(cosine) >= Number(least) && Number(cosine) <= 1, `${named} ${cosine}`);
+        if (type !== 'q8_0') continue;
+        const column = shown.tensors.map((/** @type {string[]} */ row) => row[7]);
+        assert.deepEqual(
+          column,
+          tensors.map((/** @type {any} */ { name }) => {
+            const found = list.find((/** @type {any} */ each) => each.name === name);
+            return found.type === named && !found.fallback ? found.cosine.toFixed(6) : `stays ${found.type}`; // prettier-ignore
+          }),
+        );
+      }
+      assert.deepEqual([...shown.points].sort(), [...fitting].sort());
+      assert.equal(shown.chosen, 'Q8_0');
+    });
+
+    test('a cut file is an error that says what is wrong; a folder is read after it', async () => {
+      const cut = await tab.call('readWeights', [`/${CUT}`]);
+      const { err } = wisp(['inspect', '--histogram', `${ROOT}${CUT}`]);
+      const reason = err.slice(err.indexOf('cut.gguf')).trim();
+      assert.ok(cut.failure.includes(reason), `${cut.failure}, not ${reason}`);
+      const names = ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json'];
+      const files = names.map((file) => `/${FOLDER}/${file}`);
+      const shown = await tab.call('readWeights', files);
+      assert.equal(shown.failure, '');
+      const { tensors } = printed(['inspect', '--histogram', `${ROOT}${FOLDER}`]);
+      assert.equal(shown.tensors.length, tensors.length);
+    });
+
+    test('what is chosen last is what it shows', async () => {
+      await open();
+      const first = tab.call('readWeights', [`/${MODEL}`]);
+      const second = tab.call('readWeights', ['/build/test-models/cls12.gguf']);
+      const { tensors } = printed(['inspect', '--histogram', smallModel()]);
+      for (const { facts, tensors: shown } of await Promise.all([first, second])) {
+        assert.deepEqual(facts[0], 'cls12.gguf');
+        assert.equal(shown.length, tensors.length);
+      }
+    });
+  });
+}
+
+for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
+  const skip = (colorScheme === 'dark' && onlyInAll) || noTool('chromium');
+  test(
+    `${colorScheme}, at phone width: all can be read, links lead somewhere`,
+    { skip },
+    async () => {
+      const server = await serve();
+      const browser = await chromium.launch(CHROMIUM);
+      const options = { colorScheme, viewport: { width: 360, height: 740 } };
+      try {
+        await withPageAt(
+          browser,
+          `${server.origin}/web-demo/weights.html`,
+          options,
+          async (page) => {
+            await page.locator('#files').setInputFiles(smallModel());
+            await page.getByText('All of 18 types are measured.').waitFor();
+            const wide = await page.evaluate(
+              () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+            );
+            assert.equal(wide, 0);
+            assert.deepEqual(await page.evaluate(findFaint, CONTRASTS), []);
+            assert.deepEqual(await page.evaluate(findSmallTargets), []);
+            for (const link of await page.locator('a').all()) {
+              const url = new URL(String(await link.getAttribute('href')), page.url());
+              assert.equal((await fetch(url)).status, 200, url.href);
+            }
+          },
+        );
+      } finally {
+        await browser.close();
+        await server.close();
+      }
+    },
+  );
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Timed calls of kernels: what kernel_bench.c and kernel_bench_sparse.c share. */
+#ifndef WISP_TESTS_KERNEL_BENCH_H
+#define WISP_TESTS_KERNEL_BENCH_H
+
+#include "attention/attention.h"
+#include "kernel_case.h"
+
+struct sparse_bench;
+
+/* A call to be timed, and the amount of its work. */
+struct timed {
+    const struct kernels *set;
+    enum kernel kernel;
+    size_t m, n, k;
+    struct gemm_call gemm;
+    const float *source; /* of x */
+    float *x, *other, *bias, *packed;
+    struct quantised_rows rows;
+    const int16_t *query;                           /* of dots_int8 */
+    const int8_t *vectors;                          /* [n, k] */
+    const int32_t *pairs, *i16_weights;             /* x and w; NULL for the softmax */
+    void (*half)(const struct sparse_bench *bench); /* of a sparse layer */
+    const struct sparse_bench *sparse;
+    const struct attention_shape *attention;
+    const struct attention_sequence *sequence;
+    struct workspace space;
+};
+
+/* Returns the least time of a call, over as many calls as fit. Short calls are timed several at
+ * once, so that the clock does not count. */
+double time_of(const struct timed *t);
+
+/* Allocates memory with the alignment of the engine's memory. */
+void *random_bytes(size_t n);
+
+/* The tokens of a sparse layer that time_sparse times. */
+enum { SPARSE_TOKENS = 63 };
+
+/* Times one half of a sparse layer, the first (`up`) or the second, of which each token has
+ * `percent` of the neurons, and prints a line. */
+void time_sparse(bool up, size_t neurons, size_t k, size_t percent);
+
+#endif
