@@ -253,9 +253,10 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
                     "only models that make embeddings open without their cold neurons");
     TRY(choose_kernels(options, &kernels, error));
-    if (COLD_NEURONS_MAY_BE_ABSENT)
+    const bool pinned = HEADER_MAY_BE_PINNED && options->header_sha256;
+    if (COLD_NEURONS_MAY_BE_ABSENT || pinned)
         TRY(chunks_read(&model->dir, &model->chunks, error));
-    if (HEADER_MAY_BE_PINNED && options->header_sha256)
+    if (pinned)
         TRY(check_header(model, options, error));
     if (COLD_NEURONS_MAY_BE_ABSENT && options->hot_only) {
         uint64_t hot_bytes;
