@@ -13,6 +13,11 @@ ALWAYS_INLINE int k_bits(const enum block_form form) {
                                : 0;
 }
 
+/* Returns the number of scales of a part of K-quants. */
+ALWAYS_INLINE int k_halves(const enum block_form form) {
+    return form == FORM_Q4_K ? 1 : K_PART / K_HALF;
+}
+
 /* Loads weights 4 g to 4 g + 3 of half h of a part, of vector v of outputs. */
 ALWAYS_INLINE vk_weights k_load(const unsigned char *planes, const int v, const int g, const int h,
                                 const int bits) {

@@ -7,7 +7,8 @@
  * product with the sum of the part's activations is added too. The sum is then corrected by the
  * activations' zero point and multiplied by their scale.
  *
- * A set defines Q4_UNROLL as UNROLL where an unrolled loop over a part is faster. */
+ * A set defines Q4_UNROLL as UNROLL where an unrolled loop over a part is faster, and K_MOST_PACKED
+ * and Q4_K_MOST_PACKED where more rows than these are faster with gemm_k_unpacked_template.h. */
 
 #include "kernels/k_layout.h"
 
@@ -15,6 +16,11 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 
 #ifndef Q4_UNROLL
 #define Q4_UNROLL UNROLL_NOT
+#endif
+
+#ifndef K_MOST_PACKED
+#define K_MOST_PACKED SIZE_MAX
+#define Q4_K_MOST_PACKED SIZE_MAX
 #endif
 
 /* The packings of weights: those of pack_q4, pack_q4_1 and the functions of K-quants, and those of
@@ -194,6 +200,8 @@ ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows, const enum
 
 #include "kernels/gemm_k_template.h"
 
+#include "kernels/gemm_k_unpacked_template.h"
+
 ALWAYS_INLINE void block_tile(const struct int8_tile *t, const int rows,
                               const enum block_form form) {
     if (form == FORM_TERNARY)
@@ -208,8 +216,17 @@ ALWAYS_INLINE void block_tile(const struct int8_tile *t, const int rows,
 
 /* Multiplies m rows, of which t is the first, by a panel. */
 ALWAYS_INLINE void block_panel(struct int8_tile t, size_t m, const enum block_form form) {
+    const size_t most = form == FORM_Q4_K ? Q4_K_MOST_PACKED
+                        : k_bits(form)    ? K_MOST_PACKED
+                                          : SIZE_MAX;
+    if (m > most) {
+        k_unpacked_panel(t, m, form);
+        return;
+    }
     for (size_t step; m > 0; m -= step) {
-        step = m >= Q4_ROWS ? Q4_ROWS : m >= Q4_FEW ? Q4_FEW : 1;
+        step = most >= Q4_ROWS && m >= Q4_ROWS ? Q4_ROWS
+               : most >= Q4_FEW && m >= Q4_FEW ? Q4_FEW
+                                               : 1;
         if (step == Q4_ROWS)
             block_tile(&t, Q4_ROWS, form);
         else if (step == 1)

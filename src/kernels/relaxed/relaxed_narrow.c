@@ -32,6 +32,8 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS =
 #include "kernels/gemm_narrow_template.h"
 
 #ifdef VECTOR_Q4
+#define K_MOST_PACKED 1
+#define Q4_K_MOST_PACKED 7
 #include "kernels/gemm_q4_template.h"
 #endif
 
