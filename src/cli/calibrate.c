@@ -174,8 +174,9 @@ static int embed_with(const char *path, const wisp_model_options *o, unsigned lo
             status = wisp_embed(session, texts, n, NULL, *rows, &error);
         watch_signals(NULL);
     }
-    if (status != WISP_OK) {
+    if (status != WISP_OK)
         code = complain_of(&error);
+    if (code != EXIT_GOOD) {
         free(*rows);
         *rows = NULL;
     }
