@@ -454,8 +454,7 @@ $(eval $(call wasm_build,simd128))
 $(eval $(call wasm_build,relaxed))
 
 # The program for Node, with the commands of wasm/program/commands.c: a file there takes the place of that of src/cli
-# with its name. What it shares with the module that converts, or
-# else with those that generate, is compiled once.
+# with its name. What it shares with the module that converts, or else with those that generate, is compiled once.
 PROGRAM := $(filter-out $(patsubst wasm/program/%,src/cli/%,$(wildcard wasm/program/*.c)) src/host/pool_threads.c,\
     $(foreach folder,calibrate cli host,$(wildcard src/$(folder)/*.c)) src/native/inspect.c $(wildcard wasm/program/*.c))
 PROGRAM_ENGINE := $(filter-out $(WASM_CONVERT),$(PORTABLE)) wasm/pool_single.c $(wildcard src/kernels/simd128/*.c)

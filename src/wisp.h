@@ -371,7 +371,9 @@ WISP_API wisp_status wisp_session_write_trace(const wisp_session *session, const
  * over the layers and the texts of the calibration, so other texts skip somewhat more or less.
  * Where the file has no thresholds for a share, the nearest share that it has some for applies.
  * Must not be called while the session embeds. WISP_ERROR_ARGUMENT where the model runs another
- * predictor. */
+ * predictor. WISP_ERROR_IO where the memory of the model is limited and the thresholds cannot be
+ * read from the file, or have changed there. After an error the session skips what it did before.
+ */
 WISP_API wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity,
                                                wisp_error *error);
 

@@ -359,7 +359,7 @@ export interface ColdTotals {
   readBytes: number;
   /** Cold neurons that came before any text needed them: along with others, or with the rest of the file under skip. */
   prefetched: number;
-  /** Of these, those that a later text needed, and those that were given up before any did. */
+  /** Those of them that a later text needed, and those that were given up before any did. */
   prefetchedUsed: number;
   prefetchedWasted: number;
   /**

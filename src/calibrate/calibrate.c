@@ -280,11 +280,13 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
     if (o->rank > most)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
                     "%u, where this model allows 1 to %zu", o->rank, most);
-    if (is_asked && o->rank > BLOCK && o->rank % BLOCK != 0 && !o->predictor_type)
+    if (is_asked && o->rank > BLOCK && o->rank % BLOCK != 0 && !o->predictor_type) {
+        const size_t more = round_up(o->rank, BLOCK);
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
-                    "%u is no multiple of %d, in which q8_0 stores matrices: %u takes no longer, "
+                    "%u is no multiple of %d, in which q8_0 stores matrices: %zu takes no longer, "
                     "and predictors of type f32 may have any rank",
-                    o->rank, BLOCK, (o->rank / BLOCK + 1) * BLOCK);
+                    o->rank, BLOCK, more <= most ? more : more - BLOCK);
+    }
     if (!(o->sparsity > 0 && o->sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not between 0 and 1",
                     number_text((double)o->sparsity, 6).text);

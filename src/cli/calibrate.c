@@ -23,8 +23,8 @@ static const char help[] =
     "  -o, --output OUTPUT    the GGUF file to write; it appears whole or not at all\n"
     "      --samples N        use N of the texts, chosen at random (default: 4000)\n"
     "      --tokens N         use at most N of their tokens (default: 32768)\n"
-    "      --rank R           of the predictors, a multiple of 32 (default: a third of hidden_size,\n"
-    "                         at most 256)\n"
+    "      --rank R           of the predictors, a multiple of 32 (default: a third of\n"
+    "                         hidden_size, at most 256)\n"
     "      --sparsity SHARE   the model's default share of neurons to skip (default: 0.84 with\n"
     "                         ReLU, else 0.7)\n"
     "      --predictor-type T type of the predictors in the file: f32, q8_0 (default) or q4_0\n"
@@ -174,8 +174,9 @@ static int embed_with(const char *path, const wisp_model_options *o, unsigned lo
             status = wisp_embed(session, texts, n, NULL, *rows, &error);
         watch_signals(NULL);
     }
-    if (status != WISP_OK) {
+    if (status != WISP_OK)
         code = complain_of(&error);
+    if (code != EXIT_GOOD) {
         free(*rows);
         *rows = NULL;
     }

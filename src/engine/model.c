@@ -172,8 +172,8 @@ enum { IN_FRAMES = 1 };
 enum { IN_FRAMES = 0 };
 #endif
 
-/* Of models by range JavaScript compares the header (js/cold.js), and nothing else in modules that
- * only embed asks for it. */
+/* In modules that only embed nothing asks for it: JavaScript compares the headers of models by
+ * range (js/cold.js). */
 #ifdef WISP_EMBED_ONLY
 enum { HEADER_MAY_BE_PINNED = 0 };
 #else

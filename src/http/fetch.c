@@ -432,7 +432,7 @@ static wisp_status fail_transfer(const struct transfer *t, int result, wisp_erro
 
 /* Returns a factor from 1 to 1.25 for a pause: not all programs that were refused at one moment
  * come again at one moment. */
-static double lengthen(struct server_file *file) {
+static double pause_factor(struct server_file *file) {
     return 1 + (double)(random_next(&file->random) >> 11) * 0x1p-55;
 }
 
@@ -456,7 +456,7 @@ static wisp_status finish(struct transfer *t, int result, wisp_error *error) {
             return t->status;
         }
         t->again =
-            clock_seconds() + (wait >= 0 ? wait : 0.5 * (1 << t->failures)) * lengthen(t->file);
+            clock_seconds() + (wait >= 0 ? wait : 0.5 * (1 << t->failures)) * pause_factor(t->file);
         t->status = WISP_OK;
         return WISP_OK;
     }

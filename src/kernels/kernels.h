@@ -380,8 +380,8 @@ size_t packed_ternary_bytes(size_t n, size_t k, size_t panel);
 void pack_i2_s(const void *rows, size_t n, size_t k, size_t panel, void *packed);
 size_t packed_i2_s_bytes(size_t n, size_t k, size_t panel);
 
-/* Computes x.part_sums, of parts of `length` values, for m rows of k values, a multiple of
- * `length`. `is_signed` tells whether q is -128..127. */
+/* Computes x.part_sums, of parts of `length` values, a multiple of 16, for m rows of k values, a
+ * multiple of `length`. `is_signed` tells whether q is -128..127. */
 void sum_parts(struct quantised_rows x, size_t m, size_t k, size_t length, bool is_signed);
 
 #endif

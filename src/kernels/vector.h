@@ -37,7 +37,8 @@
  *   vk_bits(p,n,mask)   loads a vector of bytes, shifts each right by n bits (left where n < 0) and
  *                       masks them
  *   vk_or               returns the bits of two vectors of codes, vk_codes
- *   vk_centred(c,n)     returns codes minus n as weights, -32..31
+ *   vk_centred(c,n)     returns codes minus n, -32..31, as weights of vi_dot, or in sets with
+ *                       VECTOR_NARROW of vi16_dot
  *   v2_load(p,i)        loads weights of VF_LANES outputs: the pair of bits i of 4 bytes each, of
  *                       which 0..3 stand for -1..2
  *
@@ -67,6 +68,7 @@
  *   vi16_add            adds 16-bit numbers
  *   vi16_widen          adds up neighbours among 16-bit numbers, in 32 bits
  *   vi16_widen_by_ones  does so too, in a loop that has a register left for ones
+ *   vi_keep             is described below
  *
  * Sets with neither have these operations on 16-bit numbers:
  *

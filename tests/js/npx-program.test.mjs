@@ -51,7 +51,7 @@ function npx(args, input = '', env = {}, node = []) {
   return runCli(CLI, args, { input, env: { ...process.env, ...env }, node });
 }
 
-/** Of a model whose header has digests. */
+/** Arguments for a model whose header has digests. */
 const PINNED = ['eval', 'sts', '-m', smallCalibratedModel(), '--header-sha256'];
 
 /** Everything but the time that it took. @param {string} table of calibrate */

@@ -47,8 +47,8 @@ static wisp_model *open_limited(const struct resting_model *m, uint64_t memory) 
     return model;
 }
 
-/* Embeds with a limit of memory, with one thread and with four, and once more with another
- * sparsity set before. */
+/* Embeds with a limit of memory, with one thread and with four: twice all texts, and one text
+ * alone. */
 static void check_bits(const struct resting_model *m, const struct texts *texts, uint64_t memory) {
     static float rows[TEXTS * HIDDEN];
     wisp_error error;

@@ -246,35 +246,39 @@ static void one_sparsity_takes_fewer_bytes(void **state) {
         }
 }
 
-static const struct tiny_shape ranked_shape = {.hidden = 64,
-                                               .wide = 128,
-                                               .layers = 2,
-                                               .heads = 4,
-                                               .positions = 16,
-                                               .type = BLOCK_Q8_0};
-
-static const char *ranked_model(void) {
+static const char *ranked_model(uint32_t hidden) {
+    const struct tiny_shape shape = {.hidden = hidden,
+                                     .wide = 128,
+                                     .layers = 2,
+                                     .heads = 4,
+                                     .positions = 16,
+                                     .type = hidden % 32 ? BLOCK_F32 : BLOCK_Q8_0};
     struct gguf file;
-    gguf_make(&file, &ranked_shape);
+    gguf_make(&file, &shape);
     gguf_set_text(&file, "wisp.hidden_act", "relu");
     return write_made(&file, "plain.gguf");
 }
 
 /* A rank that is no whole number of blocks of Q8_0 would make Q f32, which is slow: only those get
- * one who ask for f32. */
+ * one who ask for f32. The error names a rank that the model allows. */
 static void ranks_are_whole_blocks(void **state) {
     (void)state;
     struct texts texts;
     char plain[256], output[256];
     const wisp_calibrate_options broken = {.rank = 48}, f32 = {.rank = 48, .predictor_type = "f32"};
+    const wisp_calibrate_options high = {.rank = 70};
     wisp_error error;
     make_texts(&texts);
-    snprintf(plain, sizeof plain, "%s", ranked_model());
     snprintf(output, sizeof output, "%s", temporary_path("blocks.gguf"));
+    assert_int_equal(wisp_calibrate(ranked_model(80), output, texts.text, TEXTS, &high, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "matrices: 64 takes no longer"));
+    snprintf(plain, sizeof plain, "%s", ranked_model(64));
     assert_int_equal(wisp_calibrate(plain, output, texts.text, TEXTS, &broken, &error),
                      WISP_ERROR_ARGUMENT);
     assert_string_equal(error.field, "rank");
     assert_non_null(strstr(error.message, "48 is no multiple of 32"));
+    assert_non_null(strstr(error.message, "matrices: 64 takes no longer"));
     assert_int_not_equal(access(output, F_OK), 0);
     assert_int_equal(wisp_calibrate(plain, output, texts.text, TEXTS, &f32, &error), WISP_OK);
     wisp_model *model = open_with(output, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
