@@ -23,7 +23,7 @@ import { wrong } from './options.js';
 /** @typedef {import('./cold-ranges.js').Range} Range */
 /** @typedef {import('./cold-options.js').How} How */
 
-/** What workers count, whose sum is told. */
+/** Counts of workers, whose sums are told. */
 const COUNTS = /** @type {const} */ ([
   ...['hits', 'misses', 'evictions', 'skipped', 'reads', 'readBytes'],
   ...['prefetched', 'prefetchedUsed', 'prefetchedWasted'],
@@ -101,7 +101,7 @@ class ColdModel {
   #found;
   /** The header, to be kept when the model is open. @type {Uint8Array | undefined} */
   #header;
-  /** What the model opens from, until it is kept. @type {Uint8Array<ArrayBuffer> | undefined} */
+  /** The bytes that the model opens from, until they are kept. @type {Uint8Array<ArrayBuffer> | undefined} */
   #beginning;
   /** @type {Rest | undefined} */
   #rest;

@@ -91,8 +91,9 @@ export interface LoadOptions extends SparseOptions {
    * waits; with skip, texts are computed with all neurons from then on. Default: true, unless the browser is to save
    * data. `store`: keep what is fetched of a URL for the next
    * visit. Default: true. `immutable`: take what is kept without asking the server whether it is still the same.
-   * Default: false. `sha256`: of the file's header, in hexadecimal digits as `wisp inspect --verify` prints it and
-   * cache.list() has it: another file is an error, and one that is kept is not asked for. `onChange`: is called when bytes have come or a text needs neurons, for pages that draw them, once
+   * Default: false. `sha256`: that of the file's header, in hexadecimal digits as `wisp inspect --verify` prints it
+   * and cache.list() has it: another file is an error, and where the file is kept the server is not asked.
+   * `onChange`: is called when bytes have come or a text needs neurons, for pages that draw them, once
    * for several changes at a time; with it stats().cold has layers.
    */
   cold?:
@@ -359,7 +360,7 @@ export interface ColdTotals {
   readBytes: number;
   /** Cold neurons that came before any text needed them: along with others, or with the rest of the file under skip. */
   prefetched: number;
-  /** Of these, those that a later text needed, and those that were given up before any did. */
+  /** Those of them that a later text needed, and those that were given up before any did. */
   prefetchedUsed: number;
   prefetchedWasted: number;
   /**

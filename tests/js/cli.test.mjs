@@ -268,7 +268,7 @@ describe('embed', () => {
     assert.ok(waits.length > 0);
     for (const { dur, args } of waits) assert.ok(dur >= 0 && (args?.layer ?? 0) >= 0);
     const waited = waits.reduce((/** @type {number} */ sum, /** @type {any} */ { dur }) => sum + dur, 0); // prettier-ignore
-    // What a text computed before it waited is not computed again.
+    // Stages that a text computed before it waited are not computed again.
     const whole = join(folder, 'whole-trace.json');
     wisp(['embed', ...options.slice(0, 2), '--predictor', 'lowrank', '--threads', '1', '--trace', whole, '--text', shortTexts(1, 3)[0]]); // prettier-ignore
     const stages = (/** @type {any[]} */ events) =>

@@ -51,7 +51,7 @@ function npx(args, input = '', env = {}, node = []) {
   return runCli(CLI, args, { input, env: { ...process.env, ...env }, node });
 }
 
-/** Of a model whose header has digests. */
+/** A command with a model whose header has digests, up to the hash. */
 const PINNED = ['eval', 'sts', '-m', smallCalibratedModel(), '--header-sha256'];
 
 /** Everything but the time that it took. @param {string} table of calibrate */
