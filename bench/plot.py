@@ -38,7 +38,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 def is_shown(name, record, workload):
     if workload not in record.get("results", {}) or name.startswith(("calibrate", "tokens")):
         return False
-    return "wisp" not in name or "wisp-int8" in name and "-isolated@" not in name and "-threads@" not in name
+    return "wisp" not in name or "int8" in name and "-isolated@" not in name and "-threads@" not in name
 
 
 def bars(entries, top):
@@ -70,7 +70,7 @@ def picture(report, group):
     if not parts:
         return None
     note = f"all-MiniLM-L6-v2 on {report['machine']['cpu']}, {report['date']}; after @: threads"
-    note += "; node-tjs runs native code" if group == "javascript" else ""
+    note += "; node-tjs and node-wisp-native run native code" if group == "javascript" else ""
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y + 8}" role="img">',
         f"<title>{TITLES[group]}: wisp beside its peers</title>", f"<style>\n{STYLE}\n</style>",

@@ -255,8 +255,7 @@ export class BaseGenerator extends LoadedModel {
     checkOptions(options, ['signal']);
     this.#checkAlone();
     // A detached array has no bytes.
-    if (!(state instanceof Uint8Array && state.length > 0))
-      throw wrong('state', 'no Uint8Array');
+    if (!(state instanceof Uint8Array && state.length > 0)) throw wrong('state', 'no Uint8Array');
     return this.#ask({ type: 'load', state: state.slice() }, options.signal);
   }
 

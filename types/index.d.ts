@@ -91,8 +91,9 @@ export interface LoadOptions extends SparseOptions {
    * waits; with skip, texts are computed with all neurons from then on. Default: true, unless the browser is to save
    * data. `store`: keep what is fetched of a URL for the next
    * visit. Default: true. `immutable`: take what is kept without asking the server whether it is still the same.
-   * Default: false. `sha256`: of the file's header, in hexadecimal digits as `wisp inspect --verify` prints it and
-   * cache.list() has it: another file is an error, and one that is kept is not asked for. `onChange`: is called when bytes have come or a text needs neurons, for pages that draw them, once
+   * Default: false. `sha256`: that of the file's header, in hexadecimal digits as `wisp inspect --verify` prints it
+   * and cache.list() has it: another file is an error, and where the file is kept the server is not asked.
+   * `onChange`: is called when bytes have come or a text needs neurons, for pages that draw them, once
    * for several changes at a time; with it stats().cold has layers.
    */
   cold?:

@@ -112,7 +112,7 @@ export interface Own {
   mostWorkers: number;
 }
 
-/** What an engine with threads says; `reasons` where there are fewer threads than were asked for. */
+/** Facts of an engine with threads; `reasons` where there are fewer threads than were asked for. */
 export type TeamInfo = EngineInfo & { threads: number; reasons?: { threads: string } };
 
 /** The parts of a LoadedModel. */

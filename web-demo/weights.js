@@ -108,7 +108,7 @@ function run(by, args, files) {
 /** @param {{ type: string, tensors: Quantised[], bytes: number, elements: number }} result @returns {Cost} */
 function costOf({ type, tensors: list, bytes, elements }) {
   const ofType = list.filter((tensor) => tensor.type === type && !tensor.fallback);
-  const measured = ofType.reduce((sum, tensor) => sum + tensor.elements, 0);
+  const weights = ofType.reduce((sum, tensor) => sum + tensor.elements, 0);
   const cosine = ofType.reduce((sum, tensor) => sum + tensor.cosine * tensor.elements, 0);
   return {
     type,
@@ -116,7 +116,7 @@ function costOf({ type, tensors: list, bytes, elements }) {
     bits: (8 * bytes) / elements,
     unfit: list.filter(({ fallback }) => fallback).length,
     measured: ofType.length,
-    cosine: cosine / measured,
+    cosine: cosine / weights,
     least: Math.min(...ofType.map((tensor) => tensor.cosine)),
     tensors: new Map(list.map((tensor) => [tensor.name, tensor])),
   };
@@ -132,7 +132,7 @@ function reset() {
   at('failure').hidden = at('chart').hidden = at('costs').hidden = true;
   at('tensors-part').hidden = true;
   at('costs-hint').hidden = at('progress').hidden = false;
-  /** @type {HTMLProgressElement} */ (at('progress')).value = 0;
+  at('progress').removeAttribute('value'); // nobody knows how long all weights take to read
   for (const fact of ['model', 'tensors', 'weights', 'bytes']) at(`fact-${fact}`).textContent = '–';
 }
 
@@ -214,31 +214,40 @@ function choose() {
   if (!cost) return;
   at('tensors-as').textContent = `Cosine as ${chosen}`;
   for (const [i, row] of [...tensorRows.children].entries()) {
-    const tensor = cost.tensors.get(tensors[i].name);
+    const { name, type: own } = tensors[i];
+    const tensor = cost.tensors.get(name);
+    const type = tensor?.type ?? own;
+    const other = type === own ? `stays ${own}` : `becomes ${type}`;
     /** @type {Element} */ (row.lastElementChild).textContent =
-      tensor?.type === chosen && !tensor.fallback
-        ? cosineText(tensor.cosine)
-        : `stays ${tensor?.type ?? tensors[i].type}`;
+      tensor?.type === chosen && !tensor.fallback ? cosineText(tensor.cosine) : other;
   }
 }
 
 // ---- the page's controls ------------------------------------------------------------------------------
 
+// Else a file that has been changed could not be chosen again.
+fileInput.addEventListener('click', () => (fileInput.value = ''));
 fileInput.addEventListener('change', () => void read([...(fileInput.files ?? [])]));
 costRows.addEventListener('change', ({ target }) => {
   chosen = /** @type {HTMLInputElement} */ (target).value;
   choose();
 });
 at('default').addEventListener('click', async () => {
+  const before = worker;
+  let blob;
   try {
     say('Fetching the model.');
     const response = await fetch(DEFAULT);
     if (!response.ok) throw new ProgramError(`${DEFAULT.href}: status ${response.status}`);
-    await read([new File([await response.blob()], 'wisp-default.gguf')]);
+    blob = await response.blob();
   } catch (error) {
+    if (before !== worker) return;
     showFailure('The model could not be fetched', error);
     say('');
+    return;
   }
+  // Another model that was chosen meanwhile stays.
+  if (before === worker) await read([new File([blob], 'wisp-default.gguf')]);
 });
 
 const drop = at('drop');
@@ -250,5 +259,11 @@ drop.addEventListener('dragleave', () => drop.classList.remove('over'));
 drop.addEventListener('drop', (event) => {
   event.preventDefault();
   drop.classList.remove('over');
+  const items = [...(event.dataTransfer?.items ?? [])];
+  if (items.some((item) => item.webkitGetAsEntry()?.isDirectory)) {
+    const error = new ProgramError('it is a folder: open it, and give all files that are in it');
+    showFailure('The model could not be read', error);
+    return;
+  }
   void read([...(event.dataTransfer?.files ?? [])]);
 });

@@ -36,10 +36,7 @@ describe('calibrate', () => {
   });
 
   test('reports on every layer, and on held-out texts', () => {
-    assert.match(
-      table,
-      /^layer +computed +needed +recall +precision +output error +hot neurons\n/,
-    );
+    assert.match(table, /^layer +computed +needed +recall +precision +output error +hot neurons\n/);
     const report = JSON.parse(readFileSync(`${base}.json`, 'utf8'));
     assert.equal(report.layers.length, 6);
     assert.equal(report.held_out_texts, lines.length / 8);

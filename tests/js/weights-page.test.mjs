@@ -83,9 +83,10 @@ for (const name of ['chromium', 'firefox']) {
         const column = shown.tensors.map((/** @type {string[]} */ row) => row[7]);
         assert.deepEqual(
           column,
-          tensors.map((/** @type {any} */ { name }) => {
-            const found = list.find((/** @type {any} */ each) => each.name === name);
-            return found.type === named && !found.fallback ? found.cosine.toFixed(6) : `stays ${found.type}`; // prettier-ignore
+          tensors.map((/** @type {any} */ { name: tensor, type: own }) => {
+            const found = list.find((/** @type {any} */ each) => each.name === tensor);
+            if (found.type === named && !found.fallback) return found.cosine.toFixed(6);
+            return found.type === own ? `stays ${own}` : `becomes ${found.type}`;
           }),
         );
       }
@@ -104,6 +105,8 @@ for (const name of ['chromium', 'firefox']) {
       assert.equal(shown.failure, '');
       const { tensors } = printed(['inspect', '--histogram', `${ROOT}${FOLDER}`]);
       assert.equal(shown.tensors.length, tensors.length);
+      const other = shown.tensors.findIndex((/** @type {string[]} */ [name]) => name === 'token_types.weight'); // prettier-ignore
+      assert.deepEqual([shown.tensors[other][1], shown.tensors[other][7]], ['F16', 'becomes F32']);
     });
 
     test('what is chosen last is what it shows', async () => {
@@ -115,6 +118,12 @@ for (const name of ['chromium', 'firefox']) {
         assert.deepEqual(facts[0], 'cls12.gguf');
         assert.equal(shown.length, tensors.length);
       }
+    });
+
+    test('a file that is chosen while the default model comes stays', async () => {
+      await open();
+      const { facts, came } = await tab.call('readWhileDefaultComes', '/build/test-models/cls12.gguf'); // prettier-ignore
+      assert.deepEqual([facts[0], came], ['cls12.gguf', true]);
     });
   });
 }
@@ -155,3 +164,26 @@ for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
     },
   );
 }
+
+test(
+  'a folder that is dropped is an error that says what to do',
+  { skip: noTool('chromium') },
+  async () => {
+    const server = await serve();
+    const browser = await chromium.launch(CHROMIUM);
+    try {
+      await withPageAt(browser, `${server.origin}/web-demo/weights.html`, {}, async (page) => {
+        const { x, y } = /** @type {any} */ (await page.locator('#drop').boundingBox());
+        const devtools = await page.context().newCDPSession(page);
+        for (const type of /** @type {const} */ (['dragEnter', 'drop'])) {
+          const data = { items: [], files: [`${ROOT}${FOLDER}`], dragOperationsMask: 1 };
+          await devtools.send('Input.dispatchDragEvent', { type, x: x + 9, y: y + 9, data });
+        }
+        await page.getByRole('alert').getByText('it is a folder').waitFor();
+      });
+    } finally {
+      await browser.close();
+      await server.close();
+    }
+  },
+);

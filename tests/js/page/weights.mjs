@@ -25,9 +25,14 @@ export async function readWeights(urls, type) {
     await new Promise((resolve) => requestAnimationFrame(resolve));
   }
   if (type) at('costs').querySelector(`[value=${type}]`)?.click();
+  return shown();
+}
+
+function shown() {
+  const failure = document.getElementById('failure');
   return {
-    failure: at('failure').hidden ? '' : textOf(at('failure-text')),
-    status: textOf(at('status')),
+    failure: failure?.hidden ? '' : textOf(document.getElementById('failure-text')),
+    status: textOf(document.getElementById('status')),
     costs: cellsOf('#costs tbody tr'),
     tensors: cellsOf('#tensors tbody tr'),
     pictures: document.querySelectorAll('#tensors path').length,
@@ -35,4 +40,37 @@ export async function readWeights(urls, type) {
     chosen: textOf(document.querySelector('#chart .chosen')),
     facts: [...document.querySelectorAll('#facts dd')].map(textOf),
   };
+}
+
+/**
+ * Asks for the model that comes with wisp, and gives another file before it has come.
+ * @param {string} url
+ */
+export async function readWhileDefaultComes(url) {
+  const { fetch } = globalThis;
+  let letCome = () => {};
+  const mayCome = new Promise((resolve) => (letCome = () => resolve(undefined)));
+  let came = false;
+  globalThis.fetch = async (from, init) => {
+    const response = await fetch(from, init);
+    if (String(from).endsWith('/wisp-default.gguf')) {
+      await mayCome;
+      const { blob } = response;
+      response.blob = async () => {
+        const bytes = await blob.call(response);
+        came = true;
+        return bytes;
+      };
+    }
+    return response;
+  };
+  try {
+    document.getElementById('default')?.click();
+    await readWeights([url]);
+    letCome();
+    while (!came) await new Promise((resolve) => requestAnimationFrame(resolve));
+    return { ...shown(), came };
+  } finally {
+    globalThis.fetch = fetch;
+  }
 }

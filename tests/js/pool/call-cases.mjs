@@ -184,7 +184,11 @@ export const callCases = {
     }
     await withEmbedder(env, {}, async (embedder) => {
       const dimensions = /** @type {any} */ (1n);
-      await rejects(embedder.embed('a', { dimensions }), 'argument', /^dimensions: bigint 1 is not/);
+      await rejects(
+        embedder.embed('a', { dimensions }),
+        'argument',
+        /^dimensions: bigint 1 is not/,
+      );
       // C would take what stands before it.
       const { field } = await rejects(embedder.embed('a', { prompt: 'a \0b' }), 'argument', /NUL/);
       check(field === 'prompt', field);
