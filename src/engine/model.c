@@ -172,7 +172,7 @@ enum { IN_FRAMES = 1 };
 enum { IN_FRAMES = 0 };
 #endif
 
-/* Of models by range JavaScript compares the header (js/cold.js), and nothing else in modules that
+/* JavaScript compares the header of models by range (js/cold.js), and nothing else in modules that
  * only embed asks for it. */
 #ifdef WISP_EMBED_ONLY
 enum { HEADER_MAY_BE_PINNED = 0 };

@@ -456,7 +456,7 @@ static void neurons_that_came_early_are_counted(void **state) {
         status = wisp_embed_continue(session, &error);
     }
     assert_int_equal(status, WISP_OK);
-    /* What a call waited for did not come early. */
+    /* Neurons that a call waited for did not come early. */
     wisp_cold_stats stats = cold_stats_of(model);
     assert_int_equal(stats.prefetched, 0);
     assert_int_equal(stats.rows, stats.misses);
