@@ -7,12 +7,12 @@ import { serve } from './serve.js';
 
 const HELP = `usage: wisp-engine serve-demo [--port N] [--plain] [--cold FILE]
 
-Serves pages that search lines by their meaning and write texts, to this machine alone, until
-it is interrupted. All is computed in the page.
+Serves pages that search lines by their meaning, write texts and draw a model's weights, to
+this machine alone, until it is interrupted. All is computed in the page.
 
       --port N     8080 unless given; 0: any that is free
       --plain      without the headers (COOP, COEP) that give pages shared memory
-      --cold FILE  a model of "wisp calibrate --hot 0.8", whose neurons a third page draws as
+      --cold FILE  a model of "wisp calibrate --hot 0.8", whose neurons another page draws as
                    they are fetched; the package has none
   -h, --help       this text
 `;

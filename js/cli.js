@@ -16,7 +16,7 @@ Embeds texts and converts models with the package wisp-engine.
   inspect      list what is in a model file
   tokenize     print the token ids of texts
   eval         measure a model: sentence similarity, perplexity, multiple choice
-  serve-demo   serve pages that search and write with wisp, for this machine alone
+  serve-demo   serve pages that use wisp, for this machine alone
 
 wisp-engine COMMAND --help describes a command; --version says what computes here. Those from quantize to
 eval are commands of the native program wisp, and call themselves so. Its other commands, such as search

@@ -43,19 +43,20 @@ export function checkCold(wanted, memory) {
   if (mode !== 'wait' && mode !== 'skip') throw wrong('cold', `${shown(mode)} is not wait or skip`);
   for (const [name, value] of Object.entries({ gap, first })) {
     if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;
-    throw wrong('cold', `${name}: ${value} is no number of bytes`);
+    throw wrong('cold', `${name}: ${shown(value)} is no number of bytes`);
   }
   for (const [name, value] of Object.entries({ complete, store, immutable })) {
-    if (typeof value !== 'boolean') throw wrong('cold', `${name}: ${value} is not true or false`);
+    if (typeof value !== 'boolean') throw wrong('cold', `${name}: ${shown(value)} is not true or false`);
   }
-  if (sha256 !== undefined && !/^[0-9a-f]{64}$/.test(sha256)) {
-    throw wrong('cold', `sha256: '${sha256}' is not 64 hexadecimal digits of lower case`);
+  const isHash = typeof sha256 === 'string' && /^[0-9a-f]{64}$/.test(sha256);
+  if (sha256 !== undefined && !isHash) {
+    throw wrong('cold', `sha256: ${shown(sha256)} is not 64 hexadecimal digits of lower case`);
   }
   if (onChange !== undefined && typeof onChange !== 'function') {
-    throw wrong('cold', `onChange: ${onChange} is no function`);
+    throw wrong('cold', `onChange: ${shown(onChange)} is no function`);
   }
   if (memory !== undefined && !(Number.isSafeInteger(memory) && memory > 0)) {
-    throw wrong('memory', `${memory} is no number of bytes`);
+    throw wrong('memory', `${shown(memory)} is no number of bytes`);
   }
   return { .../** @type {any} */ (how), memory };
 }

@@ -148,12 +148,13 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
                               thresholds + l * intermediate_size);
         rest_sleep(network, REST_THRESHOLDS, l);
     }
-    if (status == WISP_OK) {
-        free(session->thresholds);
+    if (status == WISP_OK && !session->thresholds) {
         session->thresholds = thresholds;
-    } else {
-        free(thresholds);
+        return WISP_OK;
     }
+    if (status == WISP_OK) /* in place: a pass of requests that waits points to them */
+        memcpy(session->thresholds, thresholds, layers * intermediate_size * sizeof *thresholds);
+    free(thresholds);
     return status;
 }
 

@@ -297,6 +297,10 @@ describe('cold neurons', () => {
       { cold: { mode: 'wait', gap: -1 } },
       { cold: { mode: 'wait', complete: 'yes' } },
       { cold: { mode: 'wait', size: 1 } },
+      { cold: { mode: 'wait', first: Symbol('f') } },
+      { cold: { mode: 'wait', onChange: Object.create(null) } },
+      { cold: { mode: 'wait', sha256: ['0'.repeat(64)] } },
+      { cold: 'wait', memory: Symbol('m') },
       { backend: 'native' },
       { integrity: { model: `sha256-${'A'.repeat(43)}=` } },
     ]) {
