@@ -197,7 +197,9 @@ typedef struct wisp_model_options {
                         is left still exceeds the limit; it names the bytes. Of a source whose
                         `available` is set, cold tokens are given up too and the limit is never
                         exceeded: it has to be enough for a batch, else WISP_ERROR_ARGUMENT names
-                        the least, and the model serves one session with one thread. 0: no limit */
+                        the least, and the model serves one session with one thread. Natively
+                        WISP_ERROR_ARGUMENT for another source, whose model wisp_model_limit_memory
+                        limits. 0: no limit */
     bool portable; /* compute embeddings that have the same bits on every machine, with every kernel
                       set, and in WebAssembly in every engine, so that an index made on one of them
                       is searched on another. They are close to other int8 embeddings, not equal.

@@ -355,7 +355,13 @@ wisp_status wisp_model_open_source(const wisp_source *source, const wisp_model_o
     *model = NULL;
     TRY(require(source, "source", error));
     struct directory dir;
-    const wisp_status status = open_directory(&dir, source, error);
+    wisp_status status = open_directory(&dir, source, error);
+    /* Nothing here would keep the limit: wisp_model_limit_memory of the native library does. */
+    if (status == WISP_OK && !IN_FRAMES && options && options->hot_only && options->memory > 0 &&
+        source->available == 0)
+        status = fail(error, WISP_ERROR_ARGUMENT, dir.file, "memory",
+                      "a source that is all available is limited after it is opened, by "
+                      "wisp_model_limit_memory");
     if (status == WISP_OK)
         return model_load(&dir, options, start, model, error);
     directory_release(&dir);

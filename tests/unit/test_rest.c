@@ -210,6 +210,28 @@ static void layers_do_not_wait_for_each_other(void **state) {
     free(bytes);
 }
 
+/* A source that is all available is refused with a limit, which nothing would keep. */
+static void a_source_is_limited_after_it_is_opened(void **state) {
+    wisp_model_options options = {.hot_only = true, .memory = MUCH};
+    size_t size;
+    wisp_error error;
+    (void)state;
+    unsigned char *bytes = read_file(tiny_model("tiny.gguf", "gelu"), &size);
+    struct reading reading = {.bytes = bytes};
+    const wisp_source source = {
+        .size = size, .read = read_bytes, .context = &reading, .lasting = true};
+    wisp_model *model;
+    assert_int_equal(wisp_model_open_source(&source, &options, &model, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "memory");
+    assert_null(model);
+    options.memory = 0;
+    assert_int_equal(wisp_model_open_source(&source, &options, &model, &error), WISP_OK);
+    assert_int_equal(wisp_model_limit_memory(model, MUCH, &error), WISP_OK);
+    wisp_model_close(model);
+    free(bytes);
+}
+
 /* A tensor of each part that a pass reads, and which predictor the model has. */
 static const struct {
     const char *tensor, *says; /* says: how an error names the part */
@@ -379,6 +401,7 @@ int main(void) {
         cmocka_unit_test(weights_rest_where_memory_is_short),
         cmocka_unit_test(limited_models_do_not_spell_tokens),
         cmocka_unit_test(layers_do_not_wait_for_each_other),
+        cmocka_unit_test(a_source_is_limited_after_it_is_opened),
         cmocka_unit_test(a_part_that_cannot_be_read_is_an_error),
         cmocka_unit_test(a_part_that_changes_is_noticed),
         cmocka_unit_test(thresholds_that_cannot_be_read_are_an_error),
