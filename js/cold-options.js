@@ -46,7 +46,8 @@ export function checkCold(wanted, memory) {
     throw wrong('cold', `${name}: ${shown(value)} is no number of bytes`);
   }
   for (const [name, value] of Object.entries({ complete, store, immutable })) {
-    if (typeof value !== 'boolean') throw wrong('cold', `${name}: ${shown(value)} is not true or false`);
+    if (typeof value !== 'boolean')
+      throw wrong('cold', `${name}: ${shown(value)} is not true or false`);
   }
   const isHash = typeof sha256 === 'string' && /^[0-9a-f]{64}$/.test(sha256);
   if (sha256 !== undefined && !isHash) {
