@@ -209,8 +209,9 @@ static void check_shape(enum kernel kernel, size_t m, size_t n, size_t blocks, e
     unsigned char *stored = allocate(n * k / format->elements * format->bytes);
     for (size_t i = 0; i < n * k; i++) /* scales are 16-bit floats */
         w[i] = fminf(fmaxf(w[i], -30000), 30000);
+    /* Weights of random codes have magnitudes of up to 128 * 32, so that no sum overflows. */
     for (size_t i = 0; kind == FILL_LARGEST && !swapped && i < m * k; i++)
-        x[i] /= 100 * (float)k;
+        x[i] /= 10000 * (float)k;
     if (kernel == GEMM_I2_S)
         write_ternary_rows(w, n * k, k, stored);
     else

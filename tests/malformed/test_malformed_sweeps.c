@@ -202,10 +202,15 @@ static void set_unread_type(struct gguf *file, const char *name) {
     tensor->type = format->id;
 }
 
-/* Changes the last value, because the end of a vector might be checked less. */
+/* The positions that texts reach: wisp.max_seq_length of gguf_make(). Others are not read. */
+enum { POSITIONS = 12 };
+
+/* Changes the last value that is read, because the end of a vector might be checked less. */
 static void set_last(struct gguf *file, const char *name, uint32_t bits) {
     struct gguf_tensor *tensor = gguf_tensor(file, name);
-    bytes_set_u32(&tensor->data, tensor->data.size - 4, bits);
+    const bool has_positions = strcmp(name, "position_embd.weight") == 0;
+    const size_t end = has_positions ? POSITIONS * tensor->dims[0] * 4 : tensor->data.size;
+    bytes_set_u32(&tensor->data, end - 4, bits);
 }
 
 static void set_nan(struct gguf *file, const char *name) {
