@@ -7,13 +7,10 @@ const textOf = (/** @type {Element | null} */ element) => element?.textContent ?
 const cellsOf = (rows) =>
   [...document.querySelectorAll(rows)].map((row) => [...row.children].map(textOf));
 
-/**
- * Gives files to the page, and returns what it shows when all types are measured, or one file has failed.
- * @param {string[]} urls
- * @param {string} [type] chosen when all are measured
- */
-export async function readWeights(urls, type) {
-  const at = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
+const at = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
+
+/** Gives files to the page, as a user who chooses them. @param {string[]} urls */
+export async function giveWeights(urls) {
   const given = new DataTransfer();
   for (const url of urls) {
     const bytes = await (await fetch(url)).blob();
@@ -21,6 +18,15 @@ export async function readWeights(urls, type) {
   }
   at('files').files = given.files;
   at('files').dispatchEvent(new Event('change'));
+}
+
+/**
+ * Gives files to the page, and returns what it shows when all types are measured, or one file has failed.
+ * @param {string[]} urls
+ * @param {string} [type] chosen when all are measured
+ */
+export async function readWeights(urls, type) {
+  await giveWeights(urls);
   while (!('read' in document.documentElement.dataset) && at('failure').hidden) {
     await new Promise((resolve) => requestAnimationFrame(resolve));
   }
