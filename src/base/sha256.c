@@ -85,3 +85,12 @@ void sha256_finish(struct sha256 *hash, unsigned char digest[32]) {
     for (int i = 0; i < 32; i++)
         digest[i] = (unsigned char)(hash->state[i / 4] >> (24 - i % 4 * 8));
 }
+
+void sha256_text(const unsigned char digest[32], char text[65]) {
+    static const char digits[] = "0123456789abcdef";
+    for (int i = 0; i < 32; i++) {
+        text[2 * i] = digits[digest[i] >> 4];
+        text[2 * i + 1] = digits[digest[i] & 15];
+    }
+    text[64] = '\0';
+}

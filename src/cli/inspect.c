@@ -53,11 +53,6 @@ struct digest {
     char text[65];
 };
 
-static void format_digest(const unsigned char bytes[32], struct digest *digest) {
-    for (size_t i = 0; i < 32; i++)
-        snprintf(digest->text + 2 * i, 3, "%02x", bytes[i]);
-}
-
 static wisp_status digest_part(const wisp_file *file, size_t index, uint64_t size,
                                struct digest *digest, wisp_error *error) {
     static unsigned char buffer[1 << 16];
@@ -73,7 +68,7 @@ static wisp_status digest_part(const wisp_file *file, size_t index, uint64_t siz
         at += here;
     }
     sha256_finish(&hash, bytes);
-    format_digest(bytes, digest);
+    sha256_text(bytes, digest->text);
     return WISP_OK;
 }
 
@@ -126,7 +121,7 @@ static void print_table(const wisp_file *file, const struct digest *digests,
     }
     if (verified) {
         struct digest header;
-        format_digest(verified->header_sha256, &header);
+        sha256_text(verified->header_sha256, header.text);
         fprintf(program_output,
                 "%llu chunks of %llu bytes are right; header: %llu bytes, sha256 %s\n",
                 (unsigned long long)verified->chunks, (unsigned long long)verified->chunk_bytes,
@@ -193,7 +188,7 @@ static void print_json(const wisp_file *file, const struct digest *digests,
     fputs("],\n", program_output);
     if (verified) {
         struct digest header;
-        format_digest(verified->header_sha256, &header);
+        sha256_text(verified->header_sha256, header.text);
         fprintf(program_output,
                 "\"verified\":{\"chunks\":%llu,\"chunk_bytes\":%llu,\"header_bytes\":%llu,"
                 "\"header_sha256\":\"%s\"},\n",

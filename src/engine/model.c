@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/sha256.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
@@ -193,8 +194,7 @@ static wisp_status check_header(const wisp_model *model, const wisp_model_option
                     "the file has no digests of its chunks, and so its header says nothing of the "
                     "other bytes");
     TRY(chunks_hash_header(&model->dir, chunks, digest, error));
-    for (size_t i = 0; i < sizeof digest; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    sha256_text(digest, hex);
     if (strcmp(hex, options->header_sha256) != 0)
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, "header_sha256",
                     "the header's SHA-256 is %s, and not %s", hex, options->header_sha256);

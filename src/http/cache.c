@@ -30,11 +30,12 @@ enum {
 static void hash_text(const char *text, size_t digits, char *hex) {
     struct sha256 hash;
     unsigned char digest[32];
+    char all[65];
     sha256_start(&hash);
     sha256_add(&hash, text, strlen(text));
     sha256_finish(&hash, digest);
-    for (size_t i = 0; i < digits / 2; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    sha256_text(digest, all);
+    snprintf(hex, digits + 1, "%s", all);
 }
 
 /* Makes a folder and those above it. */

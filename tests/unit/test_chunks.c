@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sha256.h"
 #include "engine/session.h"
 #include "formats/neurons_read.h"
 #include "support/golden.h"
@@ -178,8 +179,7 @@ static void a_header_can_be_pinned(void **state) {
     wisp_error error;
     (void)state;
     assert_int_equal(verify(file.path, &verified, &error), WISP_OK);
-    for (size_t i = 0; i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", verified.header_sha256[i]);
+    sha256_text(verified.header_sha256, hex);
     snprintf(plain, sizeof plain, "%s", tiny_model("tiny.gguf", "gelu"));
     for (int hot_only = 0; hot_only < 2; hot_only++) {
         assert_int_equal(open_pinned(file.path, hot_only, hex, &error), WISP_OK);

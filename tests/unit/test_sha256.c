@@ -17,8 +17,7 @@ static void expect_digest(struct sha256 *hash, const char *wanted) {
     unsigned char digest[32];
     char text[65];
     sha256_finish(hash, digest);
-    for (size_t i = 0; i < sizeof digest; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    sha256_text(digest, text);
     assert_string_equal(text, wanted);
 }
 
