@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -200,6 +201,10 @@ unsigned long default_threads(void) {
 
 uint32_t threads_of(const struct model_arguments *arguments) {
     return (uint32_t)(arguments->threads ? arguments->threads : default_threads());
+}
+
+static bool is_url(const char *path) {
+    return strncasecmp(path, "http://", 7) == 0 || strncasecmp(path, "https://", 8) == 0;
 }
 
 int open_model(const struct model_arguments *arguments, wisp_model **model,

@@ -54,10 +54,6 @@ struct transfer {
     char reason[CURL_ERROR_BYTES]; /* why a connection failed */
 };
 
-bool is_url(const char *path) {
-    return strncasecmp(path, "http://", 7) == 0 || strncasecmp(path, "https://", 8) == 0;
-}
-
 static bool is_https(const char *url) {
     return strncasecmp(url, "https", 5) == 0;
 }

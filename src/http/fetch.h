@@ -34,9 +34,6 @@ struct server_file {
     uint64_t random;             /* the state of base/random.h, by which pauses differ */
 };
 
-/* Returns whether a path is a URL that begins with http:// or https://. */
-bool is_url(const char *path);
-
 /* Prepares requests for a URL, which has to outlive the file. Fails with WISP_ERROR_UNSUPPORTED
  * where there is no libcurl, and WISP_ERROR_ARGUMENT where the URL holds a password. The caller
  * calls server_file_close, also after a failure. */

@@ -3,13 +3,7 @@
  * convert fetch models. */
 #include "cli/remote.h"
 
-#include <strings.h>
-
 #include "base/status.h"
-
-bool is_url(const char *path) {
-    return strncasecmp(path, "http://", 7) == 0 || strncasecmp(path, "https://", 8) == 0;
-}
 
 wisp_status remote_open(const char *url, const struct model_arguments *arguments,
                         const wisp_model_options *options, wisp_model **model, wisp_error *error) {
