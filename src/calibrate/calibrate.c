@@ -266,7 +266,16 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
     enum { BLOCK = 32, MOST_DEFAULT_RANK = 256 };
     const size_t hidden_size = shape->hidden_size;
     const size_t most = smaller(smaller(hidden_size, shape->intermediate_size), MOST_RANK);
-    const bool is_asked = o->rank != 0;
+    if (o->rank > most)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
+                    "%u, where this model allows 1 to %zu", o->rank, most);
+    if (o->rank > BLOCK && o->rank % BLOCK != 0 && !o->predictor_type) {
+        const size_t more = round_up(o->rank, BLOCK);
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
+                    "%u is no multiple of %d, in which q8_0 stores matrices: %zu takes no longer, "
+                    "and predictors of type f32 may have any rank",
+                    o->rank, BLOCK, more <= most ? more : more - BLOCK);
+    }
     if (o->rank == 0) {
         /* A third of the inputs' number, in whole blocks of Q8_0 and at most 256: what a larger
          * rank gains in quality it loses in time (docs/sparse.md). */
@@ -277,16 +286,6 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
         o->sparsity = shape->activation == ACTIVATION_RELU ? relu_sparsity : default_sparsity;
     if (o->tokens == 0)
         o->tokens = DEFAULT_TOKENS;
-    if (o->rank > most)
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
-                    "%u, where this model allows 1 to %zu", o->rank, most);
-    if (is_asked && o->rank > BLOCK && o->rank % BLOCK != 0 && !o->predictor_type) {
-        const size_t more = round_up(o->rank, BLOCK);
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
-                    "%u is no multiple of %d, in which q8_0 stores matrices: %zu takes no longer, "
-                    "and predictors of type f32 may have any rank",
-                    o->rank, BLOCK, more <= most ? more : more - BLOCK);
-    }
     if (!(o->sparsity > 0 && o->sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not between 0 and 1",
                     number_text((double)o->sparsity, 6).text);
