@@ -37,8 +37,8 @@ const without = (ranges, [from, to]) =>
 /** @param {Range} a @param {Range} b */
 const overlap = (a, b) => a[0] < b[1] && b[0] < a[1];
 
-/** @param {Range[]} ranges */
-const lengthOf = (ranges) => ranges.reduce((sum, [start, end]) => sum + end - start, 0);
+/** Returns how many bytes ranges have together. @param {Range[]} ranges */
+export const lengthOf = (ranges) => ranges.reduce((sum, [start, end]) => sum + end - start, 0);
 
 /** Some bytes of a file. */
 export class RangeSet {
@@ -330,7 +330,7 @@ export class Ranges {
     for (const [start, end] of rest) {
       if (start > joined[1] + this.#gap || end > joined[0] + MOST_BYTES) break;
       const between = /** @type {Range} */ ([joined[1], start]);
-      const unknown = this.absent(between).reduce((sum, [a, b]) => sum + b - a, 0);
+      const unknown = lengthOf(this.absent(between));
       if (unknown < start - joined[1] || flying.some((each) => overlap(each, between))) break;
       joined[1] = Math.max(joined[1], end);
     }

@@ -7,7 +7,7 @@
 //
 // An entry is written whole or not at all, never changed, and compared with its hash whenever it is read. So pages and
 // processes need no lock to share a store: they write the same bytes, and what one deletes another fetches again.
-import { RangeSet } from './cold-ranges.js';
+import { RangeSet, lengthOf } from './cold-ranges.js';
 import { ChunkTable, readTable, sha256 } from './cold-table.js';
 import { WispError } from './errors.js';
 
@@ -304,7 +304,7 @@ export class KeptChunks {
   /** Bytes that are kept. */
   get bytes() {
     const { start, end } = this.#table;
-    return end - start - this.missing([start, end]).reduce((sum, [from, to]) => sum + to - from, 0);
+    return end - start - lengthOf(this.missing([start, end]));
   }
 
   /** @param {Range} range @returns {Range[]} its parts that are not kept */

@@ -5,7 +5,7 @@ import { CHECK_MS } from './cold-http.js';
 import { layersOf } from './cold-layers.js';
 import { offerRows } from './cold-offers.js';
 import { checkCold } from './cold-options.js';
-import { Ranges } from './cold-ranges.js';
+import { Ranges, lengthOf } from './cold-ranges.js';
 import { Rest } from './cold-rest.js';
 import { KeptChunks, findKept, forget } from './cold-store.js';
 import { otherHeader, readTable, sha256 } from './cold-table.js';
@@ -570,7 +570,7 @@ class ColdModel {
       hotBytes: this.#hotBytes,
       fetchedBytes: received,
       requests,
-      presentBytes: size - absent.reduce((sum, [from, to]) => sum + to - from, 0),
+      presentBytes: size - lengthOf(absent),
       storedBytes: kept?.bytes ?? 0,
       storeReadBytes: kept?.received ?? 0,
       store: kept?.kind ?? 'none',
