@@ -82,7 +82,8 @@ def energy(report):
 
 
 def shares(report):
-    rows = [["kernel set", "instruction", "peak, GMAC/s", "int8 product, least", "most", "share, least", "most"]]
+    rows = [["kernel set", "instruction", "peak, GMAC/s", "int8 product, least", "most", "share, least", "most",
+             "in passes, GMAC/s", "share"]]
     for place, found in report["peaks"].items():
         for kernels, rates in found["gemm_int8"].items():
             instruction = peaks.INSTRUCTION_OF.get(kernels)
@@ -90,8 +91,10 @@ def shares(report):
             if not peak or not rates:
                 continue
             low, high = min(rates.values()), max(rates.values())
+            inside = found.get("passes", {}).get(kernels)
             rows.append([f"{kernels} ({place})", instruction, f"{peak:.1f}", f"{low:.1f}", f"{high:.1f}",
-                         f"{100 * low / peak:.0f} %", f"{100 * high / peak:.0f} %"])
+                         f"{100 * low / peak:.0f} %", f"{100 * high / peak:.0f} %",
+                         *([f"{inside:.1f}", f"{100 * inside / peak:.0f} %"] if inside else ["-", "-"])])
     others = [f"{name} {rate:.1f} ({place})" for place, found in report["peaks"].items()
               for name, rate in found["peaks"].items()]
     return f"{markdown(rows)}\n\nAll probes, GMAC/s: {', '.join(others)}."

@@ -1,10 +1,11 @@
-"""Measures the rates of single instructions on one core (bench/peak/), and of the int8 product of each kernel set
-(tests/kernels/kernel_bench.c)."""
+"""Measures the rates of single instructions on one core (bench/peak/), and of the int8 product of each kernel set by
+itself (tests/kernels/kernel_bench.c) and inside forward passes."""
 
 import json
 import subprocess
+import tempfile
 
-from . import registry
+from . import registry, workloads
 from .process import resolve
 
 RELAXED_NODE = registry.NODE24
@@ -45,13 +46,51 @@ def parse_rates(text):
     return rates
 
 
+# Stages of a pass that multiply weights. They also quantise the activations that they multiply.
+PRODUCTS = ("qkv", "attention_output", "ffn_up", "ffn_down")
+PASS_TEXTS = ("W2", 4)  # every fourth passage
+PASS_ROUNDS = 5
+
+
+def pass_native(kernels, texts):
+    """Returns {stage: seconds} of embedding the file of texts on one core."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as trace:
+        output_of(("build/wisp", "embed", "--model", registry.GGUF["int8"], "--cpu", kernels, "--threads", "1",
+                   "--trace", trace.name, texts))
+        events = json.load(open(trace.name, encoding="utf-8"))["traceEvents"]
+    return {stage: sum(event["dur"] for event in events if event["name"] == stage) / 1e6 for stage in PRODUCTS}
+
+
+def pass_rates():
+    """Returns {place: {kernel set: GMAC/s}} of the products inside the fastest of several passes over W2."""
+    workload = workloads.thinned(*PASS_TEXTS)
+    texts = f"{workloads.TEXTS}/{workload.file}.txt"
+    config = json.loads((registry.REPO / registry.FOLDER / "config.json").read_text(encoding="utf-8"))
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    work = workload.tokens * config["num_hidden_layers"] * (4 * hidden * hidden + 2 * hidden * wide) / 1e9
+    rates = {place: {} for place in PLACES}
+    for kernels in registry.kernel_sets():
+        if kernels in INSTRUCTION_OF:
+            seconds = min(sum(pass_native(kernels, texts).values()) for _ in range(PASS_ROUNDS))
+            rates["native"][kernels] = work / seconds
+    for place, flags, module in (("node, simd128 build", (), "js/wisp-simd128.wasm"),
+                                 ("node, relaxed build", (), "js/wisp-relaxed.wasm"),
+                                 ("node, relaxed build", (registry.NO_VNNI,), "js/wisp-relaxed.wasm")):
+        found = json.loads(output_of((RELAXED_NODE, *flags, "bench/peak/pass.mjs", registry.GGUF["int8"], texts, module,
+                                      str(PASS_ROUNDS), ",".join(PRODUCTS))))
+        rates[place][found["kernels"]] = work / found["seconds"]
+    return rates
+
+
 def measure():
-    """Returns {place: {"peaks": {instruction: GMAC/s}, "gemm_int8": {kernel set: {shape: GMAC/s}}}}. The probes run
-    before and after the products and the better result counts, because the machine may be slow for a while."""
-    found = {}
+    """Returns {place: {"peaks": {instruction: GMAC/s}, "gemm_int8": {kernel set: {shape: GMAC/s}}, "passes":
+    {kernel set: GMAC/s}}}. The probes run before and after the products and the better result counts, because the
+    machine may be slow for a while."""
+    found, passes = {}, pass_rates()
     for place, (probe, bench) in PLACES.items():
         first = json.loads(output_of(probe))
         rates = parse_rates(output_of(bench))
         second = json.loads(output_of(probe))
-        found[place] = {"peaks": {name: max(rate, second[name]) for name, rate in first.items()}, "gemm_int8": rates}
+        found[place] = {"peaks": {name: max(rate, second[name]) for name, rate in first.items()}, "gemm_int8": rates,
+                        "passes": passes[place]}
     return found

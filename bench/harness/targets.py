@@ -152,6 +152,10 @@ def shares(report):
                 low, high = min(rates) / peak, max(rates) / peak
                 what = f"int8 product from {FEWEST_ROWS} rows, {kernels} ({place})"
                 yield Check(f"{what}, share of the peak; at best {100 * high:.0f} %", 100 * low, 70, unit=" %")
+            inside = found.get("passes", {}).get(kernels)
+            if peak and inside:
+                yield Check(f"int8 products inside forward passes, {kernels} ({place}), share of the peak",
+                            100 * inside / peak, 75, unit=" %")
 
 
 def loading(report):
