@@ -6,7 +6,7 @@
 
 # They are programs for node. Their extension is .cjs because package.json says "type": "module".
 WASM_TESTS := $(patsubst tests/%.c,%,$(wildcard tests/kernels/test_*.c))
-WASM_TEST_SUPPORT := tests/support/guarded.c \
+WASM_TEST_SUPPORT := tests/support/guarded.c tests/support/sampling.c \
                      $(filter-out $(TEST_FILES),$(wildcard tests/kernels/*.c))
 # cmocka.h would define uintptr_t differently from Emscripten. Higher levels than -O1 need a JavaScript
 # minifier.
@@ -181,7 +181,7 @@ build/example: build/example.c build/libwisp.a
 
 # clang's sanitizers also watch the vector kernels, which asan leaves out.
 ubsan: $(addprefix build/fuzz/tests/kernels/,test_kernels test_blocks test_attention) $(REPLAYS_fuzz) build/fuzz/seeds
-	$(call run_tests,$(filter build/fuzz/tests/%,$^))
+	$(call run_tests,$(filter build/fuzz/tests/%,$^),$(SAMPLED))
 	$(call run_corpus,fuzz)
 
 .PHONY: asan ubsan tsan m32 aarch64 musl big-endian windows reproducible valgrind coverage

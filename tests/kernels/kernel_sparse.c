@@ -14,8 +14,9 @@
 #include "kernel_case.h"
 #include "kernels/sparse.h"
 #include "kernels/weights.h"
+#include "support/sampling.h"
 
-enum { CASES = 250 };
+enum { CASES = 250, SAMPLED_CASES = 40 };
 
 /* Rows of W_up or W_gate, and their sums with the layer's token in 0..255. */
 struct projection {
@@ -455,17 +456,24 @@ static void check_case(enum fill fill) {
     free_layer(&l);
 }
 
+/* Returns how many layers to try. They are large, so under an emulator all of them take minutes. */
+static int layers_to_try(void) {
+    return everything_runs("five of six layers") ? CASES : SAMPLED_CASES;
+}
+
 void test_sparse_random_layers(void **state) {
+    const int cases = layers_to_try();
     (void)state;
-    for (int i = 0; i < CASES; i++)
+    for (int i = 0; i < cases; i++)
         check_case(FILL_UNIFORM);
 }
 
 void test_sparse_extremes(void **state) {
     static const enum fill fills[] = {FILL_WIDE,     FILL_ZERO, FILL_EQUAL,
                                       FILL_DENORMAL, FILL_TINY, FILL_ALTERNATING};
+    const int cases = layers_to_try() / 2;
     (void)state;
-    for (int i = 0; i < CASES / 2; i++)
+    for (int i = 0; i < cases; i++)
         check_case(fills[(size_t)i % (sizeof fills / sizeof *fills)]);
 }
 
