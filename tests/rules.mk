@@ -260,8 +260,8 @@ sbom: build/libwisp.so wasm | .tools/stamp/sbom
 .PHONY: test-portable
 test-portable: musl big-endian windows reproducible sbom
 
-# Builds all that is shipped twice, in different folders, and compares the bytes.
-reproducible: | .tools/stamp/emcc .tools/stamp/node_modules
+# Builds all that is shipped a second time, in another folder, and compares the bytes.
+reproducible: native wasm package
 	python3 tools/check_reproducible.py
 
 valgrind: build/debug/wisp build/debug/tests/unit/test_models | .tools/stamp/valgrind
