@@ -35,7 +35,8 @@ static void hash_text(const char *text, size_t digits, char *hex) {
     sha256_add(&hash, text, strlen(text));
     sha256_finish(&hash, digest);
     sha256_text(digest, all);
-    snprintf(hex, digits + 1, "%s", all);
+    memcpy(hex, all, digits);
+    hex[digits] = '\0';
 }
 
 /* Makes a folder and those above it. */
