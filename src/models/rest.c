@@ -24,8 +24,8 @@ struct resting {
 
 struct rest {
     uint64_t limit;
-    uint64_t most; /* bytes of the largest part that rests, which network->resident_bytes counts */
-    size_t parts;  /* the first parts of enum rest_part rest in all layers, */
+    size_t most;  /* bytes of the largest part that rests, which network->resident_bytes counts */
+    size_t parts; /* the first parts of enum rest_part rest in all layers, */
     uint32_t layers; /* and the next one in the first layers */
     struct resting layer[][REST_PARTS];
 };

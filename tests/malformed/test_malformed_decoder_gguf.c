@@ -175,7 +175,7 @@ static void arrays_have_wrong_lengths(void **state) {
                 continue;
             llama_make(&file, shape);
             for (size_t t = 0; t < count; t++) {
-                static char spelled[512][8];
+                static char spelled[512][24];
                 snprintf(spelled[t], sizeof spelled[t], "t%zu", t);
                 texts[t] = spelled[t];
                 types[t] = 1;
