@@ -306,6 +306,10 @@ describe('cold neurons', () => {
     ]) {
       await assert.rejects(load({ signal, ...options }), { code: 'argument' }, JSON.stringify(options)); // prettier-ignore
     }
+    await assert.rejects(
+      load({ cold: {} }),
+      failure({ code: 'argument', message: /^cold: mode is missing: 'wait' or 'skip'$/ }),
+    );
     for (const source of [new Uint8Array(bytes), new Blob([bytes]), 'hf:o/m']) {
       await assert.rejects(load({}, /** @type {any} */ (source)), { code: 'argument', field: 'cold' }); // prettier-ignore
     }
