@@ -238,3 +238,35 @@ test('quantize chooses types for a size, and says what can be reached', () => {
     /^<svg [^]*>1 - output error<[^]*ffn_up[^]*, by rounding 0\.\d+<[^]*<\/svg>\n$/,
   );
 });
+
+test('quantize --data tells of a matrix without an error what it tells of others', () => {
+  const [input, output] = [join(folder, 'zero.gguf'), join(folder, 'zero-q8_0.gguf')];
+  const data = join(folder, 'stories.txt');
+  const report = join(folder, 'zero-report');
+  const bytes = readFileSync(join(ROOT, 'models', 'wisp-stories.gguf'));
+  writeFileSync(input, bytes);
+  const { tensors } = JSON.parse(wisp(['inspect', '--format', 'json', input]).out);
+  // Matrices of zeros give no outputs, and so the one behind them has no inputs.
+  for (const { name, offset, bytes: size } of tensors)
+    if (/^blk\.0\.attn_[qkv]\.weight$/.test(name)) bytes.fill(0, offset, offset + size);
+  writeFileSync(input, bytes);
+  writeFileSync(data, 'Once upon a time, a cat saw a dog. It was big.\n'.repeat(40));
+  const args = ['quantize', '--data', data, '--type', 'q8_0', '--pad-neurons', input, output];
+  const table = wisp(args);
+  assert.equal(table.code, 0, table.err);
+  assert.match(
+    table.out,
+    /blk\.0\.attn_q\.weight .* error of outputs 0\.000000, by rounding 0\.000000\n/,
+  );
+  const json = wisp([...args, '--format', 'json', '--report', report]);
+  const [told] = JSON.parse(json.out).types;
+  const reported = JSON.parse(readFileSync(`${report}.json`, 'utf8'));
+  for (const list of [told.tensors, reported.tensors]) {
+    const exact = list.filter((/** @type {any} */ tensor) => tensor.output_error === 0);
+    assert.deepEqual(
+      exact.map((/** @type {any} */ tensor) => [tensor.name, tensor.plain_error]),
+      ['q', 'k', 'v', 'output'].map((part) => [`blk.0.attn_${part}.weight`, 0]),
+    );
+    for (const tensor of list) assert.ok(!('mse' in tensor) && tensor.output_error >= 0);
+  }
+});
