@@ -12,7 +12,7 @@ import { startHelpers } from '../../js/helpers-page.js';
  * @param {(helper: Handlers) => void} answer
  */
 async function askForHelper(answer) {
-  /** What the page hears, of the worker and then of the helper. @type {Handlers[]} */
+  /** Those of the page, for the worker and then for the helper. @type {Handlers[]} */
   const heard = [];
   const platform = {
     startWorker: () => (/** @type {Handlers} */ on) => {
