@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { DEFAULT_MODEL_PATH, ROOT, wisp } from './support.mjs';
+import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, wisp } from './support.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-cli-models-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -176,6 +176,25 @@ test('inspect --histogram counts the values of every tensor', () => {
   const table = wisp(['inspect', '--histogram', DEFAULT_MODEL_PATH]).out;
   assert.match(table, /\ntoken_embd\.weight +\|[ ▁▂▃▄▅▆▇█]{32}\| \+-/);
   assert.equal(wisp(['inspect', '--histogram', '--neurons', DEFAULT_MODEL_PATH]).code, 2);
+});
+
+test('inspect --histogram shows its progress on a terminal, and removes it', () => {
+  const script = `
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+try:
+    while True:
+        sys.stdout.buffer.write(os.read(terminal, 65536))
+except OSError:
+    pass  # the end of the program is an error here
+os.waitpid(pid, 0)`;
+  const args = ['inspect', '--histogram', DEFAULT_MODEL_PATH];
+  const run = spawnSync('python3', ['-c', script, PROGRAM, ...args]);
+  const [, progress, table] = /^((?:\r\x1b\[K[^\r]* tensors, [^\r]*)+)\r\x1b\[K([^]*)$/.exec(String(run.stdout)) ?? []; // prettier-ignore
+  assert.match(String(progress), /\r\x1b\[K1 tensors, /, String(run.stderr));
+  assert.equal(table?.replaceAll('\r', ''), wisp(args).out);
 });
 
 test('quantize refuses texts that it cannot use', () => {
