@@ -345,12 +345,10 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
             -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=1MB -sSTACK_SIZE=256KB \
             -sERROR_ON_UNDEFINED_SYMBOLS=0
 # Every user downloads the modules. So code that runs once, or once for a batch, is compiled for size,
-# and so are the scalar kernels, which are never the fastest.
-WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
-                          src/binding/% %scalar.c %select.c %pack_q4.c %pack_q4_offset.c %pack_k.c %pack_ternary.c %sparse_pack.c %levels.c %ternary.c %t158.c %low_bits.c \
-                          %iq4.c %kv_cache.c %neuron_cold.c %group_heap.c %neuron_load.c %neuron_store.c %ffn_load.c \
-                          %sparse/plan.c %recall.c %layers/linear.c %token_embedding.c %tokenizer_open.c %unicode.c \
-                          src/text/chat%.c src/text/gbnf.c src/text/grammar_builder.c src/text/json_schema.c,$<),-Os)
+# and so are the scalar kernels, which are never the fastest: folders of such code, and files that say so.
+WASM_SMALL := $(shell grep -l '^ \* Compiled for size in WebAssembly\. \*/' $(PORTABLE))
+WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% src/binding/% \
+                          $(WASM_SMALL),$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard src/binding/*.c wasm/*.c)

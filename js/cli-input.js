@@ -15,6 +15,9 @@ import { reasonOf } from './system-error.js';
 /** Bytes, as many as the program wisp allows. */
 const MOST_LINE = 64 * 2 ** 20;
 
+/** Objects and arrays within each other, as many as the program wisp allows. */
+const MOST_DEPTH = 64;
+
 /** U+FEFF. */
 const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
@@ -128,6 +131,7 @@ function entryOf(line, name, number) {
   if (/\p{Surrogate}/u.test(text)) throw wrong('the text has half of a surrogate pair');
   if (text === value) return { text, kept: [] };
   const members = membersOf(line);
+  if (members.some(({ depth }) => depth > MOST_DEPTH)) throw wrong('nested too deeply');
   const keys = new Set();
   for (const { key } of members) {
     if (keys.has(key)) throw wrong(`${key}: the key stands twice in one object`);
@@ -140,8 +144,9 @@ function entryOf(line, name, number) {
 }
 
 /**
- * Returns the members of an object as they stand in its JSON, which is valid. Parsing and printing them would change
- * numbers such as 1.50 or 12345678901234567890.
+ * Returns the members of an object as they stand in its JSON, which is valid, and how many objects and arrays are
+ * within each other there, this one included. Parsing and printing them would change numbers such as 1.50 or
+ * 12345678901234567890.
  * @param {string} json
  */
 function membersOf(json) {
@@ -150,9 +155,9 @@ function membersOf(json) {
     const start = json.indexOf('"', at);
     if (start < 0) return members;
     const keyEnd = endOfString(json, start);
-    const end = endOfValue(json, keyEnd);
+    const { end, depth } = valueAt(json, keyEnd);
     const raw = json.slice(start, end).trimEnd();
-    members.push({ key: JSON.parse(json.slice(start, keyEnd)), raw });
+    members.push({ key: JSON.parse(json.slice(start, keyEnd)), raw, depth: depth + 1 });
     if (json[end] !== ',') return members;
     at = end + 1;
   }
@@ -165,14 +170,17 @@ function endOfString(json, start) {
   return at + 1;
 }
 
-/** Returns where the comma or brace after a member's value stands. @param {string} json @param {number} start */
-function endOfValue(json, start) {
-  let depth = 0;
+/**
+ * Returns where the comma or brace after a member's value stands, and how deep the value is nested.
+ * @param {string} json @param {number} start
+ */
+function valueAt(json, start) {
+  let [open, depth] = [0, 0];
   for (let at = start; ;) {
     const c = json[at];
-    if (depth === 0 && (c === ',' || c === '}')) return at;
-    if (c === '{' || c === '[') depth++;
-    else if (c === '}' || c === ']') depth--;
+    if (open === 0 && (c === ',' || c === '}')) return { end: at, depth };
+    if (c === '{' || c === '[') depth = Math.max(depth, ++open);
+    else if (c === '}' || c === ']') open--;
     at = c === '"' ? endOfString(json, at) : at + 1;
   }
 }

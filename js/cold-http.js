@@ -108,7 +108,8 @@ export class HttpFile {
   }
 
   /**
-   * Makes one request, and writes what comes. A time limit begins anew with every part of the body.
+   * Makes one request, and writes what comes. A time limit begins anew with every part of the body, and after pauses
+   * that the server asks for.
    * @param {Range} range
    * @param {Bytes} bytes
    * @param {AbortSignal} signal
@@ -122,16 +123,22 @@ export class HttpFile {
       isStalled = true;
       stop.abort();
     };
-    let timer = setTimeout(stall, this.#stall);
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timer;
+    const restart = (pause = 0) => {
+      clearTimeout(timer);
+      timer = setTimeout(stall, this.#stall + pause);
+    };
+    restart();
     try {
-      const { response, place: [from, to] } = await this.#ask(range, stop.signal); // prettier-ignore
+      const asking = { signal: stop.signal, onPause: restart };
+      const { response, place: [from, to] } = await this.#ask(range, asking); // prettier-ignore
       const body = response.body ? readerOf(response.body) : undefined;
       let place = from;
       for (;;) {
         const { done, value } = (await body?.read()) ?? { done: true, value: undefined };
         if (done || !value) break;
-        clearTimeout(timer);
-        timer = setTimeout(stall, this.#stall);
+        restart();
         this.received += value.length;
         if (place + value.length > to) {
           throw this.#error(`more bytes came than the ${to - from} that the server named`);
@@ -162,20 +169,20 @@ export class HttpFile {
    * Asks for a range: once more where another one comes, as caches on the way have sent, or where the file was given
    * before and is refused now, since the URL may lead to an address whose signature has just expired.
    * @param {Range} range
-   * @param {AbortSignal} signal
+   * @param {import('./hub.js').Asking} asking
    * @param {boolean} [again] whether it may ask once more
    * @returns {Promise<{ response: Response, place: Range }>}
    */
-  async #ask(range, signal, again = true) {
+  async #ask(range, asking, again = true) {
     this.requests++;
     try {
       const headers = rangeOf(range);
-      const response = await ask(this.name, { cache: 'no-store', headers }, { signal });
+      const response = await ask(this.name, { cache: 'no-store', headers }, asking);
       return { response, place: this.#place(response, range) };
     } catch (error) {
       const { status } = /** @type {{ status?: number }} */ (error);
       const isRefused = this.size > 0 && (status === 401 || status === 403);
-      if (again && (isRefused || status === OTHER_RANGE)) return this.#ask(range, signal, false);
+      if (again && (isRefused || status === OTHER_RANGE)) return this.#ask(range, asking, false);
       if (status !== 416) throw error;
       throw this.#changed(`the server has no bytes ${range[0]} to ${range[1] - 1}`);
     }

@@ -40,6 +40,7 @@ export function checkCold(wanted, memory) {
     how
   );
   if (memory !== undefined && mode !== 'wait') throw wrong('memory', "only with cold: 'wait'");
+  if (mode === undefined) throw wrong('cold', "mode is missing: 'wait' or 'skip'");
   if (mode !== 'wait' && mode !== 'skip') throw wrong('cold', `${shown(mode)} is not wait or skip`);
   for (const [name, value] of Object.entries({ gap, first })) {
     if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;

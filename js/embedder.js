@@ -82,7 +82,8 @@ function checkTexts(texts) {
     throw wrong('texts', 'not a string or an array of strings');
   }
   // forEach would skip holes.
-  for (let i = 0; i < texts.length; i++) checkString(texts[i], `texts[${i}]`);
+  for (let i = 0; i < texts.length; i++)
+    if (typeof texts[i] !== 'string') checkString(texts[i], `texts[${i}]`);
 }
 
 /**

@@ -7,7 +7,8 @@ const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ 
 export function startHelper(request) {
   const { port1, port2 } = new MessageChannel();
   const ready = new Promise((resolve, reject) => {
-    port1.onmessage = ({ data }) => (data.why ? reject(new Error(data.why)) : resolve(undefined));
+    port1.onmessage = ({ data }) =>
+      'why' in data ? reject(new Error(data.why)) : resolve(undefined);
   });
   scope.postMessage({ helper: request, port: port2 }, [port2]);
   return {

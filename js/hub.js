@@ -211,6 +211,7 @@ export async function list(endpoint, model, asking) {
  * @typedef {object} Asking
  * @property {AbortSignal} [signal]
  * @property {string} [token]
+ * @property {(milliseconds: number) => void} [onPause] is called before a pause between two requests
  */
 
 /** Requests that are made again, and the seconds before the first repetition. */
@@ -227,7 +228,7 @@ const LONGEST_WAIT = 30;
  * @param {Asking} asking
  * @returns {Promise<Response>} of a status below 400
  */
-export async function ask(url, init, { signal, token }) {
+export async function ask(url, init, { signal, token, onPause }) {
   const headers = new Headers(init.headers);
   if (token) headers.set('Authorization', `Bearer ${token}`);
   for (let tries = 1; ; tries++) {
@@ -237,7 +238,9 @@ export async function ask(url, init, { signal, token }) {
     const passes = isForNow(status) || (status >= 500 && status !== 501);
     if (!passes || tries === TRIES || seconds > LONGEST_WAIT) throw error;
     // Not all who were refused at one moment come again at one moment.
-    await sleep(seconds * (1 + Math.random() / 4), signal);
+    const pause = seconds * (1 + Math.random() / 4);
+    onPause?.(pause * 1000);
+    await sleep(pause, signal);
   }
 }
 

@@ -16,6 +16,17 @@ export const roundUp = (value, multiple) => Math.ceil(value / multiple) * multip
 export const roundEven = (/** @type {number} */ x) =>
   Math.fround(Math.fround(x) + 12582912) - 12582912;
 
+/** The largest float. */
+const MOST_SCORE = 2 ** 128 - 2 ** 104;
+
+/**
+ * Returns a dot product as a float that JSON can hold. Sums of huge values may be infinite, or of infinities of both
+ * signs, which are no number.
+ * @param {number} sum
+ */
+export const finiteScore = (sum) =>
+  Number.isNaN(sum) ? -MOST_SCORE : Math.fround(Math.max(-MOST_SCORE, Math.min(sum, MOST_SCORE)));
+
 /** The memory of a module: a query, sums of a group of rows, and the vectors behind them. */
 export class Kernels {
   /** @param {number} width the bytes of a query */

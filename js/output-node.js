@@ -2,7 +2,7 @@
 // Writing a file that appears under its name only when it is complete: what src/host/file.c does.
 import { randomUUID } from 'node:crypto';
 import { lstat, open, realpath, rename, stat, unlink } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WispError } from './errors.js';
 import { reasonOf } from './system-error.js';
@@ -26,6 +26,17 @@ export async function writeWhole(path, field, bytes) {
   } finally {
     await file.discard();
   }
+}
+
+/** The longest name of a file, of the file systems in use. */
+const MOST_NAME_BYTES = 255;
+
+/** Returns a new name beside a file, which begins with as much of its name as there is room for. @param {string} path */
+function temporaryOf(path) {
+  const mark = `.${process.pid}.wisp-${randomUUID()}.tmp`;
+  const letters = [...basename(path)];
+  while (Buffer.byteLength(letters.join('') + mark) > MOST_NAME_BYTES) letters.pop();
+  return join(dirname(path), letters.join('') + mark);
 }
 
 /** A file that is written under a temporary name, and gets its own by commit(). */
@@ -59,7 +70,7 @@ export class OutputFile {
       throw new WispError('io', `${path}: exists and is not a regular file`, details);
     }
     this.#target = isThere ? await this.#try('resolve the path', realpath(path)) : path;
-    this.#temporary = `${this.#target}.${process.pid}.wisp-${randomUUID()}.tmp`;
+    this.#temporary = temporaryOf(this.#target);
     const action = 'create a temporary file beside it';
     const file = (this.#file = await this.#try(action, open(this.#temporary, 'wx', 0o666)));
     if (!replaced) return;

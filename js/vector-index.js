@@ -13,7 +13,7 @@ import {
   malformed,
   readHeader,
 } from './index-header.js';
-import { GROUP_ROWS, Kernels, quantiser, roundEven, roundUp } from './index-search.js';
+import { GROUP_ROWS, Kernels, finiteScore, quantiser, roundEven, roundUp } from './index-search.js';
 import {
   decode,
   entrySections,
@@ -443,8 +443,7 @@ export class BaseIndex {
     for (let i = 0; i < count; i++) {
       const row = first + i;
       // In doubles all factors but the last are exact, so that C gives these bits, too.
-      let score = isInt8 ? Math.fround(products[i] * (unit * this.#scales[row])) : products[i];
-      if (Number.isNaN(score)) score = -Infinity;
+      const score = finiteScore(isInt8 ? products[i] * (unit * this.#scales[row]) : products[i]);
       if (best.wants(score) && this.#entries[row]) best.offer(row, score);
     }
   }

@@ -947,7 +947,8 @@ WISP_API wisp_status wisp_index_compact(wisp_index *index, wisp_error *error);
 
 typedef struct wisp_match {
     uint64_t row; /* see wisp_index_get */
-    float score;  /* the dot product, which is the cosine where both vectors are normalised */
+    float score;  /* the dot product, which is the cosine where both vectors are normalised; of
+                     products beyond floats the largest or least float */
 } wisp_match;
 
 /* Finds the k vectors with the largest dot products for each of n queries [n, dimensions] of finite

@@ -184,7 +184,7 @@ export interface Work {
   close(): void;
 }
 
-/** What a pool is told of a worker. */
+/** The events of a worker that its pool hears of. */
 export interface MemberEvents {
   /** It is ready for a task. */
   idle(member: Member): void;
@@ -194,12 +194,12 @@ export interface MemberEvents {
 
 /** How texts are embedded, or their tokens counted. */
 export interface EmbedHow {
-  /** Of the request; of count, a row is the number of tokens. Default: embed. */
+  /** The request's type. A row of count is the number of tokens. Default: embed. */
   type?: 'embed' | 'count' | undefined;
   options: EmbedOptions;
   /** Values of a row. */
   dimensions: number;
-  /** Of a text. */
+  /** The most tokens of a text. */
   maxTokens: number;
   priority?: 'high' | 'low' | 'auto' | undefined;
   signal?: AbortSignal | undefined;

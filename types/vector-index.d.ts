@@ -38,7 +38,7 @@ export interface IndexItem {
 
 export interface IndexMatch {
   id: string;
-  /** The dot product, which is the cosine where both vectors are normalised. */
+  /** The dot product, which is the cosine where both vectors are normalised; at most the largest float. */
   score: number;
   /** Undefined where the item has none. */
   metadata: any;

@@ -42,6 +42,11 @@ class ProgramError extends Error {
 /** Reads a model, and gives up another that is being read. @param {readonly File[]} files */
 async function read(files) {
   if (files.length === 0) return;
+  if (files.length > 1 && files.some(({ name }) => /\.gguf$/i.test(name))) {
+    const text = 'give one GGUF file at a time, or all files of a Hugging Face folder';
+    showFailure('The model could not be read', new ProgramError(text));
+    return;
+  }
   worker?.terminate();
   const own = (worker = new Worker(new URL('./weights-worker.js', import.meta.url), { type: 'module' })); // prettier-ignore
   reset();

@@ -68,7 +68,7 @@ function bytesOf(type, weights) {
   return (weights / block) * blockBytes + (type === 'I2_S' ? I2_S_END : 0);
 }
 
-/** What `type` of writeModel may be: a type, or llama.cpp's mixture of Q4_K and Q6_K. */
+/** The values that `type` of writeModel may have: a type, or llama.cpp's mixture of Q4_K and Q6_K. */
 export const MODEL_TYPES = [...Object.keys(TYPES), 'Q4_K_M'];
 
 /**

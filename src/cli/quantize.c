@@ -151,7 +151,8 @@ struct printer {
     struct total *total;
     struct quantize_report *report; /* NULL: none is written */
     bool json, any;
-    bool chooses; /* the library chooses types for a target */
+    bool for_texts; /* errors are those of layers' outputs on texts, and not of weights */
+    bool chooses;   /* the library chooses types for a target */
 };
 
 static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *tensor) {
@@ -161,9 +162,9 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
     if (tensor->fits) {
         fprintf(program_output, ",\"type\":\"%s\",\"bytes\":%llu", tensor->type,
                 (unsigned long long)tensor->bytes);
-        if (tensor->plain_error == 0)
+        if (!p->for_texts)
             fprintf(program_output, ",\"fallback\":%s", tensor->fallback ? "true" : "false");
-        print_errors_json(program_output, tensor);
+        print_errors_json(program_output, tensor, p->for_texts);
     } else {
         fputs(",\"type\":null", program_output);
     }
@@ -177,7 +178,7 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
 static void print_table_tensor(const struct printer *p, const wisp_quantized_tensor *tensor) {
     fputs("  ", program_output);
     print_padded(wisp_text_of(tensor->name), SIZE_MAX, 32);
-    if (tensor->plain_error > 0)
+    if (p->for_texts)
         fprintf(program_output, " %-6s %12llu bytes  error of outputs %.6f, by rounding %.6f",
                 tensor->type, (unsigned long long)tensor->bytes, tensor->output_error,
                 tensor->plain_error);
@@ -269,7 +270,8 @@ static int quantize(const char *input, const char *output, const char *const *ty
                     const char *base, bool json) {
     struct total totals[MAX_TYPES];
     struct quantize_report report = {.for_texts = texts->n > 0};
-    struct printer p = {.json = json, .report = base ? &report : NULL};
+    struct printer p = {
+        .json = json, .for_texts = report.for_texts, .report = base ? &report : NULL};
     wisp_error error;
     int code = EXIT_GOOD;
     wisp_quantize_options o = *chosen;

@@ -29,8 +29,8 @@ void quantize_report_add(struct quantize_report *report, const wisp_quantized_te
     report->tensors[report->n++].name = name;
 }
 
-void print_errors_json(FILE *stream, const wisp_quantized_tensor *tensor) {
-    if (tensor->plain_error > 0)
+void print_errors_json(FILE *stream, const wisp_quantized_tensor *tensor, bool for_texts) {
+    if (for_texts)
         fprintf(stream, ",\"output_error\":%.9g,\"plain_error\":%.9g", tensor->output_error,
                 tensor->plain_error);
     else
@@ -54,7 +54,7 @@ static void print_json(FILE *stream, const void *context) {
         print_json_string(stream, wisp_text_of(t->name));
         fprintf(stream, ",\"type\":\"%s\",\"elements\":%llu,\"bytes\":%llu", t->type,
                 (unsigned long long)t->elements, (unsigned long long)t->bytes);
-        print_errors_json(stream, t);
+        print_errors_json(stream, t, report->for_texts);
         if (t->blocks > 0)
             print_ternary_json(stream, t);
         fputc('}', stream);

@@ -18,7 +18,7 @@ struct quantize_report {
 void quantize_report_add(struct quantize_report *report, const wisp_quantized_tensor *tensor);
 
 /* Prints the errors of a tensor, each with a comma before it. */
-void print_errors_json(FILE *stream, const wisp_quantized_tensor *tensor);
+void print_errors_json(FILE *stream, const wisp_quantized_tensor *tensor, bool for_texts);
 
 /* Prints the numbers that only ternary tensors have, each with a comma before it. */
 void print_ternary_json(FILE *stream, const wisp_quantized_tensor *tensor);

@@ -54,6 +54,12 @@ static int read_source(void *context, uint64_t offset, void *buffer, size_t leng
     return cached_file_read(context, offset, buffer, length) ? 0 : -1;
 }
 
+/* Returns whether the header is not the one that was asked for: the hash may be mistyped, so that
+ * all is well with the parts, or the header was damaged on its way. Then it alone comes again. */
+static bool is_of_pin(const wisp_error *error) {
+    return strcmp(error->field, "header_sha256") == 0;
+}
+
 /* Opens the model from its hot bytes, which stand at the beginning of the file. The file must have
  * been entered into the cache. */
 static wisp_status open_hot(struct remote_model *r, const wisp_model_options *options,
@@ -83,6 +89,8 @@ static wisp_status open_hot(struct remote_model *r, const wisp_model_options *op
     TRY(bring(r, &beginning, 1, error));
     source.available = hot;
     wisp_status status = wisp_model_open_source(&source, &without_limit, model, error);
+    if (status == WISP_ERROR_FORMAT && is_of_pin(error) && !r->offline)
+        cached_file_forget(&r->cached, end);
     if (status == WISP_OK && !r->offline)
         status = cached_file_adopt(&r->cached, error);
     if (status == WISP_OK && options->memory > 0)
@@ -207,7 +215,7 @@ wisp_status remote_open(const char *url, const struct model_arguments *arguments
         if (status == WISP_OK && r->active) {
             status = open_hot(r, options, model, error);
             again = r->server.changed;
-            if (status == WISP_ERROR_FORMAT)
+            if (status == WISP_ERROR_FORMAT && !is_of_pin(error))
                 cached_file_drop(&r->cached);
         } else if (status == WISP_OK) {
             status = wisp_model_open(r->cached.path, options, model, error);

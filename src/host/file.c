@@ -11,6 +11,9 @@
 
 #include "host/fail_errno.h"
 
+/* The longest name of a file, of the file systems in use. */
+enum { MOST_NAME_BYTES = 255 };
+
 /* The answer is yes where the system does not tell: then opening the file fails and says why. */
 bool file_exists(const char *path) {
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
@@ -29,16 +32,26 @@ wisp_status file_join(const char *folder, const char *name, char *path, size_t c
     return WISP_OK;
 }
 
+/* Returns how many bytes of a path a temporary name begins with: all of them, unless the file's
+ * name and `added` bytes are longer than names may be. It cuts no character of UTF-8. */
+static int kept_of_path(const char *path, size_t added) {
+    const char *slash = strrchr(path, '/');
+    const size_t length = strlen(path), most = MOST_NAME_BYTES - added;
+    const size_t name = slash ? (size_t)(slash - path) + 1 : 0;
+    size_t kept = length - name <= most ? length : name + most;
+    while (kept > name && ((unsigned char)path[kept] & 0xC0) == 0x80)
+        kept--;
+    return (int)kept;
+}
+
 /* Creates a new file beside the target, under a name that does not exist yet. Returns its
  * descriptor, or -1 and errno. */
 static int create_temporary(struct file_writer *writer) {
     for (unsigned attempt = 0;; attempt++) {
-        const int length = snprintf(writer->temporary, sizeof writer->temporary, "%s.%ld.%u.tmp",
-                                    writer->target, (long)getpid(), attempt);
-        if (length < 0 || (size_t)length >= sizeof writer->temporary) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
+        char mark[32];
+        const int added = snprintf(mark, sizeof mark, ".%ld.%u.tmp", (long)getpid(), attempt);
+        snprintf(writer->temporary, sizeof writer->temporary, "%.*s%s",
+                 kept_of_path(writer->target, (size_t)added), writer->target, mark);
         const int descriptor =
             open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (descriptor >= 0 || errno != EEXIST)

@@ -399,6 +399,17 @@ wisp_status cached_file_write(struct cached_file *file, uint64_t offset, const v
     return status;
 }
 
+void cached_file_forget(struct cached_file *file, uint64_t end) {
+    static const unsigned char absent[ENTRY_BYTES];
+    if (file->whole || lock_blocks(file, LOCK_SH, NULL) != WISP_OK)
+        return;
+    for (uint64_t i = 0; i * CACHE_BLOCK_BYTES < end; i++) {
+        file->checked[i / 8] &= (unsigned char)~(1 << i % 8);
+        (void)write_all(file->table, i * ENTRY_BYTES, absent, ENTRY_BYTES);
+    }
+    flock(file->data, LOCK_UN);
+}
+
 bool cached_file_read(const struct cached_file *file, uint64_t offset, void *bytes, size_t length) {
     return read_at(file->data, offset, bytes, length) == 0;
 }

@@ -102,6 +102,9 @@ wisp_status cached_file_absent(struct cached_file *file, uint64_t start, uint64_
 wisp_status cached_file_write(struct cached_file *file, uint64_t offset, const void *bytes,
                               size_t length, wisp_error *error);
 
+/* Makes the blocks that hold bytes before `end` absent, where the file is not whole. */
+void cached_file_forget(struct cached_file *file, uint64_t end);
+
 /* Reads bytes that are present. Returns false where it cannot. */
 bool cached_file_read(const struct cached_file *file, uint64_t offset, void *bytes, size_t length);
 

@@ -3,6 +3,7 @@
  * stays in the cache for all queries. Each member of the team keeps the best rows that it met in a
  * heap for each query. As no two rows are equally good, the best of all members are the same for
  * any number of members. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -57,6 +58,14 @@ static void keep(wisp_match *heap, size_t *count, size_t k, wisp_match added) {
     heap[at] = added;
 }
 
+/* Returns a dot product as a float that JSON can hold. Sums of huge values may be infinite, or of
+ * infinities of both signs, which are no number. */
+static float finite_score(double sum) {
+    if (isnan(sum))
+        return -FLT_MAX;
+    return (float)fmax(-FLT_MAX, fmin(sum, FLT_MAX));
+}
+
 /* Quantises a query so that no sum of its products with int8 values reaches 2^31. */
 static float quantise(const float *query, size_t n, int16_t *quantised) {
     const int32_t steps = (int32_t)(INT32_MAX / (128 * n));
@@ -92,18 +101,15 @@ static wisp_status search_group(void *context, uint32_t member, size_t first, si
         for (size_t row = first; row < end; row++) {
             /* In doubles all factors but the last are exact, so that every machine and language
              * gives these bits. */
-            float score;
+            double score;
             if (index->kind == WISP_INDEX_INT8)
-                score = (float)((double)sums[row - first] *
-                                ((double)s->scales[q] * (double)index->scales[row]));
+                score =
+                    (double)sums[row - first] * ((double)s->scales[q] * (double)index->scales[row]);
             else
-                score = s->kernels->dot(
+                score = (double)s->kernels->dot(
                     s->queries + q * width,
                     (const float *)(const void *)(vectors + (row - first) * row_bytes), width);
-            /* Sums of huge values may be infinite of both signs. */
-            if (isnan(score))
-                score = -INFINITY;
-            const wisp_match match = {row, score};
+            const wisp_match match = {row, finite_score(score)};
             if (is_kept(heap, *count, s->k, match) && !index->entries[row].deleted)
                 keep(heap, count, s->k, match);
         }

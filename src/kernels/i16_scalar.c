@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The scalar reference for the kernels of i16.h. */
+ * The scalar reference for the kernels of i16.h.
+ * Compiled for size in WebAssembly. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Packs rows of Q2_K, Q3_K, Q5_K and Q6_K blocks into panels. src/quant/k_blocks.c describes the
- * blocks. */
+ * blocks.
+ * Compiled for size in WebAssembly. */
 #include <string.h>
 
 #include "base/half.h"

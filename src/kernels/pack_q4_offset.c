@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Packs rows of Q4_1 and Q4_K blocks, whose weights have an offset, into panels; and adds up the
- * activations that are multiplied by the offsets. */
+ * activations that are multiplied by the offsets.
+ * Compiled for size in WebAssembly. */
 #include <string.h>
 
 #include "base/half.h"

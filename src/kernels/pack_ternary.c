@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packs rows of ternary blocks into panels. */
+ * Packs rows of ternary blocks into panels.
+ * Compiled for size in WebAssembly. */
 #include <string.h>
 
 #include "kernels/kernels.h"

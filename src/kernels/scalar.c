@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The scalar reference: the plainest loop for each kernel, not optimised. Tests check the other
- * sets against it. */
+ * sets against it.
+ * Compiled for size in WebAssembly. */
 #include <math.h>
 
 #include "base/half.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds out which kernel sets run on this CPU. */
+ * Finds out which kernel sets run on this CPU.
+ * Compiled for size in WebAssembly. */
 #include <stdbool.h>
 #include <string.h>
 

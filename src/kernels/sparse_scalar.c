@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The scalar reference for the sparse kernels: the plainest loop for each, not optimised. */
+ * The scalar reference for the sparse kernels: the plainest loop for each, not optimised.
+ * Compiled for size in WebAssembly. */
 #include <math.h>
 #include <string.h>
 

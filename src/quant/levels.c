@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Expands 4-bit codes that name one of 16 levels: Q4_0, IQ4_NL and MXFP4. One loop serves all
  * three, since every page that embeds downloads it. Source of MXFP4: OCP Microscaling Formats (MX)
- * Specification 1.0. */
+ * Specification 1.0.
+ * Compiled for size in WebAssembly. */
 #include "quant/codecs.h"
 
 static const signed char q4_0_levels[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};

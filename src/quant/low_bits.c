@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Expands weights of one and two bits of the Bonsai models: Q1_0, Q2_0 and PQ2_0, the form of Q2_0
  * with blocks of 128. A block is an f16 d, then the codes in the order of the elements, the first
- * in the lowest bits of a byte. */
+ * in the lowest bits of a byte.
+ * Compiled for size in WebAssembly. */
 #include "quant/codecs.h"
 
 /* Q1_0: x = d where the bit of the element is set, else -d. */

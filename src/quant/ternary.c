@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weights of -1, 0 and 1 times a scale: TQ1_0 has five weights in a byte, TQ2_0 has four. */
+ * Weights of -1, 0 and 1 times a scale: TQ1_0 has five weights in a byte, TQ2_0 has four.
+ * Compiled for size in WebAssembly. */
 #include "quant/codecs.h"
 
 /* The elements of a TQ1_0 block lie in three sections. In each of them the bytes hold, one after

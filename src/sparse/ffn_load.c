@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Loads the predictors of sparse layers from a model's tensors. */
+ * Loads the predictors of sparse layers from a model's tensors.
+ * Compiled for size in WebAssembly. */
 #include <stdio.h>
 
 #include "base/memory.h"

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Compiled for size in WebAssembly. */
 #include "sparse/group_heap.h"
 
 /* Returns whether the group at entry i is evicted before that at entry j. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Loads the neurons of a model from its file into the store. */
+ * Loads the neurons of a model from its file into the store.
+ * Compiled for size in WebAssembly. */
 #include <string.h>
 
 #include "base/checked.h"

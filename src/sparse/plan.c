@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Compiled for size in WebAssembly. */
 #include "sparse/plan.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The built-in chat formats. The marks of a format are tokens; all else is text.
- * Source: the chat templates that the models were published with. */
+ * Source: the chat templates that the models were published with.
+ * Compiled for size in WebAssembly. */
 #include <string.h>
 
 #include "text/chat_parts.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The parser of GBNF; grammar_builder.c makes the grammar. */
+ * The parser of GBNF; grammar_builder.c makes the grammar.
+ * Compiled for size in WebAssembly. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Characters become sequences of byte sets, one for each length of UTF-8 and run of continuation
- * bytes; the method is that of RE2. */
+ * bytes; the method is that of RE2.
+ * Compiled for size in WebAssembly. */
 #include "text/grammar_builder.h"
 
 #include <stdlib.h>

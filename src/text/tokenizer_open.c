@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Builds a tokenizer from metadata. Keys under tokenizer.ggml are those llama.cpp writes for BERT
- * models. */
+ * models.
+ * Compiled for size in WebAssembly. */
 #include <stdlib.h>
 
 #include "base/utf8.h"

@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { DEFAULT_MODEL_PATH, ROOT, wisp } from './support.mjs';
+import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, wisp } from './support.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-cli-models-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -178,6 +178,25 @@ test('inspect --histogram counts the values of every tensor', () => {
   assert.equal(wisp(['inspect', '--histogram', '--neurons', DEFAULT_MODEL_PATH]).code, 2);
 });
 
+test('inspect --histogram shows its progress on a terminal, and removes it', () => {
+  const script = `
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+try:
+    while True:
+        sys.stdout.buffer.write(os.read(terminal, 65536))
+except OSError:
+    pass  # the end of the program is an error here
+os.waitpid(pid, 0)`;
+  const args = ['inspect', '--histogram', DEFAULT_MODEL_PATH];
+  const run = spawnSync('python3', ['-c', script, PROGRAM, ...args]);
+  const [, progress, table] = /^((?:\r\x1b\[K[^\r]* tensors, [^\r]*)+)\r\x1b\[K([^]*)$/.exec(String(run.stdout)) ?? []; // prettier-ignore
+  assert.match(String(progress), /\r\x1b\[K1 tensors, /, String(run.stderr));
+  assert.equal(table?.replaceAll('\r', ''), wisp(args).out);
+});
+
 test('quantize refuses texts that it cannot use', () => {
   const path = join(folder, 'for-texts.gguf');
   const data = join(folder, 'texts.txt');
@@ -237,4 +256,36 @@ test('quantize chooses types for a size, and says what can be reached', () => {
     picture,
     /^<svg [^]*>1 - output error<[^]*ffn_up[^]*, by rounding 0\.\d+<[^]*<\/svg>\n$/,
   );
+});
+
+test('quantize --data tells of a matrix without an error what it tells of others', () => {
+  const [input, output] = [join(folder, 'zero.gguf'), join(folder, 'zero-q8_0.gguf')];
+  const data = join(folder, 'stories.txt');
+  const report = join(folder, 'zero-report');
+  const bytes = readFileSync(join(ROOT, 'models', 'wisp-stories.gguf'));
+  writeFileSync(input, bytes);
+  const { tensors } = JSON.parse(wisp(['inspect', '--format', 'json', input]).out);
+  // Matrices of zeros give no outputs, and so the one behind them has no inputs.
+  for (const { name, offset, bytes: size } of tensors)
+    if (/^blk\.0\.attn_[qkv]\.weight$/.test(name)) bytes.fill(0, offset, offset + size);
+  writeFileSync(input, bytes);
+  writeFileSync(data, 'Once upon a time, a cat saw a dog. It was big.\n'.repeat(40));
+  const args = ['quantize', '--data', data, '--type', 'q8_0', '--pad-neurons', input, output];
+  const table = wisp(args);
+  assert.equal(table.code, 0, table.err);
+  assert.match(
+    table.out,
+    /blk\.0\.attn_q\.weight .* error of outputs 0\.000000, by rounding 0\.000000\n/,
+  );
+  const json = wisp([...args, '--format', 'json', '--report', report]);
+  const [told] = JSON.parse(json.out).types;
+  const reported = JSON.parse(readFileSync(`${report}.json`, 'utf8'));
+  for (const list of [told.tensors, reported.tensors]) {
+    const exact = list.filter((/** @type {any} */ tensor) => tensor.output_error === 0);
+    assert.deepEqual(
+      exact.map((/** @type {any} */ tensor) => [tensor.name, tensor.plain_error]),
+      ['q', 'k', 'v', 'output'].map((part) => [`blk.0.attn_${part}.weight`, 0]),
+    );
+    for (const tensor of list) assert.ok(!('mse' in tensor) && tensor.output_error >= 0);
+  }
 });

@@ -306,6 +306,10 @@ describe('cold neurons', () => {
     ]) {
       await assert.rejects(load({ signal, ...options }), { code: 'argument' }, JSON.stringify(options)); // prettier-ignore
     }
+    await assert.rejects(
+      load({ cold: {} }),
+      failure({ code: 'argument', message: /^cold: mode is missing: 'wait' or 'skip'$/ }),
+    );
     for (const source of [new Uint8Array(bytes), new Blob([bytes]), 'hf:o/m']) {
       await assert.rejects(load({}, /** @type {any} */ (source)), { code: 'argument', field: 'cold' }); // prettier-ignore
     }
@@ -471,5 +475,20 @@ describe('a server that stops answering', () => {
       ranges.need([[1000, 2000]], signal),
       failure({ code: 'io', message: /sent nothing for 50 ms/ }),
     );
+  });
+
+  test('a pause that the server asks for does not count as that time', async () => {
+    reset();
+    const file = new HttpFile(server.url, 1000);
+    const refused = { ETag: server.etag, 'Retry-After': '1.1' };
+    server.fault = rangeFaults(undefined, bytes).first(
+      (response) => void response.writeHead(503, refused).end(),
+      1,
+    );
+    const ranges = new Ranges(file, 0);
+    await ranges.need([[0, 1000]], new AbortController().signal);
+    assert.deepEqual(Buffer.from(ranges.bytes.read([0, 1000])), bytes.subarray(0, 1000));
+    assert.equal(server.asked.length, 2);
+    assert.equal(file.requests, 1, 'the request was made again from the beginning');
   });
 });

@@ -84,6 +84,30 @@ describe('with the program', () => {
     });
   }
 
+  test('scores beyond floats are the largest and the least float, and JSON', async () => {
+    const most = 2 ** 128 - 2 ** 104;
+    const text = 'x';
+    const vector = floatsOf(wisp(['embed', '--format', 'f32'], text).bytes);
+    for (const kind of /** @type {const} */ (['int8', 'f32'])) {
+      const index = await Index.create({ dimensions: 384, kind });
+      await index.add([
+        { id: 'far', vector: vector.map((x) => -Math.sign(x) * 3e38) },
+        { id: 'near', vector: vector.map((x) => Math.sign(x) * 3e38) },
+        { id: 'text', vector },
+      ]);
+      const expected = { near: most, far: -most };
+      const path = at(`huge-${kind}.index`);
+      await index.save(path);
+      const { out } = wisp(['search', path, '--format', 'ndjson', '-q', text]);
+      for (const found of [JSON.parse(out).matches, await index.search(vector)]) {
+        const scores = found.map((/** @type {any} */ { id, score }) => [id, score]);
+        assert.equal(scores[1][0], 'text');
+        scores.splice(1, 1);
+        assert.deepEqual(scores, Object.entries(expected));
+      }
+    }
+  });
+
   test('the program lists and searches an index that JavaScript has made', async () => {
     const next = random(1);
     const index = await Index.create({ dimensions: 384 });
@@ -293,6 +317,23 @@ describe('files', () => {
     await index.save(pathToFileURL(at('link.index')));
     assert.deepEqual(readFileSync(at('target.index')), Buffer.from(index.toBytes()));
     assert.equal((await Index.load(pathToFileURL(at('link.index')))).size, 1);
+    assert.deepEqual(
+      readdirSync(folder).filter((name) => name.endsWith('.tmp')),
+      [],
+    );
+  });
+
+  test('its name may be as long as names are', async () => {
+    const index = await Index.create({ dimensions: 1 });
+    await index.add({ id: 'a', vector: [1] });
+    for (let length = 245; length <= 255; length++) {
+      const name = 'é'.repeat(length >> 1) + 'x'.repeat(length % 2);
+      await index.save(at(name));
+      const { code, err } = wisp(['index', 'remove', at(name), 'a']);
+      assert.equal(code, 0, err);
+      assert.equal((await Index.load(at(name))).size, 0);
+      rmSync(at(name));
+    }
     assert.deepEqual(
       readdirSync(folder).filter((name) => name.endsWith('.tmp')),
       [],

@@ -165,10 +165,15 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
 
   test('a line that would be changed is refused, as by wisp', () => {
     const args = ['embed', '--input', 'ndjson', '--format', 'ndjson'];
+    const nested = (/** @type {number} */ n) =>
+      /** @type {any} */ (
+        Buffer.from(`{"x": ${'["[", '.repeat(n)}1${']'.repeat(n)}, "text": "a"}`)
+      );
     for (const [line, says] of /** @type {[Buffer, RegExp][]} */ ([
       [Buffer.from('{"text": "a", "name": "\xff"}', 'latin1'), /line 2: not valid UTF-8\n$/],
       [Buffer.from('"\\ud83d"'), /line 2: the text has half of a surrogate pair\n$/],
       [Buffer.from('{"text": "a", "te\\u0078t": "b"}'), /line 2: text: the key stands twice/],
+      [nested(64), /line 2: nested too deeply/],
     ])) {
       const input = /** @type {any} */ (Buffer.concat([Buffer.from('"one"\n'), line]));
       for (const run of [npx(args, input), program(args.slice(1), input)]) {
@@ -177,6 +182,8 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
       }
       assert.match(npx(args, input).err, says);
     }
+    for (const run of [npx(args, nested(63)), program(args.slice(1), nested(63))])
+      assert.equal(run.code, 0, run.err);
     // A character may lie on both sides of a chunk, and lines need not be UTF-8.
     const wide = Buffer.from(`${'\u00e9'.repeat(32_767)}a\u00e9\n`);
     const long = /** @type {any} */ (Buffer.concat([wide, Buffer.from([255])]));

@@ -87,10 +87,18 @@ describe('a model by URL', { skip: noCurl }, () => {
       for (const args of [[], COLD]) {
         const cache = newCache();
         assertRows(await embed(server.url, cache, { args: [...args, '--header-sha256', hash] }));
+        const blocks = blocksOf(cache);
         const refused = await embed(server.url, cache, { args: [...args, '--header-sha256', other] }); // prettier-ignore
         assert.equal(refused.code, 3);
         assert.match(refused.err, /the header's SHA-256 is .*, and not /);
+        server.forget();
+        const offline = ['--header-sha256', other, '--offline', ...args];
+        const again = blocks - blocksOf(cache);
+        assert.equal((await embed(server.url, cache, { args: offline })).code, 3);
         assertRows(await embed(server.url, cache, { args }));
+        // Of the parts that were kept the header alone comes again: it may be what was damaged.
+        assert.equal(bytesFetched(server), again * BLOCK);
+        assert.ok(again <= blocks / 2, `${again} of ${blocks} blocks`);
       }
     }));
 

@@ -163,6 +163,24 @@ for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
 }
 
 test(
+  'a GGUF file among several is an error that says what to give',
+  { skip: noTool('chromium') },
+  async () => {
+    const server = await serve();
+    const browser = await chromium.launch(CHROMIUM);
+    try {
+      await withPageAt(browser, `${server.origin}/web-demo/weights.html`, {}, async (page) => {
+        await page.locator('#files').setInputFiles([smallModel(), `${ROOT}${MODEL}`]);
+        await page.getByRole('alert').getByText('give one GGUF file at a time').waitFor();
+      });
+    } finally {
+      await browser.close();
+      await server.close();
+    }
+  },
+);
+
+test(
   'a folder that is dropped is an error that says what to do',
   { skip: noTool('chromium') },
   async () => {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What packing computes of weights (kernels/weights.h), beside loops over single weights. */
+ * Scales and codes that packing computes of weights (kernels/weights.h), beside loops over single
+ * weights. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -101,7 +101,7 @@ class TrainBlocks(unittest.TestCase):
                 self.assertLess(abs(perplexities[2] - perplexities[0]), abs(perplexities[1] - perplexities[0]))
 
     def test_resumed(self):
-        """What was trained survives a run that could not write its file."""
+        """Trained weights survive a run that could not write its file."""
         _, teacher, start, out = self.files(8, "llama, every head its keys, tied", "q4_0", "q8_0")
         arguments = [teacher, self.text, "--start", start, *SMALL, "--steps", "6", "-o"]
         self.assertEqual(call(*arguments, out)[0], 0)

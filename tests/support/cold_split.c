@@ -147,3 +147,7 @@ wisp_layer_stats layer_stats_of(const wisp_session *session, uint32_t layer) {
     assert_true(wisp_session_get_layer_stats(session, layer, &stats));
     return stats;
 }
+
+void spoil_block(void *block, size_t bytes) {
+    memset(block, 0x5a, bytes);
+}

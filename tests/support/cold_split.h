@@ -33,6 +33,10 @@ wisp_session *open_cold_session(const wisp_model *model, uint32_t threads, bool 
 wisp_cold_stats cold_stats_of(const wisp_model *model);
 wisp_layer_stats layer_stats_of(const wisp_session *session, uint32_t layer);
 
+/* Overwrites what neuron_cold_limit gives back, so that a neuron that is read after its eviction
+ * shows. */
+void spoil_block(void *block, size_t bytes);
+
 /* Brings the bytes of a range to a session. */
 wisp_status split_provide(wisp_session *session, const struct split *split, wisp_range range);
 
