@@ -12,7 +12,7 @@ import { Rest } from './cold-rest.js';
 import { Skipped } from './cold-skipped.js';
 import { KeptChunks, findKept, forget } from './cold-store.js';
 import { otherHeader, readTable, sha256 } from './cold-table.js';
-import { WispError, onAbort, packError } from './errors.js';
+import { WispError, cancelled, onAbort, packError } from './errors.js';
 import { checkMagic, isOutage } from './hub.js';
 import { releaseAll } from './lent.js';
 import { wrong } from './options.js';
@@ -189,8 +189,7 @@ class ColdModel {
       bytes = bytes.subarray(0, end);
       checkMagic(bytes, file.name);
       if (this.#hotBytes === 0) {
-        const module = /** @type {WebAssembly.Module} */ (await this.#module);
-        this.#hotBytes = await findHot(module, bytes, file);
+        this.#hotBytes = await findHot(await this.#moduleFor(signal), bytes, file);
         if (this.#hotBytes > 0) await this.#useHeader(bytes, signal);
       }
       if (this.#hotBytes > 0 && this.#hotBytes <= end) break;
@@ -216,6 +215,20 @@ class ColdModel {
     this.#beginning = bytes;
     progress(this.#hotBytes, this.#hotBytes);
     return bytes;
+  }
+
+  /**
+   * Returns the module. Where it does not come, load says why, and ends this reading.
+   * @param {AbortSignal} signal
+   * @returns {Promise<WebAssembly.Module>}
+   */
+  async #moduleFor(signal) {
+    try {
+      return await /** @type {Promise<WebAssembly.Module>} */ (this.#module);
+    } catch {
+      if (signal.aborted) throw cancelled(signal);
+      return new Promise((_, reject) => onAbort(signal, () => reject(cancelled(signal))));
+    }
   }
 
   /**

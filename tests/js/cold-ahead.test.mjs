@@ -10,7 +10,7 @@ import { EmbedJob } from '../../js/job.js';
 import { Embedder } from '../../js/node.js';
 import { embedStream } from '../../js/text.js';
 import { serveRanges } from './range-server.mjs';
-import { rechunk } from './rechunk.mjs';
+import { withoutChunks } from './rechunk.mjs';
 import { smallColdTokensModel } from './support.mjs';
 
 const path = smallColdTokensModel();
@@ -18,7 +18,7 @@ const SIZES = { gap: 0, first: 4096, complete: false, store: false };
 
 /** @type {import('./range-server.mjs').RangeServer} */
 let server;
-/** @type {Buffer} the model, with chunks of about one row */
+/** @type {Buffer} the model, whose ranges are rows */
 let bytes;
 /** Texts of which each has a token of its own, in the order of the vocabulary. @type {string[]} */
 let texts = [];
@@ -26,16 +26,8 @@ let texts = [];
 let expected;
 
 before(async () => {
-  const file = readFileSync(path);
-  server = await serveRanges(file);
-  const embedder = await Embedder.load(server.url, {
-    workers: 0,
-    cold: { mode: 'wait', ...SIZES },
-  });
-  const { hotBytes } = coldOf(embedder);
-  const { vocabularySize } = embedder.info();
-  await embedder.close();
-  bytes = rechunk(file, hotBytes, 64);
+  bytes = withoutChunks(readFileSync(path));
+  server = await serveRanges(bytes);
   const whole = await Embedder.load(path, { workers: 1, backend: 'wasm' });
   const letters = Array.from({ length: 26 }, (_, i) => String.fromCharCode(97 + i));
   const words = letters.flatMap((a) => [a, ...letters.map((b) => `${a}${b}`)]);
@@ -46,9 +38,9 @@ before(async () => {
     for (const id of ids) seen.add(id);
     texts.push(word);
   }
-  assert.ok(texts.length > 20 && seen.size < vocabularySize);
+  assert.ok(texts.length > 20, `${texts.length} texts`);
   // Long enough that each batch has a few.
-  texts = texts.map((word) => `${word} `.repeat(20).trim());
+  texts = texts.map((word) => `${word} `.repeat(60).trim());
   expected = await whole.embed(texts);
   await whole.close();
 });
@@ -134,7 +126,10 @@ for (const [workers, options] of /** @type {[number, object][]} */ ([
       setTimeout(next, 20 + (seed % 7));
     };
     assert.deepEqual(await embedder.embed(texts), expected);
-    assert.ok(counted.waits <= 4, `${counted.waits} waits`);
+    assert.ok(
+      4 * counted.waits < single.waits,
+      `${counted.waits} waits in place of ${single.waits}`,
+    );
     assertOnce();
     assert.equal(askedBytes(), wanted, 'the bytes of all texts, and no others');
   });
@@ -146,7 +141,7 @@ test('many calls of a text each wait together', async (t) => {
   server.fault = (_, next) => void setTimeout(next, 20);
   const rows = await Promise.all(texts.map((text) => embedder.embed(text)));
   rows.forEach((row, i) => assert.deepEqual(row.row(0), expected.row(i)));
-  assert.ok(counted.waits <= 4, `${counted.waits} waits`);
+  assert.ok(counted.waits <= 8, `${counted.waits} waits`);
   assertOnce();
 });
 
