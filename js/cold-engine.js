@@ -138,9 +138,8 @@ export class ColdEngine extends TeamEngine {
 
   /** @returns {[number, number][]} */
   #needs() {
-    return this.#ranges((wasm, gap, found) =>
-      wasm.engine_needs(this.engine, gap, found, found + 4),
-    );
+    const { gap = 0 } = this.cold ?? {};
+    return this.#ranges((wasm, found) => wasm.engine_needs(this.engine, gap, found, found + 4));
   }
 
   /**
@@ -155,8 +154,8 @@ export class ColdEngine extends TeamEngine {
     const all = new Map();
     for (const text of texts) {
       const ranges = this.withText(`${before}${text}`, (input, length) =>
-        this.#ranges((wasm, gap, found) =>
-          wasm.engine_text_needs(this.engine, input, length, gap, found, found + 4),
+        this.#ranges((wasm, found) =>
+          wasm.engine_text_needs(this.engine, input, length, 0, found, found + 4),
         ),
       );
       for (const [start, end] of ranges) all.set(start, Math.max(end, all.get(start) ?? 0));
@@ -165,13 +164,13 @@ export class ColdEngine extends TeamEngine {
   }
 
   /**
-   * @param {(wasm: import('./engine.js').Exports, gap: number, found: number) => number} body writes the address of
-   *   ranges, and how many there are
+   * @param {(wasm: import('./engine.js').Exports, found: number) => number} body writes the address of ranges, and
+   *   how many there are
    * @returns {[number, number][]}
    */
   #ranges(body) {
     return this.withBlock(8, (found) => {
-      this.check((wasm) => body(wasm, this.cold?.gap ?? 0, found));
+      this.check((wasm) => body(wasm, found));
       const { buffer } = this.alive().memory;
       const [at, count] = new Uint32Array(buffer, found, 2);
       const numbers = Array.from(new BigUint64Array(buffer, at, 2 * count), Number);

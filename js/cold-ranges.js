@@ -345,7 +345,8 @@ export class Ranges {
 
   /**
    * Returns the next range to request: the first that is missing, joined with those that follow. What nobody waits for
-   * yet comes last, and not all requests are for it.
+   * yet comes last, and not all requests are for it; no gap is read along for it, for it is much, and some of it may come
+   * too early.
    * @returns {{ range: Range, isAhead: boolean } | undefined}
    */
   #next() {
@@ -364,9 +365,12 @@ export class Ranges {
     const first = (isAhead ? early : awaited)[0];
     if (!first) return undefined;
     const range = /** @type {Range} */ ([...first]);
-    for (const [start, end] of [...awaited, ...early].sort((a, b) => a[0] - b[0])) {
-      if (start < range[0] || end <= range[1]) continue;
-      if (start > range[1] + this.#gap || end > range[0] + MOST_BYTES) break;
+    const isEarly = new Set(early);
+    for (const each of [...awaited, ...early].sort((a, b) => a[0] - b[0])) {
+      const [start, end] = each;
+      const gap = isEarly.has(each) ? 0 : this.#gap;
+      if (start < range[0] || end <= range[1] || start > range[1] + gap) continue;
+      if (end > range[0] + MOST_BYTES) break;
       const between = /** @type {Range} */ ([range[1], start]);
       const unknown = lengthOf(this.absent(between));
       if (unknown < start - range[1] || flying.some((each) => overlap(each, between))) break;

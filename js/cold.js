@@ -520,7 +520,9 @@ class ColdModel {
   /** @param {Range[]} needed by texts that no worker has yet, and which ask again where these fail */
   #fetchAhead(needed) {
     const ranges = /** @type {Ranges} */ (this.#ranges);
-    const missing = joinRanges(needed, this.#how.gap).flatMap((range) => ranges.absent(range));
+    // Rows alone would be thousands of requests.
+    const gap = this.#table ? 0 : this.#how.gap;
+    const missing = joinRanges(needed, gap).flatMap((range) => ranges.absent(range));
     if (missing.length > 0) ranges.fetchAhead(missing, this.ahead.signal).catch(() => {});
   }
 
