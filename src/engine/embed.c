@@ -206,8 +206,8 @@ static wisp_status resume_batch(void *context, uint32_t member, wisp_error *erro
 
 /* Chooses how large batches are and how many workers take them, so that every worker gets several.
  * Where the texts make only one batch, its tokens are split among the members instead, provided
- * that each member gets enough of them. So are those of every batch where the memory of cold neurons
- * and tokens is limited: it has to hold the needs of one batch, not of several. */
+ * that each member gets enough of them. So are those of every batch where the memory of cold
+ * neurons and tokens is limited: it has to hold the needs of one batch, not of several. */
 static void plan_batches(struct job *job) {
     const size_t threads = pool_size(job->session->team);
     const size_t workers = job->session->model->cold_limited ? 1 : threads;

@@ -55,7 +55,8 @@ wisp_status token_embedding_reserve(struct token_embedding *embedding, size_t ro
 size_t token_embedding_room(const struct token_embedding *embedding);
 
 /* Returns how many of n tokens, each below vocabulary_size, have absent rows, and writes the ranges
- * of these rows in the file to ranges [n], which may be NULL. A token counts as often as it comes. */
+ * of these rows in the file to ranges [n], which may be NULL. A token counts as often as it comes.
+ */
 size_t token_embedding_absent(const struct token_embedding *embedding, const int32_t *ids, size_t n,
                               wisp_range *ranges);
 
