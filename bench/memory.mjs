@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures the memory that the package adds to Node and to Chromium, for docs/javascript.md:
-// node bench/memory.mjs [MODEL], where MODEL is a file within the checkout. Run `make wasm` first. It
-// works on Linux only.
+// node bench/memory.mjs [MODEL] [--cold] [--only PLACE] [--rounds N], where MODEL is a file within the checkout, and
+// --cold opens it by ranges. Run `make wasm` first. It works on Linux only.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { launch } from './runners/browsers.mjs';
 import { descendants, pageProcess, proportionalMegabytes } from './runners/processes.mjs';
+import { serve } from '../js/serve.js';
 import { serveFiles } from './server.mjs';
 
-const ROUNDS = 3;
+const {
+  values: given,
+  positionals: [model = 'models/wisp-default.gguf', workers],
+} = parseArgs({
+  allowPositionals: true,
+  options: {
+    cold: { type: 'boolean' },
+    only: { type: 'string', default: '' },
+    rounds: { type: 'string', default: '3' },
+  },
+});
+/** By ranges: nothing comes that texts do not need, and nothing is kept. */
+const HOW = given.cold ? { cold: { mode: 'wait', complete: false, store: false } } : {};
 const WORKERS = [1, 2, 4];
 /** The memory of browsers and Node still changes for a while after they have started. */
 const SETTLING_MS = 2000;
@@ -57,20 +71,24 @@ async function measure(processes, load, callLarge) {
  * @param {boolean} isolated
  */
 async function measurePage(model, workers, isolated) {
-  const server = await serveFiles({ isolated, onRows() {} });
+  // One that sends ranges.
+  const server = given.cold
+    ? await serve({ isolated })
+    : await serveFiles({ isolated, onRows() {} });
   const browser = await launch('chromium');
   const { page } = browser;
   await page.goto('about:blank');
   await page.goto(`${server.origin}/bench/runners/page.html`);
   const load = () =>
     page.evaluate(
-      async ([source, count]) => {
+      async ([source, count, how]) => {
         const { Embedder } = await import(/** @type {any} */ ('/js/browser.js'));
-        const embedder = await Embedder.load(source, { workers: count });
+        if ('cold' in how) await import(/** @type {any} */ ('/js/cold-browser.js'));
+        const embedder = await Embedder.load(source, { workers: count, ...how });
         await embedder.embed('one text');
         /** @type {any} */ (globalThis).embedder = embedder;
       },
-      [`/${model}`, workers],
+      /** @type {const} */ ([`/${model}`, workers, HOW]),
     );
   const callLarge = () =>
     page.evaluate(async (texts) => {
@@ -97,7 +115,7 @@ async function measureHere(model, workers) {
   let embedder;
   const load = async () => {
     const { Embedder } = await import('../js/node.js');
-    embedder = await Embedder.load(model, { workers });
+    embedder = await Embedder.load(model, /** @type {any} */ ({ workers, ...HOW }));
     await embedder.embed('one text');
   };
   const processes = () => ({ main: process.pid, others: [] });
@@ -114,7 +132,8 @@ async function measureHere(model, workers) {
  */
 function measureNode(model, workers) {
   const script = fileURLToPath(import.meta.url);
-  return JSON.parse(execFileSync(process.execPath, [script, model, String(workers)]).toString());
+  const args = [script, model, String(workers), ...(given.cold ? ['--cold'] : [])];
+  return JSON.parse(execFileSync(process.execPath, args).toString());
 }
 
 /** @type {[string, (model: string, workers: number) => Promise<Added> | Added][]} */
@@ -131,11 +150,11 @@ const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 async function printTable(model) {
   console.log('| where | workers | own | program | other processes | own, after a large call |');
   console.log('|---|---:|---:|---:|---:|---:|');
-  for (const [place, added] of PLACES) {
+  for (const [place, added] of PLACES.filter(([name]) => name.includes(given.only))) {
     for (const workers of WORKERS) {
       /** @type {Added[]} */
       const rounds = [];
-      while (rounds.length < ROUNDS) rounds.push(await added(model, workers));
+      while (rounds.length < Number(given.rounds)) rounds.push(await added(model, workers));
       const columns = /** @type {const} */ (['own', 'program', 'others', 'large']);
       const cells = columns.map((what) => median(rounds.map((round) => round[what])).toFixed(0));
       console.log(`| ${place} | ${workers} | ${cells.join(' | ')} |`);
@@ -143,7 +162,6 @@ async function printTable(model) {
   }
 }
 
-const [model = 'models/wisp-default.gguf', workers] = process.argv.slice(2);
 if (workers) console.log(JSON.stringify(await measureHere(model, Number(workers))));
 else await printTable(model);
 process.exit(0);

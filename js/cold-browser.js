@@ -6,9 +6,11 @@ import { cacheOf } from './cold-store.js';
 import { serveCold } from './cold-worker.js';
 import { coldLoader } from './cold.js';
 import { resolve } from './files.js';
+import { startHelpers } from './helpers-page.js';
 import { localLink } from './link-local.js';
 import { wrong } from './options.js';
 import { platform } from './platform-browser.js';
+import { threadsModule } from './threads-browser.js';
 
 export { NEURON } from './cold-layers.js';
 export { WispError } from './errors.js';
@@ -41,4 +43,6 @@ platform.cold = coldLoader({
     local: localLink(serveCold),
   },
   script: 'cold-worker-browser',
+  threadsModule,
+  watch: startHelpers,
 });

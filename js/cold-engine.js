@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Engine, prepare, takeGroup } from './engine.js';
+import { prepare, takeGroup } from './engine.js';
 import { outOfMemory } from './errors.js';
+import { TeamEngine } from './team-engine.js';
 
 /** The number of WISP_NEED_RANGES. */
 const NEED_RANGES = 8;
@@ -14,7 +15,7 @@ const STATS =
 /** @typedef {import('../types/protocol.js').ColdStats} ColdStats */
 
 /** An engine that may be opened without the cold neurons of its model, and waits for those that texts need. */
-export class ColdEngine extends Engine {
+export class ColdEngine extends TeamEngine {
   /** @type {import('../types/protocol.js').ColdOptions | undefined} */
   cold;
   #skipped = 0;
@@ -22,11 +23,16 @@ export class ColdEngine extends Engine {
   /**
    * @param {WebAssembly.Module} module
    * @param {Uint8Array} bytes the model, or its beginning
-   * @param {import('./engine.js').EngineOptions & { cold?: import('../types/protocol.js').ColdOptions }} [options]
+   * @param {import('./engine.js').EngineOptions & { threads?: number, cold?: import('../types/protocol.js').ColdOptions }} [options]
+   * @param {import('./threads.js').StartHelper} [startHelper]
    * @returns {Promise<ColdEngine>}
    */
-  static async open(module, bytes, { cold, ...options } = {}) {
+  static async open(module, bytes, { cold, ...options } = {}, startHelper) {
+    const { buffer, byteOffset, length } = bytes;
     const source = {
+      buffer,
+      byteOffset,
+      length,
       size: cold?.size ?? bytes.length,
       lasting: typeof SharedArrayBuffer === 'function' && bytes.buffer instanceof SharedArrayBuffer,
       read: (/** @type {number} */ offset, /** @type {Uint8Array} */ into) =>
@@ -39,7 +45,7 @@ export class ColdEngine extends Engine {
       ...(memory && { memory }),
     };
     const engine = /** @type {ColdEngine} */ (
-      await super.open(module, source, { ...options, ...all })
+      await super.open(module, source, { ...options, ...all }, startHelper)
     );
     engine.cold = cold;
     return engine;
@@ -132,8 +138,39 @@ export class ColdEngine extends Engine {
 
   /** @returns {[number, number][]} */
   #needs() {
+    const { gap = 0 } = this.cold ?? {};
+    return this.#ranges((wasm, found) => wasm.engine_needs(this.engine, gap, found, found + 4));
+  }
+
+  /**
+   * Returns ranges of the file with the token embeddings that texts need and that are absent, some of them twice. May be
+   * called while embedCold waits.
+   * @param {readonly string[]} texts
+   * @param {string} [prompt]
+   */
+  textNeeds(texts, prompt) {
+    const before = (prompt && this.prompt(prompt)) ?? prompt ?? this.prompt();
+    /** @type {Map<number, number>} ends of ranges by their starts: texts share chunks */
+    const all = new Map();
+    for (const text of texts) {
+      const ranges = this.withText(`${before}${text}`, (input, length) =>
+        this.#ranges((wasm, found) =>
+          wasm.engine_text_needs(this.engine, input, length, 0, found, found + 4),
+        ),
+      );
+      for (const [start, end] of ranges) all.set(start, Math.max(end, all.get(start) ?? 0));
+    }
+    return [...all];
+  }
+
+  /**
+   * @param {(wasm: import('./engine.js').Exports, found: number) => number} body writes the address of ranges, and
+   *   how many there are
+   * @returns {[number, number][]}
+   */
+  #ranges(body) {
     return this.withBlock(8, (found) => {
-      this.check((wasm) => wasm.engine_needs(this.engine, this.cold?.gap ?? 0, found, found + 4));
+      this.check((wasm) => body(wasm, found));
       const { buffer } = this.alive().memory;
       const [at, count] = new Uint32Array(buffer, found, 2);
       const numbers = Array.from(new BigUint64Array(buffer, at, 2 * count), Number);

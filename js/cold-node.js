@@ -9,10 +9,12 @@ import { cacheOf } from './cold-store.js';
 import { serveCold } from './cold-worker.js';
 import { coldLoader } from './cold.js';
 import { WispError, throwIfAborted } from './errors.js';
+import { watchHelpers } from './helpers-node.js';
 import { localLink } from './link-local.js';
 import { wrong } from './options.js';
 import { asUrl, fileError, platform } from './platform-node.js';
 import { sharedBytes, sharedPart } from './source.js';
+import { threadsModule } from './threads-node.js';
 
 export { NEURON } from './cold-layers.js';
 export { WispError } from './errors.js';
@@ -110,4 +112,6 @@ platform.cold = coldLoader({
     local: localLink(serveCold),
   },
   script: 'cold-worker-node',
+  threadsModule,
+  watch: watchHelpers,
 });

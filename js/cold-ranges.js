@@ -9,6 +9,9 @@ import { releaseAll } from './lent.js';
 /** Requests at a time: as many as a browser has connections to a server of HTTP/1.1. */
 const MOST_FLIGHTS = 6;
 
+/** Of these, requests for what no caller waits for yet. */
+const MOST_AHEAD = 3;
+
 /** Ranges are not joined beyond this length, so that several come at a time. */
 const MOST_BYTES = 1024 * 1024;
 
@@ -148,6 +151,7 @@ export class Bytes extends RangeSet {
  * A caller that waits for ranges.
  * @typedef {object} Need
  * @property {Range[]} ranges
+ * @property {boolean} isAhead whether it may wait for others
  * @property {() => void} resolve
  * @property {(error: unknown) => void} reject
  */
@@ -157,6 +161,7 @@ export class Bytes extends RangeSet {
  * @typedef {object} Flight
  * @property {Range} range
  * @property {boolean} isRest whether it goes on when no caller waits for it
+ * @property {boolean} isAhead
  * @property {AbortController} stop
  */
 
@@ -207,14 +212,38 @@ export class Ranges {
    * @returns {Promise<import('../types/protocol.js').Piece[]>}
    */
   need(ranges, signal) {
+    const read = () => ranges.map((each) => ({ offset: each[0], bytes: this.bytes.read(each) }));
+    return this.#wait(ranges, signal, false, read);
+  }
+
+  /**
+   * Fetches ranges before a text needs them. Those that texts wait for come first.
+   * @param {Range[]} ranges
+   * @param {AbortSignal} signal
+   * @returns {Promise<void>}
+   */
+  fetchAhead(ranges, signal) {
+    return this.#wait(ranges, signal, true, () => {});
+  }
+
+  /**
+   * @template T
+   * @param {Range[]} ranges
+   * @param {AbortSignal} signal
+   * @param {boolean} isAhead
+   * @param {() => T} read is called when all ranges are present
+   * @returns {Promise<T>}
+   */
+  #wait(ranges, signal, isAhead, read) {
     if (signal.aborted) return Promise.reject(cancelled(signal));
     return new Promise((resolve, reject) => {
       /** @type {Need} */
       const need = {
         ranges,
+        isAhead,
         resolve: () => {
           forget();
-          resolve(ranges.map((each) => ({ offset: each[0], bytes: this.bytes.read(each) })));
+          resolve(read());
         },
         reject: (error) => (forget(), reject(error)),
       };
@@ -256,9 +285,9 @@ export class Ranges {
     }
     if (this.kept) this.#readKept(this.kept, wanted);
     while (this.#flights.size < MOST_FLIGHTS) {
-      const range = this.#next(wanted);
-      if (!range) break;
-      void this.#fetch(range, false);
+      const next = this.#next();
+      if (!next) break;
+      void this.#fetch(next.range, next.isAhead);
     }
     this.#letGo();
     this.onChange();
@@ -315,26 +344,39 @@ export class Ranges {
   }
 
   /**
-   * Returns the next range to request: the first that is missing, joined with those that follow.
-   * @param {Range[]} wanted
-   * @returns {Range | undefined}
+   * Returns the next range to request: the first that is missing, joined with those that follow. What nobody waits for
+   * yet comes last, and not all requests are for it; no gap is read along for it, for it is much, and some of it may come
+   * too early.
+   * @returns {{ range: Range, isAhead: boolean } | undefined}
    */
-  #next(wanted) {
+  #next() {
     const flying = this.#flying();
-    const missing = wanted
-      .flatMap((range) => flying.reduce(without, this.absent(range)))
-      .sort((a, b) => a[0] - b[0]);
-    const [first, ...rest] = missing;
+    const missing = (/** @type {boolean} */ isAhead) =>
+      [...this.#needs]
+        .filter((need) => need.isAhead === isAhead)
+        .flatMap(({ ranges }) => ranges)
+        .flatMap((range) => flying.reduce(without, this.absent(range)))
+        .sort((a, b) => a[0] - b[0]);
+    const awaited = missing(false);
+    const isAhead = awaited.length === 0;
+    const flyingAhead = [...this.#flights].filter((flight) => flight.isAhead).length;
+    if (isAhead && flyingAhead >= MOST_AHEAD) return undefined;
+    const early = missing(true);
+    const first = (isAhead ? early : awaited)[0];
     if (!first) return undefined;
-    const joined = /** @type {Range} */ ([...first]);
-    for (const [start, end] of rest) {
-      if (start > joined[1] + this.#gap || end > joined[0] + MOST_BYTES) break;
-      const between = /** @type {Range} */ ([joined[1], start]);
+    const range = /** @type {Range} */ ([...first]);
+    const isEarly = new Set(early);
+    for (const each of [...awaited, ...early].sort((a, b) => a[0] - b[0])) {
+      const [start, end] = each;
+      const gap = isEarly.has(each) ? 0 : this.#gap;
+      if (start < range[0] || end <= range[1] || start > range[1] + gap) continue;
+      if (end > range[0] + MOST_BYTES) break;
+      const between = /** @type {Range} */ ([range[1], start]);
       const unknown = lengthOf(this.absent(between));
-      if (unknown < start - joined[1] || flying.some((each) => overlap(each, between))) break;
-      joined[1] = Math.max(joined[1], end);
+      if (unknown < start - range[1] || flying.some((each) => overlap(each, between))) break;
+      range[1] = end;
     }
-    return joined;
+    return { range, isAhead };
   }
 
   /**
@@ -343,7 +385,7 @@ export class Ranges {
    */
   async fetchRest(range) {
     this.#keeping.add(range);
-    const failure = await this.#fetch(range, true);
+    const failure = await this.#fetch(range, false, true);
     if (failure || !this.keeps || !this.kept) this.#keeping.delete(range);
     if (failure) throw failure.error;
     this.restBytes += lengthOf([range]);
@@ -364,12 +406,13 @@ export class Ranges {
 
   /**
    * @param {Range} range
-   * @param {boolean} isRest
+   * @param {boolean} isAhead
+   * @param {boolean} [isRest]
    * @returns {Promise<{ error: unknown } | undefined>} why it failed
    */
-  async #fetch(range, isRest) {
+  async #fetch(range, isAhead, isRest = false) {
     const stop = new AbortController();
-    const flight = { range, stop, isRest };
+    const flight = { range, stop, isAhead, isRest };
     this.#flights.add(flight);
     try {
       await this.#file.read(range, this.bytes, stop.signal);

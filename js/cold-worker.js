@@ -2,15 +2,17 @@
 // The code that runs in a worker whose model may lack its cold neurons.
 import { ColdEngine } from './cold-engine.js';
 import { unpackError } from './errors.js';
+import { orHelp } from './threads.js';
 import { serveBy } from './worker.js';
 
 /** @typedef {import('../types/protocol.js').Piece} Piece */
 
 /**
  * @param {Parameters<import('./worker.js').Serve>[0]} post
+ * @param {import('./threads.js').StartHelper} [startHelper]
  * @returns {ReturnType<import('./worker.js').Serve>}
  */
-export const serveCold = (post) => {
+export const serveCold = (post, startHelper) => {
   /** @type {ColdEngine | undefined} */
   let engine;
   /** @type {Float64Array | undefined} neurons that each text of the last request was computed without */
@@ -33,7 +35,7 @@ export const serveCold = (post) => {
     });
 
   const open = async (/** @type {[any, any, any]} */ ...of) =>
-    (engine = await ColdEngine.open(...of));
+    (engine = await ColdEngine.open(...of, startHelper));
   const receive = serveBy(
     (reply, transfer) => {
       const cold = reply.type === 'done' && engine?.cold && engine.coldStats();
@@ -59,10 +61,22 @@ export const serveCold = (post) => {
     }
     post(/** @type {any} */ ({ type: 'taken' }), []);
   };
-  return async (/** @type {any} */ request) =>
-    request.type === 'provide'
-      ? provided(request)
-      : request.type === 'offer'
-        ? take(request.pieces)
-        : receive(request);
+  /** @param {import('../types/protocol.js').AheadTexts[]} parts */
+  const lookAhead = (parts) => {
+    try {
+      const ranges = parts.flatMap(({ texts, prompt }) => engine?.textNeeds(texts, prompt) ?? []);
+      post(/** @type {any} */ ({ type: 'ahead', ranges }), []);
+    } catch {
+      // The texts themselves meet the same error.
+    }
+  };
+  /** @type {Record<string, (request: any) => void>} messages without a reply */
+  const others = {
+    provide: (request) => provided(request),
+    offer: ({ pieces }) => take(pieces),
+    ahead: ({ parts }) => lookAhead(parts),
+  };
+  return orHelp(post, async (/** @type {any} */ request) =>
+    (others[request.type] ?? receive)(request),
+  );
 };

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embedder.load with the option cold: what Node and browsers share. A model opens from the beginning of its file,
 // and its workers ask the pool for the neurons that texts need.
+import { Ahead, joinRanges } from './cold-ahead.js';
+import { findHot } from './cold-header.js';
 import { CHECK_MS } from './cold-http.js';
 import { layersOf } from './cold-layers.js';
 import { offerRows } from './cold-offers.js';
 import { checkCold } from './cold-options.js';
 import { Ranges, lengthOf } from './cold-ranges.js';
 import { Rest } from './cold-rest.js';
+import { Skipped } from './cold-skipped.js';
 import { KeptChunks, findKept, forget } from './cold-store.js';
 import { otherHeader, readTable, sha256 } from './cold-table.js';
-import { STATUS_CODES, WispError, onAbort, packError } from './errors.js';
+import { WispError, cancelled, onAbort, packError } from './errors.js';
 import { checkMagic, isOutage } from './hub.js';
-import { EmbedJob } from './job.js';
 import { releaseAll } from './lent.js';
-import { load } from './load.js';
 import { wrong } from './options.js';
+import { threadsLoader } from './threads-load.js';
 
 /** @typedef {import('../types/internal.js').Platform} Platform */
 /** @typedef {import('../types/internal.js').StartLink} StartLink */
@@ -41,19 +43,21 @@ const noCounts = () => /** @type {any} */ (Object.fromEntries(COUNTS.map((name) 
  *   opens from, for workers that start later
  * @param {Pick<import('../types/internal.js').Own, 'worker' | 'local'>} parts.own
  * @param {string} parts.script the name of the worker's
+ * @param {import('../types/internal.js').Own['module']} parts.threadsModule for workers with threads
+ * @param {(platform: Platform) => Platform} parts.watch starts or watches these
  * @returns {NonNullable<Platform['cold']>}
  */
 export const coldLoader =
-  ({ openFile, openStore, hold, own: coldOwn, script }) =>
+  ({ openFile, openStore, hold, own: coldOwn, script, threadsModule, watch }) =>
   async (platform, own, source, { memory, ...options }, wanted) => {
     const how = checkCold(wanted, memory);
     if (own.threads) throw wrong('cold', 'generators load the whole model');
-    if (options.threads !== undefined) throw wrong('threads', 'a model by range has one thread');
     if (options.integrity?.model)
       throw wrong('integrity', 'model: the file is not read as a whole');
     if (options.backend === 'native') throw wrong('backend', 'the option cold is for WebAssembly');
     const cold = new ColdModel(how, openStore);
-    const loading = load(
+    const { worker, local } = coldOwn;
+    const loading = threadsLoader({ module: threadsModule, worker }, script, watch)(
       {
         ...platform,
         compile: (...of) => cold.compiled(platform.compile(...of)),
@@ -62,14 +66,14 @@ export const coldLoader =
           if (options.wasm instanceof WebAssembly.Module) {
             void cold.compiled(Promise.resolve(options.wasm));
           }
-          const bytes = await cold.read(openFile(given ?? ownModel()), reading);
+          const bytes = await cold.open(openFile(given ?? ownModel()), reading);
           return { model: hold(bytes), release: () => cold.close() };
         },
       },
       {
         ...own,
-        ...coldOwn,
-        local: cold.link(coldOwn.local),
+        worker,
+        local: cold.link(local),
         names: { ...own.names, worker: script },
         native: () => ({ reason: 'the option cold is for WebAssembly' }),
       },
@@ -81,7 +85,8 @@ export const coldLoader =
     const { pool } = loaded;
     const stats = pool.stats.bind(pool);
     pool.stats = () => ({ ...stats(), cold: cold.stats() });
-    if (how.mode === 'skip') cold.countSkipped(pool);
+    cold.ahead.watch(pool);
+    if (how.mode === 'skip') cold.skipped.tell(pool);
     const { about } = loaded;
     const reasons = { ...about.reasons, cold: cold.reason };
     return { ...loaded, about: { ...about, modelBytes: cold.size, reasons } };
@@ -111,10 +116,8 @@ class ColdModel {
   #hotBytes = 0;
   /** Its chunks that have digests. @type {import('./cold-table.js').ChunkTable | undefined} */
   #table;
-  /** @type {(module: WebAssembly.Module | Promise<WebAssembly.Module>) => void} */
-  #resolve = () => {};
-  /** @type {Promise<WebAssembly.Module>} */
-  #module = new Promise((resolve) => (this.#resolve = resolve));
+  /** @type {Promise<WebAssembly.Module> | undefined} */
+  #module;
   /** Links to the workers, whose engines count. @type {Set<{ cold?: ColdStats, offer(): void }>} */
   #links = new Set();
   #ended = noCounts();
@@ -122,15 +125,14 @@ class ColdModel {
   #layers = [];
   /** Tells the caller of load that something has changed, once the model is open. */
   #tell = () => {};
-  /** @type {WeakMap<ArrayBufferLike, { counts: Float64Array, size: number }>} by the buffer of the rows */
-  #skipped = new WeakMap();
+  skipped = new Skipped();
+  ahead = new Ahead();
   reason = '';
 
   /** @param {How} how @param {() => Promise<import('./cold-store.js').Store>} openStore */
   constructor(how, openStore) {
     this.#how = how;
     this.#openStore = openStore;
-    this.#module.catch(() => {}); // load reports it
   }
 
   get size() {
@@ -139,16 +141,31 @@ class ColdModel {
 
   /** @param {Promise<WebAssembly.Module>} module */
   compiled(module) {
-    this.#resolve(module);
-    return module;
+    module.catch(() => {}); // load reports it
+    return (this.#module = module);
   }
 
   /**
-   * Reads the part of a model's file that it opens from.
+   * Returns the part of a model's file that it opens from. Where threads do not start, load asks for it once more, and
+   * gets what has come.
    * @param {RangeFile} file
    * @param {import('../types/internal.js').Reading} reading
    */
-  async read(file, { signal, progress }) {
+  async open(file, reading) {
+    if (!this.#beginning) {
+      this.#hotBytes = 0;
+      this.#table = this.#header = this.#found = undefined;
+      return this.#read(file, reading);
+    }
+    reading.progress(this.#hotBytes, this.#hotBytes);
+    return this.#beginning;
+  }
+
+  /**
+   * @param {RangeFile} file
+   * @param {import('../types/internal.js').Reading} reading
+   */
+  async #read(file, { signal, progress }) {
     this.#file = file;
     const ranges = (this.#ranges = new Ranges(file, this.#how.gap));
     /** @type {{ error: unknown } | undefined} by onProgress */
@@ -172,7 +189,7 @@ class ColdModel {
       bytes = bytes.subarray(0, end);
       checkMagic(bytes, file.name);
       if (this.#hotBytes === 0) {
-        this.#hotBytes = await this.#findHot(bytes);
+        this.#hotBytes = await findHot(await this.#moduleFor(signal), bytes, file);
         if (this.#hotBytes > 0) await this.#useHeader(bytes, signal);
       }
       if (this.#hotBytes > 0 && this.#hotBytes <= end) break;
@@ -198,6 +215,20 @@ class ColdModel {
     this.#beginning = bytes;
     progress(this.#hotBytes, this.#hotBytes);
     return bytes;
+  }
+
+  /**
+   * Returns the module. Where it does not come, load says why, and ends this reading.
+   * @param {AbortSignal} signal
+   * @returns {Promise<WebAssembly.Module>}
+   */
+  async #moduleFor(signal) {
+    try {
+      return await /** @type {Promise<WebAssembly.Module>} */ (this.#module);
+    } catch {
+      if (signal.aborted) throw cancelled(signal);
+      return new Promise((_, reject) => onAbort(signal, () => reject(cancelled(signal))));
+    }
   }
 
   /**
@@ -356,48 +387,6 @@ class ColdModel {
   }
 
   /**
-   * Returns how many bytes of the file the model opens from; 0 where its header does not end within `bytes`.
-   * @param {Uint8Array} bytes
-   */
-  async #findHot(bytes) {
-    const end = bytes.length;
-    const { size, name } = /** @type {RangeFile} */ (this.#file);
-    const instance = await WebAssembly.instantiate(await this.#module, {
-      wisp: {
-        seconds: () => 0,
-        read(
-          /** @type {number} */ offset,
-          /** @type {number} */ into,
-          /** @type {number} */ length,
-        ) {
-          new Uint8Array(wasm.memory.buffer, into >>> 0, length).set(
-            bytes.subarray(offset, offset + length),
-          );
-          return 0;
-        },
-      },
-      env: { emscripten_notify_memory_growth() {} },
-    });
-    const wasm = /** @type {import('../types/exports.js').Exports} */ (
-      /** @type {unknown} */ (instance.exports)
-    );
-    wasm._initialize();
-    const engine = wasm.engine_new();
-    const found = engine && wasm.engine_hot_bytes(engine, size, end);
-    if (found > 0) return found;
-    const all = new Uint8Array(wasm.memory.buffer);
-    const text = (/** @type {number} */ at) =>
-      new TextDecoder().decode(all.slice(at >>> 0, all.indexOf(0, at >>> 0)));
-    const code = engine ? STATUS_CODES[wasm.engine_error_status(engine)] : 'memory';
-    if (code === 'io' && end < size) return 0;
-    throw new WispError(
-      /** @type {any} */ (code),
-      `${name}: ${engine ? text(wasm.engine_error_message(engine)) : 'the module cannot grow'}`,
-      { field: engine ? text(wasm.engine_error_field(engine)) : '' },
-    );
-  }
-
-  /**
    * Answers what workers ask for, and takes down what they count.
    * @param {StartLink} start
    * @returns {StartLink}
@@ -455,13 +444,14 @@ class ColdModel {
           if (type === 'taken') return taken.shift()?.();
           if (type === 'needs') {
             provided = ranges;
-            return void this.#answer(ranges, wait.signal, (answer) => link.post(answer));
+            const asks = this.#asksAhead(ranges);
+            void this.#answer(ranges, wait.signal, (answer) => link.post(answer));
+            const parts = asks ? this.ahead.next() : [];
+            return parts.length > 0 ? link.post({ type: 'ahead', parts }) : undefined;
           }
+          if (type === 'ahead') return void this.#fetchAhead(ranges);
           counted.cold = cold ?? counted.cold;
-          if (skipped) {
-            const size = value.length / skipped.length;
-            this.#skipped.set(value.buffer, { counts: skipped, size });
-          }
+          if (skipped) this.skipped.note(value, skipped);
           if (type === 'done' && isOpening) {
             isOpening = false;
             mayOffer = true;
@@ -518,30 +508,22 @@ class ColdModel {
   }
 
   /**
-   * Lets rows say how many neurons they were computed without.
-   * @param {import('./pool.js').Pool} pool
+   * Whether other texts are to ask for what they need when a worker waits for ranges: it waits for the line, and what
+   * comes early is kept.
+   * @param {Range[]} wanted
    */
-  countSkipped(pool) {
-    const submit = pool.submit.bind(pool);
-    pool.submit = async (job) => {
-      if (!(job instanceof EmbedJob)) return submit(job);
-      let skipped = 0;
-      const take = job.take.bind(job);
-      job.take = (budget) => {
-        const task = take(budget);
-        const { done } = task;
-        task.done = (values) => {
-          // Rows of several calls come in one buffer.
-          const { counts, size } = this.#skipped.get(values.buffer) ?? {};
-          const first = values.byteOffset / 4 / (size ?? 1);
-          const own = counts?.subarray(first, first + values.length / (size ?? 1)) ?? [];
-          for (const count of own) skipped += count;
-          done(values);
-        };
-        return task;
-      };
-      return Object.assign(await submit(job), { skipped });
-    };
+  #asksAhead(wanted) {
+    const ranges = /** @type {Ranges} */ (this.#ranges);
+    return ranges.limit === Infinity && wanted.some((range) => ranges.absent(range).length > 0);
+  }
+
+  /** @param {Range[]} needed by texts that no worker has yet, and which ask again where these fail */
+  #fetchAhead(needed) {
+    const ranges = /** @type {Ranges} */ (this.#ranges);
+    // Rows alone would be thousands of requests.
+    const gap = this.#table ? 0 : this.#how.gap;
+    const missing = joinRanges(needed, gap).flatMap((range) => ranges.absent(range));
+    if (missing.length > 0) ranges.fetchAhead(missing, this.ahead.signal).catch(() => {});
   }
 
   /** @returns {import('../types/index.js').ColdTotals} */

@@ -153,7 +153,6 @@ const WINDOW_LETTERS = 1 << 15;
 /** Rows of some texts. */
 export class EmbedJob extends Job {
   #request;
-  #texts;
   #maxTokens;
   #rows;
   #onProgress;
@@ -181,7 +180,7 @@ export class EmbedJob extends Job {
   ) {
     super(signal);
     this.urgent = priority === 'auto' ? texts.length === 1 : priority === 'high';
-    this.#texts = texts;
+    this.texts = texts;
     this.#maxTokens = maxTokens;
     this.#request = { type, options };
     /** Jobs of one kind may have texts in one task. */
@@ -195,13 +194,13 @@ export class EmbedJob extends Job {
   }
 
   get waiting() {
-    return this.#texts.length - this.#next + this.#window.length;
+    return this.texts.length - this.#next + this.#window.length;
   }
 
   /** Estimated tokens of the texts that no worker has taken yet. */
   get tokensLeft() {
     const mean = this.#estimated / Math.max(this.#next, 1);
-    return this.#windowTokens + Math.ceil(mean * (this.#texts.length - this.#next));
+    return this.#windowTokens + Math.ceil(mean * (this.texts.length - this.#next));
   }
 
   finishEmpty() {
@@ -213,10 +212,10 @@ export class EmbedJob extends Job {
    */
   #fillWindow() {
     const first = this.#next;
-    const end = Math.min(first + WINDOW_TEXTS, this.#texts.length);
+    const end = Math.min(first + WINDOW_TEXTS, this.texts.length);
     let letters = 0;
     while (this.#next < end && letters < WINDOW_LETTERS) {
-      const text = this.#texts[this.#next];
+      const text = this.texts[this.#next];
       const tokens = estimateTokens(text, this.#maxTokens);
       letters += text.length;
       this.#window.push({ place: this.#next++, tokens });
@@ -246,7 +245,7 @@ export class EmbedJob extends Job {
     );
     this.#windowTokens -= tokens;
     if (this.#window.length === 0) this.#fillWindow();
-    const texts = places.map((place) => this.#texts[place]);
+    const texts = places.map((place) => this.texts[place]);
     return {
       job: this,
       request: { ...this.#request, texts },

@@ -4,12 +4,15 @@ import { Worker } from 'node:worker_threads';
 import { watchHelpers } from './helpers-node.js';
 import { threadsLoader } from './threads-load.js';
 
+/** @type {import('../types/internal.js').Own['module']} */
+export const threadsModule = (build) =>
+  build === 'relaxed'
+    ? new URL('./wisp-embed-threads-relaxed.wasm', import.meta.url)
+    : new URL('./wisp-embed-threads-simd128.wasm', import.meta.url);
+
 export const withThreads = threadsLoader(
   {
-    module: (build) =>
-      build === 'relaxed'
-        ? new URL('./wisp-embed-threads-relaxed.wasm', import.meta.url)
-        : new URL('./wisp-embed-threads-simd128.wasm', import.meta.url),
+    module: threadsModule,
     // Bundlers recognise exactly this expression.
     worker: () =>
       new Worker(new URL('./threads-worker-node.js', import.meta.url), {

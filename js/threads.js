@@ -19,10 +19,14 @@ const START_MS = 10_000;
  * The imports of a module with shared memory.
  * @param {WebAssembly.Memory} memory
  */
-const sharedImports = (memory) => ({
+export const sharedImports = (memory) => ({
   env: { memory, emscripten_notify_memory_growth() {}, __do_set_thread_state() {} },
   wasi_snapshot_preview1: { clock_time_get: () => 0 },
 });
+
+/** @param {WebAssembly.Module} module whose memory may come from outside */
+export const isShared = (module) =>
+  WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
 
 /**
  * Starts helpers where the module shares its memory. A job is for the members of the first indices: where
@@ -33,8 +37,7 @@ const sharedImports = (memory) => ({
  * @param {StartHelper | undefined} start
  */
 export async function openTeam(module, model, threads, start) {
-  const isShared = WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
-  if (!isShared) return undefined;
+  if (!isShared(module)) return undefined;
   const memory = takeMemory('shared memory', sharedMemory);
   const started = start
     ? Array.from({ length: threads - 1 }, (_, i) =>
@@ -66,8 +69,8 @@ export async function openTeam(module, model, threads, start) {
  * @param {import('../types/engine.js').ModelBytes} model
  */
 const sharedModel = (model) =>
-  model instanceof Uint8Array && model.buffer instanceof SharedArrayBuffer
-    ? sharedPart(model)
+  model.buffer instanceof SharedArrayBuffer
+    ? sharedPart(/** @type {Uint8Array} */ (model))
     : undefined;
 
 /**

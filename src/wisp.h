@@ -534,6 +534,13 @@ WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
                                         const wisp_range **ranges, size_t *count,
                                         wisp_error *error);
 
+/* Does so for the token embeddings that a text needs, which no call has to wait for: those of texts
+ * that are about to be embedded may come before them. A text with a prompt is one behind it. May be
+ * called while a call waits. The neurons of a text are known only when it is computed. */
+WISP_API wisp_status wisp_session_text_needs(wisp_session *session, wisp_text text, uint64_t gap,
+                                             const wisp_range **ranges, size_t *count,
+                                             wisp_error *error);
+
 /* Hands `length` bytes of the file, from `offset` on, to the model of a session that was opened
  * with `hot_only`; the bytes are copied. Every cold neuron or token whose row lies wholly within
  * them becomes present; other bytes are ignored, also those of a part of a row. May be called at

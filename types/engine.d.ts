@@ -25,6 +25,10 @@ export interface ModelReader {
   size: number;
   read(offset: number, into: Uint8Array): void;
   lasting?: boolean | undefined;
+  /** Where the bytes lie in a buffer: threads of the engine read them, too, where it is shared. */
+  buffer?: ArrayBufferLike;
+  byteOffset?: number;
+  length?: number;
 }
 
 export type ModelBytes = Uint8Array | ModelReader;

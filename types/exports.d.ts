@@ -47,6 +47,14 @@ export interface Exports {
   engine_continue(engine: number): number;
   engine_give_up(engine: number): void;
   engine_needs(engine: number, gap: number, ranges: number, count: number): number;
+  engine_text_needs(
+    engine: number,
+    text: number,
+    length: number,
+    gap: number,
+    ranges: number,
+    count: number,
+  ): number;
   engine_provide(engine: number, offset: number, bytes: number, length: number): number;
   engine_cold_stats(engine: number, stats: number): void;
   engine_neurons(engine: number, layer: number, into: number, words: number): number;

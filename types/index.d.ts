@@ -65,7 +65,7 @@ export interface LoadProgress {
 export interface LoadOptions extends SparseOptions {
   /**
    * Number of workers; 0: compute on the calling thread. Default: one for each core, at most 4. In a cross-origin
-   * isolated page one worker has as many threads instead, which share its memory.
+   * isolated page, and in Node with cold, one worker has as many threads instead, which share its memory.
    */
   workers?: number | undefined;
   /** Gives up loading. */

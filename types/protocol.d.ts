@@ -197,6 +197,23 @@ export interface OfferRequest {
   pieces: Piece[];
 }
 
+/** Texts of a call that are not computed yet. */
+export interface AheadTexts {
+  texts: string[];
+  prompt?: string | undefined;
+}
+
+/** Asks a worker that waits which token embeddings texts need; it answers Ahead, also while it waits. */
+export interface AheadRequest {
+  type: 'ahead';
+  parts: AheadTexts[];
+}
+
+export interface Ahead {
+  type: 'ahead';
+  ranges: [start: number, end: number][];
+}
+
 /** Neurons of one worker's engine; counts are totals since it was opened. */
 export interface ColdStats {
   neurons: number;

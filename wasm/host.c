@@ -78,6 +78,13 @@ wisp_status engine_needs(struct engine *engine, size_t gap, const wisp_range **r
     return wisp_session_needs(engine->session, gap, ranges, count, &engine->error);
 }
 
+EXPORT("engine_text_needs")
+wisp_status engine_text_needs(struct engine *engine, const char *bytes, size_t length, size_t gap,
+                              const wisp_range **ranges, size_t *count) {
+    const wisp_text text = {bytes, length};
+    return wisp_session_text_needs(engine->session, text, gap, ranges, count, &engine->error);
+}
+
 EXPORT("engine_provide")
 wisp_status engine_provide(struct engine *engine, double offset, const void *bytes, size_t length) {
     return wisp_session_provide(engine->session, (uint64_t)offset, bytes, length, &engine->error);

@@ -206,9 +206,11 @@ static wisp_status resume_batch(void *context, uint32_t member, wisp_error *erro
 
 /* Chooses how large batches are and how many workers take them, so that every worker gets several.
  * Where the texts make only one batch, its tokens are split among the members instead, provided
- * that each member gets enough of them. */
+ * that each member gets enough of them. So are those of every batch where the memory of cold
+ * neurons and tokens is limited: it has to hold the needs of one batch, not of several. */
 static void plan_batches(struct job *job) {
-    const size_t workers = pool_size(job->session->team);
+    const size_t threads = pool_size(job->session->team);
+    const size_t workers = job->session->model->cold_limited ? 1 : threads;
     size_t total = 0;
     for (size_t i = 0; i < job->n; i++)
         total += estimate_tokens(job, &job->texts[i]);
@@ -218,7 +220,7 @@ static void plan_batches(struct job *job) {
     job->members = 1;
     const size_t members = total / MEMBER_MIN_TOKENS;
     if ((job->workers == 1 || job->n == 1) && members > 1) {
-        job->members = (uint32_t)smaller(members, smaller(workers, PASS_MAX_MEMBERS));
+        job->members = (uint32_t)smaller(members, smaller(threads, PASS_MAX_MEMBERS));
         job->workers = 1;
     }
 }

@@ -229,6 +229,7 @@ static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *
         tokens = least_tokens + (size_t)(rest * (tokens - least_tokens) / others);
     }
     frames = smaller(frames, MOST_FRAMES);
+    model->cold_limited = frames < all_frames || tokens < token_embedding_cold(&network->tokens);
     if (model->dir.lacks_neurons)
         TRY(neuron_cold_reserve(&network->neurons, frames, frames < all_frames, error));
     return tokens > 0 ? token_embedding_reserve(&network->tokens, tokens, error) : WISP_OK;

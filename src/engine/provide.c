@@ -19,12 +19,50 @@ static int compare_ranges(const void *a, const void *b) {
 static size_t absent_rows(struct pass *pass, wisp_range *ranges) {
     const struct network *network = pass->network;
     if (pass_cursor(pass).block == BLOCK_EMBED)
-        return token_embedding_absent(&network->tokens, pass->batch.ids + pass->looked_up,
-                                      pass_tokens_to_look_up(pass), ranges);
+        return token_embedding_hold(&network->tokens, pass->batch.ids + pass->looked_up,
+                                    pass_tokens_to_look_up(pass), ranges);
     if (ranges)
         return neuron_hold_ranges(&network->neurons, &pass->hold, ranges);
     neuron_hold_count(&network->neurons, &pass->hold);
     return pass->hold.n_absent;
+}
+
+/* Makes room for the ranges of n rows. */
+static wisp_status reserve_needs(struct needs *needs, size_t n, wisp_error *error) {
+    if (n <= needs->capacity)
+        return WISP_OK;
+    free(needs->ranges);
+    *needs = (struct needs){.ranges = malloc(n * sizeof *needs->ranges)};
+    if (!needs->ranges)
+        return fail_memory(error, n * sizeof *needs->ranges);
+    needs->capacity = n;
+    return WISP_OK;
+}
+
+/* Makes of the ranges of n rows those that are to be read. Returns their number. */
+static size_t join_ranges(wisp_session *session, size_t n, uint64_t gap) {
+    struct needs *needs = &session->needs;
+    const struct chunks *chunks = &session->model->chunks;
+    size_t count = 0;
+    for (size_t i = 0; i < n && chunks->digests; i++)
+        needs->ranges[i] = chunks_around(chunks, needs->ranges[i]);
+    if (n > 0)
+        qsort(needs->ranges, n, sizeof *needs->ranges, compare_ranges);
+    for (size_t i = 0; i < n; i++) {
+        const wisp_range next = needs->ranges[i];
+        wisp_range *last = count > 0 ? &needs->ranges[count - 1] : NULL;
+        const uint64_t end = last ? last->offset + last->length : 0;
+        const uint64_t joined = last ? next.offset + next.length - last->offset : 0;
+        /* Several workers may wait for one row, and several rows for one chunk. */
+        if (last && next.offset + next.length <= end)
+            continue;
+        /* A row whose chunks fit no longer gets all of them in a range of its own. */
+        if (last && (next.offset <= end || next.offset - end <= gap) && joined <= MOST_RANGE_BYTES)
+            last->length = joined;
+        else
+            needs->ranges[count++] = next;
+    }
+    return count;
 }
 
 wisp_status wisp_session_needs(wisp_session *session, uint64_t gap, const wisp_range **ranges,
@@ -38,37 +76,37 @@ wisp_status wisp_session_needs(wisp_session *session, uint64_t gap, const wisp_r
     for (uint32_t i = 0; i < session->n_workers; i++)
         if (session->workers[i].waits)
             absent += absent_rows(&session->workers[i].pass, NULL);
-    if (absent > needs->capacity) {
-        free(needs->ranges);
-        *needs = (struct needs){.ranges = malloc(absent * sizeof *needs->ranges)};
-        if (!needs->ranges)
-            return fail_memory(error, absent * sizeof *needs->ranges);
-        needs->capacity = absent;
-    }
+    TRY(reserve_needs(needs, absent, error));
     for (uint32_t i = 0; i < session->n_workers; i++)
         if (session->workers[i].waits)
             n += absent_rows(&session->workers[i].pass, needs->ranges + n);
-    const struct chunks *chunks = &session->model->chunks;
-    for (size_t i = 0; i < n && chunks->digests; i++)
-        needs->ranges[i] = chunks_around(chunks, needs->ranges[i]);
-    if (n > 0)
-        qsort(needs->ranges, n, sizeof *needs->ranges, compare_ranges);
-    for (size_t i = 0; i < n; i++) {
-        const wisp_range next = needs->ranges[i];
-        wisp_range *last = *count > 0 ? &needs->ranges[*count - 1] : NULL;
-        const uint64_t end = last ? last->offset + last->length : 0;
-        const uint64_t joined = last ? next.offset + next.length - last->offset : 0;
-        /* Several workers may wait for one row, and several rows for one chunk. */
-        if (last && next.offset + next.length <= end)
-            continue;
-        /* A row whose chunks fit no longer gets all of them in a range of its own. */
-        if (last && (next.offset <= end || next.offset - end <= gap) && joined <= MOST_RANGE_BYTES)
-            last->length = joined;
-        else
-            needs->ranges[(*count)++] = next;
-    }
+    *count = join_ranges(session, n, gap);
     *ranges = needs->ranges;
     return WISP_OK;
+}
+
+wisp_status wisp_session_text_needs(wisp_session *session, wisp_text text, uint64_t gap,
+                                    const wisp_range **ranges, size_t *count, wisp_error *error) {
+    TRY(require(session, "session", error));
+    TRY(require_texts(&text, 1, error));
+    TRY(require((const void *)ranges, "ranges", error));
+    TRY(require(count, "count", error));
+    const wisp_model *model = session->model;
+    const size_t most = model->max_tokens;
+    *count = 0;
+    TRY(reserve_needs(&session->needs, most, error));
+    int32_t *ids = malloc(most * sizeof *ids);
+    if (!ids)
+        return fail_memory(error, most * sizeof *ids);
+    size_t n;
+    const wisp_status status = wisp_tokenize(model, text, ids, most, &n, error);
+    if (status == WISP_OK) {
+        n = token_embedding_absent(&model->network.tokens, ids, n, session->needs.ranges);
+        *count = join_ranges(session, n, gap);
+        *ranges = session->needs.ranges;
+    }
+    free(ids);
+    return status;
 }
 
 /* Compares the cold chunks that lie wholly within bytes [offset, offset + length) of the file with

@@ -71,9 +71,6 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     if (options && options->recall && model->dir.lacks_neurons)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "recall",
                     "recall takes all neurons, and cold ones are not loaded (hot_only)");
-    if (model->dir.cold_framed && threads > 1)
-        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "threads",
-                    "limited memory serves one thread");
     TRY(pool_open(threads, &team, error));
     threads = pool_size(team);
     const size_t bytes = sizeof(wisp_session) + threads * sizeof(struct worker);

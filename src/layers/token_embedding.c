@@ -190,8 +190,8 @@ size_t token_embedding_room(const struct token_embedding *e) {
     return e->cold && is_limited(e->cold) ? e->cold->slots : SIZE_MAX;
 }
 
-size_t token_embedding_absent(const struct token_embedding *e, const int32_t *ids, size_t n,
-                              wisp_range *ranges) {
+static size_t find_absent(const struct token_embedding *e, const int32_t *ids, size_t n, bool hold,
+                          wisp_range *ranges) {
     const uint64_t row_bytes = e->tensor->row_bytes;
     size_t absent = 0;
     for (size_t i = 0; i < n && e->cold; i++) {
@@ -200,9 +200,9 @@ size_t token_embedding_absent(const struct token_embedding *e, const int32_t *id
         if (part == &e->part[0])
             continue;
         const uint32_t slot = slot_of(e->cold, row);
-        if (is_limited(e->cold) && slot == 0) {
+        if (hold && slot == 0) {
             e->cold->slot[row] = WANTED;
-        } else if (is_limited(e->cold)) {
+        } else if (hold) {
             unsigned char *uses = &e->cold->uses[slot - 1];
             *uses =
                 (unsigned char)(HELD | (*uses & HELD || *uses == MOST_USES ? *uses : *uses + 1));
@@ -214,6 +214,16 @@ size_t token_embedding_absent(const struct token_embedding *e, const int32_t *id
         absent++;
     }
     return absent;
+}
+
+size_t token_embedding_absent(const struct token_embedding *e, const int32_t *ids, size_t n,
+                              wisp_range *ranges) {
+    return find_absent(e, ids, n, false, ranges);
+}
+
+size_t token_embedding_hold(const struct token_embedding *e, const int32_t *ids, size_t n,
+                            wisp_range *ranges) {
+    return find_absent(e, ids, n, e->cold && is_limited(e->cold), ranges);
 }
 
 void token_embedding_let_go(const struct token_embedding *e) {

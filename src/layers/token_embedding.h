@@ -56,10 +56,14 @@ size_t token_embedding_room(const struct token_embedding *embedding);
 
 /* Returns how many of n tokens, each below vocabulary_size, have absent rows, and writes the ranges
  * of these rows in the file to ranges [n], which may be NULL. A token counts as often as it comes.
- * Where there is not room for all rows, n is at most token_embedding_room, and the rows of these
- * tokens are held: they stay once they are present, until token_embedding_let_go. */
+ */
 size_t token_embedding_absent(const struct token_embedding *embedding, const int32_t *ids, size_t n,
                               wisp_range *ranges);
+
+/* Does so, too. Where there is not room for all rows, n is at most token_embedding_room, and the
+ * rows of these tokens are held: they stay once they are present, until token_embedding_let_go. */
+size_t token_embedding_hold(const struct token_embedding *embedding, const int32_t *ids, size_t n,
+                            wisp_range *ranges);
 
 /* Ends the hold of all rows. */
 void token_embedding_let_go(const struct token_embedding *embedding);

@@ -83,7 +83,7 @@ static wisp_status embed_tokens(struct pass *pass, const struct bert_state *s, w
     float *positions = s->y;
     while (pass->looked_up < pass->tokens) {
         const size_t first = pass->looked_up, n = pass_tokens_to_look_up(pass);
-        const size_t absent = token_embedding_absent(&network->tokens, batch->ids + first, n, NULL);
+        const size_t absent = token_embedding_hold(&network->tokens, batch->ids + first, n, NULL);
         if (absent > 0)
             return fail(error, WISP_NEED_RANGES, network->dir->file, NULL,
                         "the embeddings of %zu tokens are absent: wisp_session_needs says which "

@@ -54,14 +54,22 @@ for (const browser of ['chromium', 'firefox']) {
           assert.equal(found.cold.mode, 'wait');
           assert.ok(found.cold.misses > 0);
           assert.equal(found.sharedMemory, isolated === 1 && workers > 0);
+          assert.deepEqual(found.pool, isolated ? [1, workers] : [workers, 1]);
         });
       }
     }
 
     test('with the least memory: the bits of the whole model', async () => {
-      await visit(0);
       const server = await serveRanges(readFileSync(smallColdModel('mean-shards', '0.2')));
-      for (const workers of [0, 1, 4]) {
+      for (const [isolated, workers] of [
+        [0, 0],
+        [0, 1],
+        [0, 4],
+        [1, 2],
+        [1, 4],
+      ]) {
+        // prettier-ignore
+        await visit(isolated);
         const found = await tab.call('embedInLeastMemory', server.url, TEXTS, workers);
         assert.equal(found.code, 'argument');
         assert.ok(found.equal);
@@ -69,6 +77,46 @@ for (const browser of ['chromium', 'firefox']) {
         assert.equal(found.cold.presentBytes, found.cold.hotBytes);
       }
       await server.close();
+    });
+
+    for (const [what, why] of /** @type {[string, RegExp][]} */ ([
+      ['thread', /^asked for; none share memory: 1 of 2 threads started: .*no more of them/],
+      ['module', /^asked for; none share memory: .*wisp-embed-threads-\w+\.wasm.* 404/],
+    ])) {
+      test(`without a ${what} that threads need, workers have memory of their own`, async () => {
+        await visit(1);
+        const server = await serveRanges(bytes);
+        const { rows } = await tab.call('openFromFaulty', server.url, TEXTS);
+        server.forget();
+        const found = await tab.call('embedWithout', what, server.url, TEXTS);
+        assert.equal(found.rows, rows);
+        assert.deepEqual(found.pool, [2, 1]);
+        assert.match(found.reason, why);
+        // Without the module, the beginning of the file is no longer wanted before it has come.
+        const asked = [...server.asked].sort((a, b) => a[0] - b[0]);
+        if (what === 'thread')
+          asked.forEach(([from], i) => assert.ok(i === 0 || from > asked[i - 1][1], `${from}`));
+        await server.close();
+      });
+    }
+
+    test('a worker with threads that ends while it waits is replaced, and no call is lost', async () => {
+      await visit(1);
+      const server = await serveRanges(bytes);
+      const { rows } = await tab.call('openFromFaulty', server.url, TEXTS);
+      let ask = () => {};
+      const asked = new Promise((resolve) => (ask = () => resolve(undefined)));
+      /** @type {(() => void)[]} */
+      const held = [];
+      server.told = async (path) => {
+        if (path === '/asked') return void (await asked);
+        server.fault = path === '/fault' ? (_, next) => void (held.push(next), ask()) : undefined;
+        if (path === '/mend') held.forEach((next) => next());
+      };
+      const found = await tab.call('loseWhileWaiting', server.url, TEXTS);
+      await server.close();
+      assert.deepEqual(found.rows, [rows, rows]);
+      assert.deepEqual([found.pool, found.lostWorkers, found.made], [[1, 2], 1, 4]);
     });
 
     test('what servers send for ranges: right rows, or a typed error after which rows are right', async () => {
@@ -165,22 +213,23 @@ for (const browser of ['chromium', 'firefox']) {
       await server.close();
     });
 
-    test('a call that is aborted while the server is silent; the next is right', async () => {
-      await visit(0);
-      const server = await serveRanges(bytes);
-      let ask = () => {};
-      const asked = new Promise((resolve) => (ask = () => resolve(undefined)));
-      server.told = async (path) => {
-        if (path === '/asked') return void (await asked);
-        server.fault = path === '/fault' ? ask : undefined;
-      };
-      const found = await tab.call('abortRanges', server.url, TEXTS);
-      await server.close();
-      assert.deepEqual(found, {
-        error: { name: 'AbortError', code: 'cancelled' },
-        count: TEXTS.length,
-        lostWorkers: 0,
+    for (const isolated of [0, 1])
+      test(`${isolated ? 'an isolated' : 'a plain'} page: a call that is aborted while the server is silent; the next is right`, async () => {
+        await visit(isolated);
+        const server = await serveRanges(bytes);
+        let ask = () => {};
+        const asked = new Promise((resolve) => (ask = () => resolve(undefined)));
+        server.told = async (path) => {
+          if (path === '/asked') return void (await asked);
+          server.fault = path === '/fault' ? ask : undefined;
+        };
+        const found = await tab.call('abortRanges', server.url, TEXTS);
+        await server.close();
+        assert.deepEqual(found, {
+          error: { name: 'AbortError', code: 'cancelled' },
+          count: TEXTS.length,
+          lostWorkers: 0,
+        });
       });
-    });
   });
 }

@@ -37,3 +37,17 @@ export function rechunk(file, cold, length) {
   result.writeUInt32LE(length, size < table ? size : size + 32 * (count - old.count));
   return result;
 }
+
+/**
+ * Returns the file without digests, so that ranges are those of rows.
+ * @param {Buffer} file
+ */
+export function withoutChunks(file) {
+  const copy = Buffer.from(file);
+  for (const key of ['wisp.chunks.bytes', 'wisp.chunks.sha256']) {
+    const at = copy.indexOf(key);
+    if (at < 0) throw new Error(`the file has no ${key}`);
+    copy.write('unknown', at);
+  }
+  return copy;
+}

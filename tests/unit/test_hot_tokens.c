@@ -212,6 +212,7 @@ static void absent_tokens_are_asked_for_at_once(void **state) {
     size_t size, n, count, wanted = 0;
     int32_t ids[64];
     uint64_t offsets[64], hot_bytes;
+    wisp_range before[64];
     float row[HIDDEN];
     const wisp_range *ranges;
     wisp_cold_stats stats;
@@ -238,9 +239,19 @@ static void absent_tokens_are_asked_for_at_once(void **state) {
                 tokens->cold.offset + (tokens->place[ids[i]] - HOT) * tokens->cold.row_bytes;
     assert_true(wanted > 1);
     qsort(offsets, wanted, sizeof *offsets, compare_offsets);
+    /* They are the same before a call, and when it waits. */
+    assert_int_equal(wisp_session_text_needs(session, text, 0, &ranges, &count, &error), WISP_OK);
+    const size_t known = count;
+    assert_true(known > 0 && known <= 64);
+    memcpy(before, ranges, known * sizeof *before);
     assert_int_equal(wisp_embed(session, &text, 1, &bare, row, &error), WISP_NEED_RANGES);
     assert_non_null(strstr(error.message, "tokens are absent"));
+    assert_int_equal(wisp_session_text_needs(session, text, 0, &ranges, &count, &error), WISP_OK);
+    assert_int_equal(count, known);
+    assert_memory_equal(ranges, before, known * sizeof *before);
     assert_int_equal(wisp_session_needs(session, 0, &ranges, &count, &error), WISP_OK);
+    assert_int_equal(count, known);
+    assert_memory_equal(ranges, before, known * sizeof *before);
     size_t at = 0;
     for (size_t i = 0; i < count; i++)
         for (uint64_t o = ranges[i].offset; o < ranges[i].offset + ranges[i].length;
@@ -263,6 +274,8 @@ static void absent_tokens_are_asked_for_at_once(void **state) {
     assert_int_equal(wisp_embed_continue(session, &error), WISP_OK);
     assert_true(wisp_model_get_cold_stats(model, &stats));
     assert_true(stats.tokens > 0 && stats.tokens <= wanted && stats.rows == 0);
+    assert_int_equal(wisp_session_text_needs(session, text, 0, &ranges, &count, &error), WISP_OK);
+    assert_int_equal(count, 0);
     wisp_session_close(session);
     wisp_model_close(model);
     free(bytes);

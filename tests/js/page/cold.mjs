@@ -23,7 +23,7 @@ export async function embedByRanges(url, texts, workers) {
   const embedder = await Embedder.load(url, { workers, cold: { mode: 'wait', ...SIZES } });
   const [first, second] = await Promise.all([embedder.embed(texts), embedder.embed(texts)]);
   const { cold } = /** @type {any} */ (embedder.stats());
-  const { sharedMemory } = embedder.info();
+  const { sharedMemory, workers: count, threads } = embedder.info();
   await embedder.close();
   const skipping = await Embedder.load(url, {
     workers,
@@ -35,8 +35,75 @@ export async function embedByRanges(url, texts, workers) {
     equal: bits(first) === expected && bits(second) === expected,
     cold,
     sharedMemory,
+    pool: [count, threads],
     skipped,
   };
+}
+
+/**
+ * Embeds texts where something is not there that threads need.
+ * @param {'thread' | 'module'} what
+ * @param {string} url
+ * @param {string[]} texts
+ */
+export async function embedWithout(what, url, texts) {
+  const { fetch, Worker } = globalThis;
+  let made = 0;
+  if (what === 'thread')
+    globalThis.Worker = class extends Worker {
+      /** @param {any} address @param {any} options */
+      constructor(address, options) {
+        if (++made === 2) throw new Error('no more of them');
+        super(address, options);
+      }
+    };
+  if (what === 'module')
+    globalThis.fetch = async (address, ...more) =>
+      /embed-threads/.test(String(address))
+        ? new Response('', { status: 404 })
+        : fetch(address, ...more);
+  try {
+    const embedder = await Embedder.load(url, { workers: 2, cold: { mode: 'wait', ...SIZES } });
+    const rows = bits(await embedder.embed(texts));
+    const { workers, threads, reasons } = embedder.info();
+    await embedder.close();
+    return { rows, pool: [workers, threads], reason: reasons.workers };
+  } finally {
+    Object.assign(globalThis, { fetch, Worker });
+  }
+}
+
+/**
+ * Terminates the worker of two threads while it waits for ranges; returns the rows of the call and of a later one.
+ * @param {string} url
+ * @param {string[]} texts
+ */
+export async function loseWhileWaiting(url, texts) {
+  const { Worker } = globalThis;
+  /** @type {Worker[]} */
+  const made = [];
+  globalThis.Worker = class extends Worker {
+    /** @param {any} address @param {any} options */
+    constructor(address, options) {
+      super(address, options);
+      made.push(this);
+    }
+  };
+  try {
+    const embedder = await Embedder.load(url, { workers: 2, cold: { mode: 'wait', ...SIZES } });
+    await fetch(new URL('/fault', url));
+    const call = embedder.embed(texts);
+    await fetch(new URL('/asked', url));
+    made[0].terminate();
+    await fetch(new URL('/mend', url));
+    const rows = [bits(await call), bits(await embedder.embed(texts))];
+    const { lostWorkers, workers } = embedder.stats();
+    const { threads } = embedder.info();
+    await embedder.close();
+    return { rows, pool: [workers, threads], lostWorkers, made: made.length };
+  } finally {
+    globalThis.Worker = Worker;
+  }
 }
 
 /**

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The token embeddings of texts that no worker has yet. A worker that waits for bytes has time to say which ones these
+// texts need, and they come meanwhile.
+import { EmbedJob } from './job.js';
+
+/** @typedef {import('./cold-ranges.js').Range} Range */
+/** @typedef {import('../types/protocol.js').AheadTexts} AheadTexts */
+
+/**
+ * A worker is asked about texts of so many characters at a time, which takes it some milliseconds, and about so many
+ * texts that no worker has.
+ */
+const LETTERS = 1 << 17;
+const TEXTS = 2048;
+
+/** The texts of calls that wait. */
+export class Ahead {
+  /** Calls, each with the place of its first text that no worker was asked about. @type {Map<EmbedJob, { at: number, prompt?: string }>} */
+  #jobs = new Map();
+  /** Aborted when no call waits for texts any more. */
+  #stop = new AbortController();
+
+  /**
+   * Knows the calls of a pool.
+   * @param {import('./pool.js').Pool} pool
+   */
+  watch(pool) {
+    const submit = pool.submit.bind(pool);
+    pool.submit = (job) => {
+      const { type, options } = job instanceof EmbedJob ? JSON.parse(job.kind) : {};
+      const promise = submit(job);
+      if (type !== 'embed' || job.settled) return promise;
+      this.#jobs.set(/** @type {EmbedJob} */ (job), { at: 0, prompt: options.prompt });
+      const forget = () => this.#forget(/** @type {EmbedJob} */ (job));
+      promise.then(forget, forget);
+      return promise;
+    };
+  }
+
+  /** @param {EmbedJob} job */
+  #forget(job) {
+    this.#jobs.delete(job);
+    if (this.#jobs.size > 0) return;
+    this.#stop.abort();
+    this.#stop = new AbortController();
+  }
+
+  /** Is aborted when the calls that now wait have ended. */
+  get signal() {
+    return this.#stop.signal;
+  }
+
+  /** Returns the next texts to ask a worker about, each once. */
+  next() {
+    /** @type {AheadTexts[]} */
+    const parts = [];
+    let letters = 0;
+    for (const [job, state] of this.#jobs) {
+      const { texts, waiting } = job;
+      const first = state.at;
+      // Texts are taken in about their order.
+      const end = Math.min(texts.length, texts.length - waiting + TEXTS);
+      if (waiting === 0) continue;
+      while (state.at < end && letters < LETTERS) letters += texts[state.at++].length;
+      if (first < state.at) parts.push({ texts: texts.slice(first, state.at), prompt: state.prompt }); // prettier-ignore
+    }
+    return parts;
+  }
+}
+
+/**
+ * Joins ranges with at most `gap` bytes between.
+ * @param {Range[]} ranges
+ * @param {number} gap
+ */
+export function joinRanges(ranges, gap) {
+  /** @type {Range[]} */
+  const joined = [];
+  for (const [start, end] of ranges.sort((a, b) => a[0] - b[0])) {
+    const last = joined[joined.length - 1];
+    if (last && start <= last[1] + gap) last[1] = Math.max(last[1], end);
+    else joined.push([start, end]);
+  }
+  return joined;
+}
