@@ -202,8 +202,9 @@ $(foreach name,$(FLAVOURS),$(eval $(call flavour,$(name))))
 .PHONY: native wasm
 native: build/wisp build/libwisp.a build/libwisp.so
 
+# A program that runs cannot be written over, but its name can be taken by another file.
 build/wisp: build/native/wisp
-	$(Q)cp $< $@
+	$(Q)rm -f $@ && cp $< $@
 
 # Links one object in which all names but wisp_* are local, so that none collides with a user's name.
 build/libwisp.o: $(LIB_native)

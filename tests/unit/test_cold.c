@@ -97,7 +97,7 @@ static void limited_memory_gives_the_bits_of_the_whole_model(void **state) {
     (void)state;
     make_texts(&texts);
     for (size_t a = 0; a < 2 * ACTIVATIONS; a++) {
-        const uint32_t threads = 1 + a % 3; /* the members of each batch */
+        const uint32_t threads = (uint32_t)(1 + a % 3); /* the members of each batch */
         struct split split = split_open(activations[a / 2], a % 2, BLOCK_Q8_0, MIN_CHUNK_BYTES);
         const wisp_source source = split_source(&split, true);
         wisp_model_options options = {.hot_only = true,
