@@ -123,13 +123,6 @@ describe('Node', () => {
     });
     assert.match(String(error), /thread_stack/);
   });
-
-  test('a model by range has no threads', async () => {
-    await assert.rejects(Embedder.load(smallModel(), { threads: 2, cold: 'wait' }), {
-      code: 'argument',
-      field: 'threads',
-    });
-  });
 });
 
 describe('faults of workers with threads', { concurrency: 4 }, () => {
