@@ -254,6 +254,9 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
                     "only models that make embeddings open without their cold neurons");
     TRY(choose_kernels(options, &kernels, error));
+    if (options->header_sha256 && !HEADER_MAY_BE_PINNED)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "header_sha256",
+                    "this build compares no header");
     const bool pinned = HEADER_MAY_BE_PINNED && options->header_sha256;
     if (COLD_NEURONS_MAY_BE_ABSENT || pinned)
         TRY(chunks_read(&model->dir, &model->chunks, error));

@@ -192,8 +192,10 @@ except OSError:
 os.waitpid(pid, 0)`;
   const args = ['inspect', '--histogram', DEFAULT_MODEL_PATH];
   const run = spawnSync('python3', ['-c', script, PROGRAM, ...args]);
+  /* eslint-disable no-control-regex */
   const [, progress, table] = /^((?:\r\x1b\[K[^\r]* tensors, [^\r]*)+)\r\x1b\[K([^]*)$/.exec(String(run.stdout)) ?? []; // prettier-ignore
   assert.match(String(progress), /\r\x1b\[K1 tensors, /, String(run.stderr));
+  /* eslint-enable no-control-regex */
   assert.equal(table?.replaceAll('\r', ''), wisp(args).out);
 });
 
