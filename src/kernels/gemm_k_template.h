@@ -132,18 +132,19 @@ ALWAYS_INLINE struct q4_factors k_factors(const unsigned char *halves, const uns
 }
 
 /* Adds the products of half h of a part to the sums of a tile. `sums` has the sums of the
- * activations of each half of 2 bits, of each part of 5 bits, of the tile's first row. */
+ * activations of each half of 2 bits, of each part of 5 bits, of the tile's first row. `factors`
+ * are set, but the second half of 5 bits takes those of the first. */
 ALWAYS_INLINE void k_half(const struct int8_tile *t, const uint8_t *q, const unsigned char *halves,
-                          const unsigned char *part, const float *sums, const int h, vf *total,
-                          const int rows, const int bits) {
+                          const unsigned char *part, const float *sums, const int h,
+                          struct q4_factors *factors, vf *total, const int rows, const int bits) {
     const size_t row_sums = t->row_bytes / (bits == 2 ? K_HALF : K_PART);
     vi dots[Q4_ROWS * Q4_VECTORS];
-    struct q4_factors factors[Q4_VECTORS];
     k_dots(q + K_HALF * h, t->row_bytes, part + Q4_PANEL * k_scale_bytes(t->scales), h, dots, rows,
            bits);
     UNROLL
     for (int v = 0; v < Q4_VECTORS; v++)
-        factors[v] = k_factors(halves, part, v, h, bits, t->scales);
+        if (bits != 5 || h == 0)
+            factors[v] = k_factors(halves, part, v, h, bits, t->scales);
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++)
         total[i] = vf_fma(vf_of_vi(dots[i]), factors[i % Q4_VECTORS].scale, total[i]);
@@ -179,8 +180,10 @@ ALWAYS_INLINE void k_tile(const struct int8_tile *t, const int rows, const int b
         for (size_t c = 0; c < length; c += K_PART, part += part_bytes) {
             if (rows <= FEW_ROWS)
                 prefetch_stream(part, part_bytes);
-            k_half(t, q + c, halves, part, sums, 0, total, rows, bits);
-            k_half(t, q + c, halves, part, bits == 2 ? sums + 1 : sums, 1, total, rows, bits);
+            struct q4_factors factors[Q4_VECTORS];
+            k_half(t, q + c, halves, part, sums, 0, factors, total, rows, bits);
+            k_half(t, q + c, halves, part, bits == 2 ? sums + 1 : sums, 1, factors, total, rows,
+                   bits);
             if (k_has_min(bits))
                 sums += bits == 2 ? 2 : 1;
         }
