@@ -45,6 +45,8 @@ const TYPES = {
   F16: [1, 1, 2],
   Q4_0: [2, 32, 18],
   Q4_1: [3, 32, 20],
+  Q5_0: [6, 32, 22],
+  Q5_1: [7, 32, 24],
   Q8_0: [8, 32, 34],
   Q2_K: [10, 256, 84],
   Q3_K: [11, 256, 110],
@@ -54,6 +56,9 @@ const TYPES = {
   TQ1_0: [34, 256, 54],
   TQ2_0: [35, 256, 66],
   I2_S: [36, 128, 32],
+  Q1_0: [41, 128, 18],
+  Q2_0: [42, 64, 18],
+  PQ2_0: [142, 128, 34],
 };
 
 /** Bytes after the last block of a matrix of I2_S: its scale, and what aligns them. */
@@ -98,6 +103,8 @@ function typeOf(type, matrix, layer, layers) {
 const SCALES = {
   Q4_0: [0, 1 / 8],
   Q4_1: [0, 1 / 8, -1],
+  Q5_0: [0, 1 / 16],
+  Q5_1: [0, 1 / 16, -1],
   Q8_0: [0, 1 / 128],
   Q2_K: [80, 1 / 12, 1 / 8],
   Q3_K: [108, 1 / 40],
@@ -106,6 +113,9 @@ const SCALES = {
   Q6_K: [208, 1 / 1024],
   TQ1_0: [52, 1],
   TQ2_0: [64, 1],
+  Q1_0: [0, 1],
+  Q2_0: [0, 1],
+  PQ2_0: [0, 1],
 };
 
 /** Bytes of a file that grow. */
@@ -202,7 +212,7 @@ function randomMatrix(type, weights, columns, next) {
       bytes.writeUInt16LE(halfOf((next() / 2 ** 31 - 1) * size), 2 * i);
   else {
     // Four codes a byte, of which 3 stands for no weight and becomes 1, which is 0.
-    if (type === 'TQ2_0' || type === 'I2_S')
+    if (type === 'TQ2_0' || type === 'I2_S' || type === 'Q2_0' || type === 'PQ2_0')
       for (let i = 0; i < bytes.length; i++)
         bytes[i] &= ~((bytes[i] & (bytes[i] >> 1) & 0x55) << 1);
     if (type === 'I2_S') bytes.writeFloatLE(size, bytes.length - I2_S_END);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The products with weights of Q2_K, Q3_K, Q5_K and Q6_K, in the tiles of gemm_q4_template.h, over
- * the vector operations vk_*. The products of 16 weights are added up as integers; their sums, each
+ * The products with weights of k_layout.h, in the tiles of gemm_q4_template.h, over the vector
+ * operations vk_*. The products of 16 weights are added up as integers; their sums, each
  * times its scale, are added up as floats, and where weights have a minimum also its product with
  * the sum of the activations. */
 
-/* Returns the number of bits of a weight, which names a layout of k_layout.h; 0: another form. */
+/* Returns the number of bits of a weight in the layout of k_layout.h; 0: another form. */
 ALWAYS_INLINE int k_bits(const enum block_form form) {
     return form == FORM_Q2_K   ? 2
            : form == FORM_Q3_K ? 3
-           : form == FORM_Q5_K ? 5
+           : form == FORM_Q5   ? 5
            : form == FORM_Q6_K ? 6
                                : 0;
 }
@@ -101,10 +101,19 @@ ALWAYS_INLINE void k_dots(const uint8_t *q, size_t row_bytes, const unsigned cha
         dots[i] = sum[i];
 }
 
-/* Returns the scales and the offsets of a vector of outputs in half h of a part. `halves` has d,
- * and after a panel of them dmin. A byte of Q2_K has a scale and 16 times a minimum. */
+/* Returns the scales and the offsets of a vector of outputs in half h of a part. Unless the part
+ * has floats of its own, `halves` has d, and after a panel of them dmin. A byte of Q2_K has a scale
+ * and 16 times a minimum. */
 ALWAYS_INLINE struct q4_factors k_factors(const unsigned char *halves, const unsigned char *part,
-                                          const int v, const int h, const int bits) {
+                                          const int v, const int h, const int bits,
+                                          const enum k_scales scales) {
+    if (bits == 5 && scales != K_SCALES) {
+        const unsigned char *own = part + v * VF_LANES * 2;
+        const vf scale = vf_load_halves(own);
+        return (struct q4_factors){scale, scales == K_SCALES_D
+                                              ? vf_mul(scale, vf_set1(-16))
+                                              : vf_load_halves(own + Q4_PANEL * 2)};
+    }
     const vf d = vf_load_halves(halves + v * VF_LANES * 2);
     const unsigned char *at = part + v * VF_LANES;
     if (!k_has_min(bits))
@@ -123,17 +132,19 @@ ALWAYS_INLINE struct q4_factors k_factors(const unsigned char *halves, const uns
 }
 
 /* Adds the products of half h of a part to the sums of a tile. `sums` has the sums of the
- * activations of each half of Q2_K, of each part of Q5_K, of the tile's first row. */
+ * activations of each half of 2 bits, of each part of 5 bits, of the tile's first row. `factors`
+ * are set, but the second half of 5 bits takes those of the first. */
 ALWAYS_INLINE void k_half(const struct int8_tile *t, const uint8_t *q, const unsigned char *halves,
-                          const unsigned char *part, const float *sums, const int h, vf *total,
-                          const int rows, const int bits) {
+                          const unsigned char *part, const float *sums, const int h,
+                          struct q4_factors *factors, vf *total, const int rows, const int bits) {
     const size_t row_sums = t->row_bytes / (bits == 2 ? K_HALF : K_PART);
     vi dots[Q4_ROWS * Q4_VECTORS];
-    struct q4_factors factors[Q4_VECTORS];
-    k_dots(q + K_HALF * h, t->row_bytes, part + 2 * Q4_PANEL, h, dots, rows, bits);
+    k_dots(q + K_HALF * h, t->row_bytes, part + Q4_PANEL * k_scale_bytes(t->scales), h, dots, rows,
+           bits);
     UNROLL
     for (int v = 0; v < Q4_VECTORS; v++)
-        factors[v] = k_factors(halves, part, v, h, bits);
+        if (bits != 5 || h == 0)
+            factors[v] = k_factors(halves, part, v, h, bits, t->scales);
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++)
         total[i] = vf_fma(vf_of_vi(dots[i]), factors[i % Q4_VECTORS].scale, total[i]);
@@ -145,24 +156,34 @@ ALWAYS_INLINE void k_half(const struct int8_tile *t, const uint8_t *q, const uns
                           factors[i % Q4_VECTORS].offset, total[i]);
 }
 
+/* Returns the number of weights of a row in block b. The last block of K-quants is whole. */
+ALWAYS_INLINE size_t k_block_length(const struct int8_tile *t, size_t b, const int bits) {
+    const size_t left = t->row_bytes - b * INT8_BLOCK;
+    return bits == 5 && left < INT8_BLOCK ? left : INT8_BLOCK;
+}
+
 /* Computes a tile of y, block after block. */
 ALWAYS_INLINE void k_tile(const struct int8_tile *t, const int rows, const int bits) {
     const unsigned char *block = t->w;
     const float *sums = t->part_sums;
+    const size_t part_bytes = Q4_PANEL * k_part_bytes(bits, t->scales);
     for (size_t b = 0; b < t->blocks; b++) {
         const unsigned char *halves = block + Q4_PANEL * sizeof(float);
-        const unsigned char *part = block + Q4_PANEL * k_header_bytes(bits);
+        const unsigned char *part = block + Q4_PANEL * k_header_bytes(bits, t->scales);
+        const size_t length = k_block_length(t, b, bits);
         const uint8_t *q = t->q + b * INT8_BLOCK;
         vf total[Q4_ROWS * Q4_VECTORS];
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++)
             total[i] = vf_set1(0);
         UNROLL_NOT
-        for (int c = 0; c < INT8_BLOCK; c += K_PART, part += Q4_PANEL * k_part_bytes(bits)) {
+        for (size_t c = 0; c < length; c += K_PART, part += part_bytes) {
             if (rows <= FEW_ROWS)
-                prefetch_stream(part, Q4_PANEL * k_part_bytes(bits));
-            k_half(t, q + c, halves, part, sums, 0, total, rows, bits);
-            k_half(t, q + c, halves, part, bits == 2 ? sums + 1 : sums, 1, total, rows, bits);
+                prefetch_stream(part, part_bytes);
+            struct q4_factors factors[Q4_VECTORS];
+            k_half(t, q + c, halves, part, sums, 0, factors, total, rows, bits);
+            k_half(t, q + c, halves, part, bits == 2 ? sums + 1 : sums, 1, factors, total, rows,
+                   bits);
             if (k_has_min(bits))
                 sums += bits == 2 ? 2 : 1;
         }

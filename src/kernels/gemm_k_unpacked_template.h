@@ -19,10 +19,10 @@ struct k_unpacked {
 
 /* Unpacks part c of a block. */
 ALWAYS_INLINE void k_unpack_part(struct k_unpacked *u, const unsigned char *block,
-                                 const unsigned char *part, const int c,
-                                 const enum block_form form) {
+                                 const unsigned char *part, const int c, const enum block_form form,
+                                 const enum k_scales scales) {
     const int bits = k_bits(form), halves = k_halves(form), count = halves * Q4_VECTORS;
-    const unsigned char *codes = part + 2 * Q4_PANEL;
+    const unsigned char *codes = part + Q4_PANEL * k_scale_bytes(scales);
     vk_weights *weights = u->weights + c * (K_PART / 4) * Q4_VECTORS;
     UNROLL
     for (int i = 0; i < 4 * Q4_VECTORS; i++) {
@@ -37,25 +37,28 @@ ALWAYS_INLINE void k_unpack_part(struct k_unpacked *u, const unsigned char *bloc
     UNROLL
     for (int i = 0; i < count; i++) {
         const int h = i / Q4_VECTORS, v = i % Q4_VECTORS;
-        struct q4_factors factors =
-            form == FORM_Q4_K ? q4_factors_of(block, part, v, form)
-                              : k_factors(block + Q4_PANEL * sizeof(float), part, v, h, bits);
+        struct q4_factors factors = form == FORM_Q4_K ? q4_factors_of(block, part, v, form)
+                                                      : k_factors(block + Q4_PANEL * sizeof(float),
+                                                                  part, v, h, bits, scales);
         if (form == FORM_Q4_K)
             factors.offset = vf_mul(factors.offset, vf_set1(Q4_FACTOR));
         u->factors[c * count + i] = factors;
     }
 }
 
-/* Unpacks a block. Returns the next one. */
-ALWAYS_INLINE const unsigned char *k_unpack(struct k_unpacked *u, const unsigned char *block,
+/* Unpacks block b of a tile. Returns the next one. */
+ALWAYS_INLINE const unsigned char *k_unpack(struct k_unpacked *u, const struct int8_tile *t,
+                                            size_t b, const unsigned char *block,
                                             const enum block_form form) {
-    const int bits = k_bits(form);
-    const size_t header_bytes = form == FORM_Q4_K ? q4_header_bytes(form) : k_header_bytes(bits);
-    const size_t part_bytes = form == FORM_Q4_K ? q4_part_bytes(form) : k_part_bytes(bits);
+    const int bits = k_bits(form), parts = (int)k_block_length(t, b, bits) / K_PART;
+    const size_t header_bytes =
+        form == FORM_Q4_K ? q4_header_bytes(form) : k_header_bytes(bits, t->scales);
+    const size_t part_bytes =
+        form == FORM_Q4_K ? q4_part_bytes(form) : k_part_bytes(bits, t->scales);
     const unsigned char *part = block + Q4_PANEL * header_bytes;
     UNROLL_NOT
-    for (int c = 0; c < INT8_BLOCK / K_PART; c++, part += Q4_PANEL * part_bytes)
-        k_unpack_part(u, block, part, c, form);
+    for (int c = 0; c < parts; c++, part += Q4_PANEL * part_bytes)
+        k_unpack_part(u, block, part, c, form, t->scales);
     return part;
 }
 
@@ -108,7 +111,8 @@ ALWAYS_INLINE void k_unpacked_tile(const struct int8_tile *t, size_t b, const un
                                    const struct k_unpacked *u, const int rows,
                                    const enum block_form form) {
     const int halves = k_halves(form);
-    const size_t length = form_sum_length(form);
+    const size_t length = form_sum_length(t, form);
+    const int parts = (int)k_block_length(t, b, k_bits(form)) / K_PART;
     const uint8_t *q = t->q + b * INT8_BLOCK;
     const float *sums = length ? t->part_sums + b * (INT8_BLOCK / length) : NULL;
     vf total[K_ROWS * Q4_VECTORS];
@@ -116,7 +120,7 @@ ALWAYS_INLINE void k_unpacked_tile(const struct int8_tile *t, size_t b, const un
     for (int i = 0; i < rows * Q4_VECTORS; i++)
         total[i] = vf_set1(0);
     UNROLL_NOT
-    for (int c = 0; c < INT8_BLOCK / K_PART * halves; c++, q += K_PART / halves) {
+    for (int c = 0; c < parts * halves; c++, q += K_PART / halves) {
         const struct q4_factors *factors = u->factors + c * Q4_VECTORS;
         vi dots[K_ROWS * Q4_VECTORS];
         const vk_weights *weights = u->weights + c * (K_PART / 4 / halves) * Q4_VECTORS;
@@ -127,7 +131,7 @@ ALWAYS_INLINE void k_unpacked_tile(const struct int8_tile *t, size_t b, const un
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++)
             total[i] = vf_fma(vf_of_vi(dots[i]), factors[i % Q4_VECTORS].scale, total[i]);
-        if (length == 0 || (form == FORM_Q5_K && c % 2 == 1))
+        if (length == 0 || (form == FORM_Q5 && c % 2 == 1))
             continue;
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++)
@@ -148,7 +152,7 @@ ALWAYS_INLINE void k_unpacked_panel(struct int8_tile t, size_t m, const enum blo
         const size_t strip = m < K_STRIP ? m : K_STRIP;
         const unsigned char *block = t.w;
         for (size_t b = 0; b < t.blocks; b++) {
-            const unsigned char *next = k_unpack(&u, block, form);
+            const unsigned char *next = k_unpack(&u, &t, b, block, form);
             struct int8_tile tile = t;
             for (size_t left = strip, step; left > 0; left -= step) {
                 step = left >= K_ROWS ? K_ROWS : 1;

@@ -11,6 +11,7 @@
  * and Q4_K_MOST_PACKED where more rows than these are faster with gemm_k_unpacked_template.h. */
 
 #include "kernels/k_layout.h"
+#include "kernels/ternary_layout.h"
 
 enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 
@@ -23,18 +24,17 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 #define Q4_K_MOST_PACKED SIZE_MAX
 #endif
 
-/* The packings of weights: those of pack_q4, pack_q4_1 and the functions of K-quants, and those of
- * ternary weights. */
+/* The packings of weights: those of pack_q4, pack_q4_1, the functions of K-quants (of five bits for
+ * all layouts of k_layout.h), and those of ternary weights. */
 enum block_form {
     FORM_Q4_0,
     FORM_Q4_1,
     FORM_Q4_K,
     FORM_Q2_K,
     FORM_Q3_K,
-    FORM_Q5_K,
+    FORM_Q5,
     FORM_Q6_K,
-    FORM_TERNARY,
-    FORM_I2_S
+    FORM_TERNARY
 };
 
 /* Adds value * scale to output vector v of a row, as far as its columns exist: to the bias in the
@@ -50,17 +50,16 @@ ALWAYS_INLINE void q4_add(const struct int8_tile *t, size_t b, size_t row, size_
 }
 
 /* Returns the number of activations of which the product takes the sums; 0: it takes none. */
-ALWAYS_INLINE size_t form_sum_length(const enum block_form form) {
+ALWAYS_INLINE size_t form_sum_length(const struct int8_tile *t, const enum block_form form) {
     switch (form) {
     case FORM_Q2_K:
         return K_HALF;
     case FORM_Q4_1:
     case FORM_Q4_K:
-    case FORM_Q5_K:
+    case FORM_Q5:
         return Q4_BLOCK;
     case FORM_TERNARY:
-    case FORM_I2_S:
-        return INT8_BLOCK;
+        return ternary_part(t->scaled);
     default:
         return 0;
     }
@@ -71,8 +70,8 @@ ALWAYS_INLINE void block_advance(struct int8_tile *t, size_t rows, const enum bl
     t->q += rows * t->row_bytes;
     t->scale += rows * t->blocks;
     t->zero += rows * t->blocks;
-    if (form_sum_length(form))
-        t->part_sums += rows * (t->row_bytes / form_sum_length(form));
+    if (form_sum_length(t, form))
+        t->part_sums += rows * (t->row_bytes / form_sum_length(t, form));
     t->y += rows * t->ldy;
 }
 
@@ -206,8 +205,6 @@ ALWAYS_INLINE void block_tile(const struct int8_tile *t, const int rows,
                               const enum block_form form) {
     if (form == FORM_TERNARY)
         ternary_tile(t, rows);
-    else if (form == FORM_I2_S)
-        i2_s_tile(t, rows);
     else if (k_bits(form))
         k_tile(t, rows, k_bits(form));
     else
@@ -237,10 +234,16 @@ ALWAYS_INLINE void block_panel(struct int8_tile t, size_t m, const enum block_fo
     }
 }
 
+/* How the weights of a form lie, where layouts differ. */
+struct block_layout {
+    enum k_scales scales; /* of k_layout.h */
+    size_t scaled;        /* of ternary weights */
+};
+
 /* Multiplies m rows by n outputs, of which a panel has panel_bytes. */
 ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t panel_bytes,
                                  const float *bias, float *y, size_t ldy, size_t m, size_t n,
-                                 size_t k, const enum block_form form) {
+                                 size_t k, const enum block_form form, struct block_layout layout) {
     const unsigned char *panel = w;
     for (size_t j = 0; j < n; j += Q4_PANEL, panel += panel_bytes) {
         const struct int8_tile t = {.q = x.q,
@@ -248,6 +251,8 @@ ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t 
                                     .scale = x.scale,
                                     .zero = x.zero,
                                     .part_sums = x.part_sums,
+                                    .scales = layout.scales,
+                                    .scaled = layout.scaled,
                                     .blocks = int8_blocks(k),
                                     .w = panel,
                                     .bias = bias + j,
@@ -258,19 +263,52 @@ ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t 
     }
 }
 
-/* Defines gemm_NAME of kernels.h over weights that pack_NAME packs. */
+/* WebAssembly is downloaded: there one function serves several layouts of a form. Q5_K has its own,
+ * as it would be 10 % slower. */
+#ifdef __wasm__
+#define ONE_FOR_LAYOUTS static __attribute__((noinline))
+#else
+#define ONE_FOR_LAYOUTS ALWAYS_INLINE
+#endif
+
+ONE_FOR_LAYOUTS void five_bit_product(struct quantised_rows x, const void *w, size_t panel_bytes,
+                                      const float *bias, float *y, size_t ldy, size_t m, size_t n,
+                                      size_t k, enum k_scales scales) {
+    block_product(x, w, panel_bytes, bias, y, ldy, m, n, k, FORM_Q5,
+                  (struct block_layout){.scales = scales});
+}
+
+ONE_FOR_LAYOUTS void ternary_product(struct quantised_rows x, const void *w, size_t panel_bytes,
+                                     const float *bias, float *y, size_t ldy, size_t m, size_t n,
+                                     size_t k, size_t scaled) {
+    block_product(x, w, panel_bytes, bias, y, ldy, m, n, k, FORM_TERNARY,
+                  (struct block_layout){.scaled = scaled});
+}
+
+/* Define gemm_NAME of kernels.h over weights that pack_NAME packs: BLOCK_PRODUCT for a form with
+ * one layout, LAYOUT_PRODUCT by a function that takes the layout. */
+#define LAYOUT_PRODUCT(NAME, FUNCTION, LAYOUT)                                                     \
+    static void gemm_##NAME(struct quantised_rows x, const void *w, const float *bias, float *y,   \
+                            size_t ldy, size_t m, size_t n, size_t k) {                            \
+        FUNCTION(x, w, packed_##NAME##_bytes(Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,        \
+                 LAYOUT);                                                                          \
+    }
 #define BLOCK_PRODUCT(NAME, FORM)                                                                  \
     static void gemm_##NAME(struct quantised_rows x, const void *w, const float *bias, float *y,   \
                             size_t ldy, size_t m, size_t n, size_t k) {                            \
         block_product(x, w, packed_##NAME##_bytes(Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,   \
-                      FORM);                                                                       \
+                      FORM, (struct block_layout){0});                                             \
     }
-BLOCK_PRODUCT(ternary, FORM_TERNARY)
-BLOCK_PRODUCT(i2_s, FORM_I2_S)
+LAYOUT_PRODUCT(ternary, ternary_product, K_BLOCK)
+LAYOUT_PRODUCT(pq2_0, ternary_product, INT8_BLOCK)
+LAYOUT_PRODUCT(q2_0, ternary_product, TERNARY_LEAST)
+LAYOUT_PRODUCT(i2_s, ternary_product, 0)
+LAYOUT_PRODUCT(q5_0, five_bit_product, K_SCALES_D)
+LAYOUT_PRODUCT(q5_1, five_bit_product, K_SCALES_D_AND_M)
 BLOCK_PRODUCT(q4, FORM_Q4_0)
 BLOCK_PRODUCT(q4_1, FORM_Q4_1)
 BLOCK_PRODUCT(q4_k, FORM_Q4_K)
 BLOCK_PRODUCT(q2_k, FORM_Q2_K)
 BLOCK_PRODUCT(q3_k, FORM_Q3_K)
-BLOCK_PRODUCT(q5_k, FORM_Q5_K)
+BLOCK_PRODUCT(q5_k, FORM_Q5)
 BLOCK_PRODUCT(q6_k, FORM_Q6_K)

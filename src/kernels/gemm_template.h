@@ -8,6 +8,8 @@
  * does not keep the array in registers when loops are nested or the array has two indices. Tiles
  * with fewer rows, for the last rows of a product, do the same operations for each output. */
 
+#include "kernels/k_layout.h"
+
 enum {
     F32_PANEL = F32_VECTORS * VF_LANES,
     INT8_PANEL = INT8_VECTORS * VF_LANES,
@@ -238,6 +240,8 @@ struct int8_tile {
     const float *scale; /* [rows, blocks] */
     const float *zero;
     const float *part_sums; /* [rows, parts]; only of weights with offsets */
+    enum k_scales scales;   /* only of weights in the layout of k_layout.h */
+    size_t scaled;          /* only of ternary weights: ternary_layout.h */
     size_t blocks;
     const unsigned char *w;    /* the panel, from its first block */
     const unsigned char *next; /* the next panel, which is prefetched meanwhile */
@@ -301,7 +305,9 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
 #define BLOCK_PRODUCTS                                                                             \
     .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4, .gemm_q4_1 = gemm_q4_1, .gemm_q4_k = gemm_q4_k,      \
     .gemm_q2_k = gemm_q2_k, .gemm_q3_k = gemm_q3_k, .gemm_q5_k = gemm_q5_k,                        \
-    .gemm_q6_k = gemm_q6_k, .gemm_ternary = gemm_ternary, .gemm_i2_s = gemm_i2_s,
+    .gemm_q6_k = gemm_q6_k, .gemm_q5_0 = gemm_q5_0, .gemm_q5_1 = gemm_q5_1,                        \
+    .gemm_ternary = gemm_ternary, .gemm_q2_0 = gemm_q2_0, .gemm_pq2_0 = gemm_pq2_0,                \
+    .gemm_i2_s = gemm_i2_s,
 #else
 #define QUANTISE_BESIDE_NARROW NULL
 #define BLOCK_PRODUCTS

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The product with ternary weights, in the tiles of gemm_q4_template.h, over v2_load. The products
- * of INT8_BLOCK weights are added up as integers. */
+ * of the weights of a part (ternary_layout.h) are added up as integers. `scaled` of a tile is that
+ * of its layout. */
+
+#include "kernels/ternary_layout.h"
 
 /* Adds the products of 4 weights of each output, at a position of the codes of 16, to the sums of a
  * tile. */
@@ -22,17 +25,17 @@ ALWAYS_INLINE void ternary_step(const uint8_t *q, size_t row_bytes, const unsign
     }
 }
 
-/* Computes the integer dot products of INT8_BLOCK weights. With few rows several sums run side by
+/* Computes the integer dot products of `length` weights. With few rows several sums run side by
  * side for each output, so that a product need not wait for the one before. */
 ALWAYS_INLINE void ternary_dots(const uint8_t *q, size_t row_bytes, const unsigned char *codes,
-                                vi *dots, const int rows) {
+                                const size_t length, vi *dots, const int rows) {
     const int chains = rows == 1 ? 4 : 2 * rows <= Q4_ROWS ? 2 : 1, sums = rows * Q4_VECTORS;
     vq sum[4 * Q4_ROWS * Q4_VECTORS];
     UNROLL
     for (int i = 0; i < chains * sums; i++)
         sum[i] = vi_set1(0);
     UNROLL_NOT
-    for (int g = 0; g < INT8_BLOCK / 16; g++, q += 16, codes += Q4_PANEL * 4) {
+    for (size_t g = 0; g < length / 16; g++, q += 16, codes += Q4_PANEL * 4) {
         if (rows <= FEW_ROWS)
             prefetch_stream(codes, Q4_PANEL * 4);
         ternary_step(q, row_bytes, codes, 0, sum, rows);
@@ -49,15 +52,16 @@ ALWAYS_INLINE void ternary_dots(const uint8_t *q, size_t row_bytes, const unsign
 
 #ifdef VECTOR_CODES
 
-/* Computes the integer dot products of INT8_BLOCK activations of one row and codes 0..3, which are
- * 1 more than the weights. Codes are masked where they are, and need no table. */
-ALWAYS_INLINE void ternary_code_dots(const uint8_t *q, const unsigned char *codes, vi *dots) {
+/* Computes the integer dot products of `length` activations of one row and codes 0..3, which are 1
+ * more than the weights. Codes are masked where they are, and need no table. */
+ALWAYS_INLINE void ternary_code_dots(const uint8_t *q, const unsigned char *codes,
+                                     const size_t length, vi *dots) {
     vq sum[4 * Q4_VECTORS];
     UNROLL
     for (int i = 0; i < 4 * Q4_VECTORS; i++)
         sum[i] = vi_set1(0);
     UNROLL_NATIVELY
-    for (int g = 0; g < INT8_BLOCK / 16; g++, q += 16, codes += Q4_PANEL * 4) {
+    for (size_t g = 0; g < length / 16; g++, q += 16, codes += Q4_PANEL * 4) {
         vk_codes four[Q4_VECTORS];
         prefetch_stream(codes, Q4_PANEL * 4);
         UNROLL
@@ -80,74 +84,89 @@ ALWAYS_INLINE void ternary_code_dots(const uint8_t *q, const unsigned char *code
         dots[v] = v2_sum(sum + 4 * v);
 }
 
-/* Does what ternary_half does for one row, with the same bits: all numbers before the scale are
- * whole and below 2^24. */
-ALWAYS_INLINE void ternary_half_of_row(const struct int8_tile *t, size_t b,
-                                       const unsigned char *half, vf *total) {
-    const float zero = t->zero[b], sum_x = t->part_sums[b] + (float)INT8_BLOCK * zero;
+/* Computes the dot products of the activations of one row, from c, less their zero point and the
+ * weights of a part, with the same bits as for several rows: all numbers are whole and below 2^24.
+ */
+ALWAYS_INLINE void ternary_centred_of_row(const struct int8_tile *t, size_t c,
+                                          const unsigned char *sums, vf *centred) {
+    const size_t length = ternary_part(t->scaled);
+    const float zero = t->zero[c / INT8_BLOCK];
+    const float sum_x = t->part_sums[c / length] + (float)length * zero;
     vi dots[Q4_VECTORS];
-    ternary_code_dots(t->q + b * INT8_BLOCK, half + Q4_PANEL * 2, dots);
+    ternary_code_dots(t->q + c, sums + Q4_PANEL * 2, length, dots);
     UNROLL
     for (int v = 0; v < Q4_VECTORS; v++) {
-        const vf sum = vf_load_halves(half + v * VF_LANES * 2);
         const vf dot = vf_sub(vf_of_vi(dots[v]), vf_set1(sum_x));
-        const vf centred = vf_fma(vf_set1(-zero), sum, dot);
-        total[v] = vf_fma(centred, vf_set1(t->scale[b]), total[v]);
+        centred[v] = vf_fma(vf_set1(-zero), vf_load_halves(sums + v * VF_LANES * 2), dot);
     }
 }
 
 #endif
 
-/* Adds what INT8_BLOCK weights at `half`, block b of the activations, add to outputs of a tile
- * before their scales. */
-ALWAYS_INLINE void ternary_half(const struct int8_tile *t, size_t b, const unsigned char *half,
-                                vf *total, const int rows) {
+/* Computes the dot products of the activations from c, less their zero points, and the weights of a
+ * part, for a tile. `sums` are those of the part's weights, and its codes follow. */
+ALWAYS_INLINE void ternary_centred(const struct int8_tile *t, size_t c, const unsigned char *sums,
+                                   vf *centred, const int rows) {
     vi dots[Q4_ROWS * Q4_VECTORS];
 #ifdef VECTOR_CODES
     if (rows == 1) {
-        ternary_half_of_row(t, b, half, total);
+        ternary_centred_of_row(t, c, sums, centred);
         return;
     }
 #endif
-    ternary_dots(t->q + b * INT8_BLOCK, t->row_bytes, half + Q4_PANEL * 2, dots, rows);
+    ternary_dots(t->q + c, t->row_bytes, sums + Q4_PANEL * 2, ternary_part(t->scaled), dots, rows);
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++) {
-        const size_t at = (size_t)(i / Q4_VECTORS) * t->blocks + b;
-        const vf sum = vf_load_halves(half + i % Q4_VECTORS * VF_LANES * 2);
-        const vf centred = vf_fma(vf_set1(-t->zero[at]), sum, vf_of_vi(dots[i]));
-        total[i] = vf_fma(centred, vf_set1(t->scale[at]), total[i]);
+        const float zero = t->zero[(size_t)(i / Q4_VECTORS) * t->blocks + c / INT8_BLOCK];
+        const vf sum = vf_load_halves(sums + i % Q4_VECTORS * VF_LANES * 2);
+        centred[i] = vf_fma(vf_set1(-zero), sum, vf_of_vi(dots[i]));
     }
 }
 
-/* Computes a tile of y, of weights of I2_S: one scale for a row. */
-ALWAYS_INLINE void i2_s_tile(const struct int8_tile *t, const int rows) {
-    const unsigned char *half = t->w + Q4_PANEL * sizeof(float);
-    vf total[Q4_ROWS * Q4_VECTORS];
+/* Adds what the weights of a part at w add to outputs of a tile before the scale that they share
+ * with other parts. Returns the next part. */
+ALWAYS_INLINE const unsigned char *ternary_add(const struct int8_tile *t, size_t c,
+                                               const unsigned char *w, vf *total, const int rows) {
+    const bool scaled = ternary_parts_scaled(t->scaled);
+    const unsigned char *sums = w + (scaled ? Q4_PANEL * 2 : 0);
+    vf centred[Q4_ROWS * Q4_VECTORS];
+    ternary_centred(t, c, sums, centred, rows);
     UNROLL
-    for (int i = 0; i < rows * Q4_VECTORS; i++)
-        total[i] = vf_set1(0);
-    for (size_t b = 0; b < t->blocks; b++, half += Q4_PANEL * TERNARY_HALF_BYTES)
-        ternary_half(t, b, half, total, rows);
-    UNROLL
-    for (int i = 0; i < rows * Q4_VECTORS; i++)
-        q4_add(t, 0, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i],
-               vf_load((const float *)(const void *)t->w + i % Q4_VECTORS * VF_LANES));
+    for (int i = 0; i < rows * Q4_VECTORS; i++) {
+        const float scale = t->scale[(size_t)(i / Q4_VECTORS) * t->blocks + c / INT8_BLOCK];
+        if (scaled)
+            centred[i] = vf_mul(centred[i], vf_load_halves(w + i % Q4_VECTORS * VF_LANES * 2));
+        total[i] = vf_fma(centred[i], vf_set1(scale), total[i]);
+    }
+    return sums + Q4_PANEL * ternary_part_bytes(t->scaled);
 }
 
-/* Computes a tile of y, K_BLOCK weights after K_BLOCK weights. */
+/* Loads the scales of a vector of outputs that parts share, or 1 where they share none. */
+ALWAYS_INLINE vf ternary_scale(const struct int8_tile *t, const unsigned char *scales, int v) {
+    if (ternary_parts_scaled(t->scaled))
+        return vf_set1(1);
+    return t->scaled ? vf_load_halves(scales + v * VF_LANES * 2)
+                     : vf_load((const float *)(const void *)scales + v * VF_LANES);
+}
+
+/* Computes a tile of y, parts that share a scale after such parts. */
 ALWAYS_INLINE void ternary_tile(const struct int8_tile *t, const int rows) {
-    const unsigned char *block = t->w;
-    for (size_t b = 0; b < t->blocks; b += 2, block += Q4_PANEL * TERNARY_BYTES) {
+    const size_t length = t->scaled == K_BLOCK ? K_BLOCK : t->row_bytes;
+    const unsigned char *w = t->w;
+    for (size_t start = 0; start < t->row_bytes; start += length) {
+        const unsigned char *scales = w;
         vf total[Q4_ROWS * Q4_VECTORS];
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++)
             total[i] = vf_set1(0);
+        if (!ternary_parts_scaled(t->scaled))
+            w += Q4_PANEL * ternary_scale_bytes(t->scaled);
         UNROLL_NOT
-        for (size_t h = 0; h < 2; h++)
-            ternary_half(t, b + h, block + Q4_PANEL * (2 + h * TERNARY_HALF_BYTES), total, rows);
+        for (size_t c = start; c < start + length; c += ternary_part(t->scaled))
+            w = ternary_add(t, c, w, total, rows);
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++)
-            q4_add(t, b, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i],
-                   vf_load_halves(block + i % Q4_VECTORS * VF_LANES * 2));
+            q4_add(t, start, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i],
+                   ternary_scale(t, scales, i % Q4_VECTORS));
     }
 }

@@ -48,9 +48,8 @@ enum { Q4_BLOCK = 32, Q4_BLOCK_BYTES = 18, Q4_1_BLOCK_BYTES = 20 };
 /* K_BLOCK weights of a row make one block of a K-quant in a file; of Q4_K it has so many bytes. */
 enum { K_BLOCK = 256, Q4_K_BLOCK_BYTES = 144 };
 
-/* K_BLOCK ternary weights take TERNARY_BYTES: a scale and two halves, each of which has a sum of 2
- * bytes and 2 bits for each weight. */
-enum { TERNARY_HALF_BYTES = 34, TERNARY_BYTES = 2 + 2 * TERNARY_HALF_BYTES };
+/* The least number of ternary weights that share a scale (ternary_layout.h). */
+enum { TERNARY_LEAST = 64 };
 
 /* Returns the range of values that 255 quantisation steps have to cover. A range below 2^-120 is
  * replaced by 0, for which callers use a scale of 0: 255 divided by it could overflow. */
@@ -67,8 +66,9 @@ struct quantised_rows {
     float *scale; /* [m, blocks] */
     float *zero;  /* [m, blocks]: zero points, which are whole numbers */
     /* [m, k / Q4_BLOCK]: the sums of q - zero over Q4_BLOCK values, which sum_parts computes. Only
-     * gemm_q4_1, gemm_q4_k and gemm_q5_k read them, and gemm_q2_k those of 16 values, gemm_ternary
-     * and gemm_i2_s those of INT8_BLOCK; NULL for others. */
+     * gemm_q4_1, gemm_q4_k, gemm_q5_0, gemm_q5_1 and gemm_q5_k read them, and gemm_q2_k those of 16
+     * values, gemm_ternary, gemm_pq2_0 and gemm_i2_s those of INT8_BLOCK, gemm_q2_0 those of
+     * TERNARY_LEAST; NULL for others. */
     float *part_sums;
 };
 
@@ -157,6 +157,13 @@ struct kernels {
     void (*gemm_q6_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
+    /* Compute the product of gemm_q4_k for w packed by pack_q5_0 or pack_q5_1 with q4_panel. k is a
+     * multiple of Q4_BLOCK. */
+    void (*gemm_q5_0)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
+    void (*gemm_q5_1)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
+
     /* Computes the product of gemm_int8 for w packed by pack_tq1_0, pack_tq2_0 or pack_bitnet_t158
      * with q4_panel. k is a multiple of K_BLOCK:
      * y[i, j] = bias[j] + sum over K_BLOCKs c of d[j, c] (sum over blocks b of xs[i, b] (sum of
@@ -164,6 +171,15 @@ struct kernels {
      * of x within c. The innermost sums are exact. */
     void (*gemm_ternary)(struct quantised_rows x, const void *w, const float *bias, float *y,
                          size_t ldy, size_t m, size_t n, size_t k);
+
+    /* Compute the product of gemm_ternary for w packed by pack_q2_0, or by pack_q1_0 or pack_pq2_0,
+     * with q4_panel: y[i, j] = bias[j] + sum over parts p of xs[i, b] d[j, p] (sum of (q - zero)
+     * code), where p has TERNARY_LEAST or INT8_BLOCK weights and lies in block b of x. k is a
+     * multiple of that number. */
+    void (*gemm_q2_0)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
+    void (*gemm_pq2_0)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                       size_t ldy, size_t m, size_t n, size_t k);
 
     /* Computes the product of gemm_ternary for w packed by pack_i2_s with q4_panel, whose rows have
      * one scale each, so that y[i, j] = bias[j] + d[j] (sum over all blocks). k is a multiple of
@@ -362,6 +378,17 @@ size_t packed_q3_k_bytes(size_t n, size_t k, size_t panel);
 size_t packed_q5_k_bytes(size_t n, size_t k, size_t panel);
 size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel);
 
+/* Pack n rows of k weights in Q5_0 or Q5_1 blocks as pack_q5_k does. A weight d (code - 16) of Q5_0
+ * is held as d code - 16 d, one of Q5_1 as d code + m. The sum is that of d code. No other floats
+ * stand before the parts; each part has panel 16-bit floats d and, of Q5_1, panel 16-bit floats m
+ * in the place of the bytes. The last block of a row may be shorter. */
+void pack_q5_0(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+void pack_q5_1(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+
+/* Return the bytes that n rows of k weights take when one of these packs them. */
+size_t packed_q5_0_bytes(size_t n, size_t k, size_t panel);
+size_t packed_q5_1_bytes(size_t n, size_t k, size_t panel);
+
 /* Pack n rows of k weights in blocks of K_BLOCK ternary weights, stored one after the other, into
  * panels of `panel` rows. Each panel holds for each K_BLOCK values: panel 16-bit floats (scales),
  * then for each INT8_BLOCK of them panel 16-bit floats (the sum of the codes -1, 0, 1 and 2, which
@@ -373,6 +400,18 @@ void pack_bitnet_t158(const void *blocks, size_t n, size_t k, size_t panel, void
 
 /* Returns the bytes that n rows of k weights take when one of these packs them. */
 size_t packed_ternary_bytes(size_t n, size_t k, size_t panel);
+
+/* Pack n rows of k weights in Q2_0 blocks, or in Q1_0 or PQ2_0 blocks, stored one after the other,
+ * as those of K_BLOCK weights, but with scales of TERNARY_LEAST weights, of which there also is a
+ * sum, or of INT8_BLOCK. Weights d and -d of Q1_0 get the codes 1 and -1. */
+void pack_q2_0(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+void pack_q1_0(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+void pack_pq2_0(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+
+/* Return the bytes that n rows of k weights take when pack_q2_0 packs them, or one of the others.
+ */
+size_t packed_q2_0_bytes(size_t n, size_t k, size_t panel);
+size_t packed_pq2_0_bytes(size_t n, size_t k, size_t panel);
 
 /* Packs n rows of k floats, stored one after the other, of which each row has the values 0 and d
  * and -d alone. Each panel holds panel floats (d), then for each INT8_BLOCK what a panel of ternary

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packs rows of Q2_K, Q3_K, Q5_K and Q6_K blocks into panels. src/quant/k_blocks.c describes the
- * blocks.
+ * Packs rows of Q2_K, Q3_K, Q5_K, Q6_K, Q5_0 and Q5_1 blocks into panels. src/quant/k_blocks.c and
+ * q_blocks.c describe the blocks.
  * Compiled for size in WebAssembly. */
 #include <string.h>
 
@@ -9,13 +9,14 @@
 #include "kernels/kernels.h"
 #include "quant/codecs.h"
 
-static size_t packed_bytes(size_t n, size_t k, size_t panel, int bits) {
+static size_t packed_bytes(size_t n, size_t k, size_t panel, int bits, enum k_scales scales) {
     const size_t rows = (n + panel - 1) / panel * panel;
-    return rows * (int8_blocks(k) * k_header_bytes(bits) + k / K_PART * k_part_bytes(bits));
+    return rows * (int8_blocks(k) * k_header_bytes(bits, scales) +
+                   k / K_PART * k_part_bytes(bits, scales));
 }
 
 /* A part of a row: codes, the scale of each half, and the two bytes of scales and minima that are
- * packed. */
+ * packed unless floats are. */
 struct part {
     int codes[K_PART], scales[2];
     unsigned char bytes[2];
@@ -62,11 +63,29 @@ static void read_q6_k(const unsigned char *block, int index, struct part *part) 
     }
 }
 
-/* How a type stores K_BLOCK weights: in `bytes` bytes, with d and, where it has one, dmin after it
- * at byte `halves`. */
+/* Reads a block of Q5_0 or Q5_1, whose fifth bits begin at `high`. */
+static void read_five_bits(const unsigned char *high, struct part *part) {
+    for (int c = 0; c < K_PART; c++)
+        part->codes[c] = five_bits(high + 4, load_u32(high), c);
+    part->scales[0] = part->scales[1] = 1;
+}
+
+static void read_q5_0(const unsigned char *block, int index, struct part *part) {
+    (void)index;
+    read_five_bits(block + 2, part);
+}
+
+static void read_q5_1(const unsigned char *block, int index, struct part *part) {
+    (void)index;
+    read_five_bits(block + 4, part);
+}
+
+/* How a type stores `elements` weights: in `bytes` bytes, with d and, where it has one, dmin or m
+ * after it at byte `halves`. */
 struct layout {
     int bits;
-    size_t bytes, halves;
+    enum k_scales scales;
+    size_t elements, bytes, halves;
     void (*read)(const unsigned char *block, int index, struct part *part);
 };
 
@@ -87,60 +106,81 @@ static void pack_code(int code, int bits, size_t panel, size_t h, size_t g, unsi
         *ones |= (unsigned char)(code >> (bits - 1) << (g + 4 * h));
 }
 
-/* Packs a part to row j of a panel. Returns the sum of its weights without d, and without minima.
- */
-static int pack_part(const struct part *part, int bits, size_t panel, size_t j,
-                     unsigned char *packed) {
-    unsigned char *planes = packed + 2 * panel + j * 4;
+/* Packs the codes of a part to row j of a panel. Returns the sum of its weights without d, and
+ * without minima. */
+static int pack_codes(const struct part *part, int bits, size_t panel, size_t j,
+                      unsigned char *codes) {
     int sum = 0;
-    packed[j] = part->bytes[0];
-    packed[panel + j] = part->bytes[1];
     for (size_t c = 0; c < K_PART; c++) {
         const size_t h = c / K_HALF;
         sum += part->scales[h] * (part->codes[c] - k_centre(bits));
-        pack_code(part->codes[c], bits, panel, h, c % K_HALF / 4, planes + c % 4);
+        pack_code(part->codes[c], bits, panel, h, c % K_HALF / 4, codes + j * 4 + c % 4);
     }
     return sum;
 }
 
+/* Packs d and the minimum of row j of a panel, 16-bit floats that stand one after the other. */
+static void pack_halves_of(const unsigned char *halves, bool has_min, size_t panel, size_t j,
+                           unsigned char *packed) {
+    memcpy(packed + j * 2, halves, 2);
+    if (has_min)
+        memcpy(packed + (panel + j) * 2, halves + 2, 2);
+}
+
+/* Packs an INT8_BLOCK, or the `length` weights that a row has left, to row j of a panel. They begin
+ * at the index `start` of the rows. */
+static void pack_block(const struct layout *layout, const unsigned char *rows, size_t start,
+                       size_t length, size_t panel, size_t j, unsigned char *block) {
+    const int bits = layout->bits;
+    const enum k_scales scales = layout->scales;
+    const bool parts_scaled = scales != K_SCALES;
+    const bool has_min = parts_scaled ? scales == K_SCALES_D_AND_M : k_has_min(bits);
+    unsigned char *packed = block + panel * k_header_bytes(bits, scales);
+    int whole = 0;
+    float sum = 0;
+    for (size_t c = start; c < start + length; c += K_PART) {
+        const unsigned char *stored = rows + c / layout->elements * layout->bytes;
+        const unsigned char *halves = stored + layout->halves;
+        struct part part;
+        layout->read(stored, (int)(c % layout->elements / K_PART), &part);
+        whole += pack_codes(&part, bits, panel, j, packed + panel * k_scale_bytes(scales));
+        for (size_t i = 0; i < 2 && !parts_scaled; i++)
+            packed[i * panel + j] = part.bytes[i];
+        pack_halves_of(halves, has_min, panel, j,
+                       parts_scaled ? packed : block + panel * sizeof(float));
+        if (parts_scaled || c + K_PART == start + length) {
+            sum += half_at(halves) * (float)whole;
+            whole = 0;
+        }
+        packed += panel * k_part_bytes(bits, scales);
+    }
+    memcpy(block + j * sizeof(float), &sum, sizeof sum);
+}
+
 static void pack_rows(const struct layout *layout, const unsigned char *rows, size_t n, size_t k,
                       size_t panel, unsigned char *block) {
-    const int bits = layout->bits;
-    memset(block, 0, packed_bytes(n, k, panel, bits));
+    memset(block, 0, packed_bytes(n, k, panel, layout->bits, layout->scales));
     for (size_t first = 0; first < n; first += panel)
         for (size_t start = 0; start < k; start += INT8_BLOCK) {
-            for (size_t j = 0; j < panel && first + j < n; j++) {
-                const unsigned char *stored =
-                    rows + ((first + j) * k + start) / K_BLOCK * layout->bytes;
-                unsigned char *halves = block + panel * sizeof(float);
-                unsigned char *packed = block + panel * k_header_bytes(bits);
-                int sum = 0;
-                for (size_t c = start; c < start + INT8_BLOCK; c += K_PART) {
-                    struct part part;
-                    layout->read(stored, (int)(c % K_BLOCK / K_PART), &part);
-                    sum += pack_part(&part, bits, panel, j, packed);
-                    packed += panel * k_part_bytes(bits);
-                }
-                memcpy(halves + j * 2, stored + layout->halves, 2);
-                if (k_has_min(bits))
-                    memcpy(halves + (panel + j) * 2, stored + layout->halves + 2, 2);
-                const float scaled = half_at(stored + layout->halves) * (float)sum;
-                memcpy(block + j * sizeof(float), &scaled, sizeof scaled);
-            }
-            block += packed_bytes(panel, INT8_BLOCK, panel, bits);
+            const size_t length = k - start < INT8_BLOCK ? k - start : INT8_BLOCK;
+            for (size_t j = 0; j < panel && first + j < n; j++)
+                pack_block(layout, rows, (first + j) * k + start, length, panel, j, block);
+            block += packed_bytes(panel, length, panel, layout->bits, layout->scales);
         }
 }
 
 /* Defines pack_NAME and packed_NAME_bytes. */
-#define PACK(NAME, BITS, BYTES, HALVES)                                                            \
+#define PACK(NAME, BITS, SCALES, ELEMENTS, BYTES, HALVES)                                          \
     size_t packed_##NAME##_bytes(size_t n, size_t k, size_t panel) {                               \
-        return packed_bytes(n, k, panel, BITS);                                                    \
+        return packed_bytes(n, k, panel, BITS, SCALES);                                            \
     }                                                                                              \
     void pack_##NAME(const void *blocks, size_t n, size_t k, size_t panel, void *packed) {         \
-        static const struct layout layout = {BITS, BYTES, HALVES, read_##NAME};                    \
+        static const struct layout layout = {BITS, SCALES, ELEMENTS, BYTES, HALVES, read_##NAME};  \
         pack_rows(&layout, blocks, n, k, panel, packed);                                           \
     }
-PACK(q2_k, 2, 84, 80)
-PACK(q3_k, 3, 110, 108)
-PACK(q5_k, 5, 176, 0)
-PACK(q6_k, 6, 210, 208)
+PACK(q2_k, 2, K_SCALES, K_BLOCK, 84, 80)
+PACK(q3_k, 3, K_SCALES, K_BLOCK, 110, 108)
+PACK(q5_k, 5, K_SCALES, K_BLOCK, 176, 0)
+PACK(q6_k, 6, K_SCALES, K_BLOCK, 210, 208)
+PACK(q5_0, 5, K_SCALES_D, K_PART, 22, 0)
+PACK(q5_1, 5, K_SCALES_D_AND_M, K_PART, 24, 0)

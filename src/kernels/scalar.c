@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 #include "kernels/polynomials.h"
 #include "kernels/sparse.h"
+#include "kernels/ternary_layout.h"
 #include "kernels/weights.h"
 
 enum { PANEL = SCALAR_PANEL };
@@ -206,12 +207,17 @@ static int k_code(const unsigned char *planes, size_t c, size_t j, int bits) {
 /* Returns what half h of a part adds to an output before the activations' scale. `sum` is that of
  * the activations, which weights with minima need. */
 static float k_half(const uint8_t *q, const float *sum, const unsigned char *halves,
-                    const unsigned char *part, size_t h, size_t j, int bits) {
+                    const unsigned char *part, size_t h, size_t j, int bits, enum k_scales scales) {
     const unsigned char own = part[h * PANEL + j], first = part[j];
-    const float d = half_of(halves, j);
+    const float d = half_of(scales == K_SCALES ? halves : part, j);
     int32_t dot = 0;
     for (size_t c = 0; c < K_HALF; c++)
-        dot += q[c] * (k_code(part + 2 * PANEL, h * K_HALF + c, j, bits) - k_centre(bits));
+        dot += q[c] * (k_code(part + k_scale_bytes(scales) * PANEL, h * K_HALF + c, j, bits) -
+                       k_centre(bits));
+    if (scales != K_SCALES) {
+        const float min = scales == K_SCALES_D ? -16 * d : half_of(part, PANEL + j);
+        return (float)dot * d + (h == 0 ? 0 : *sum * min);
+    }
     if (bits == 2)
         return (float)dot * (d * (float)(own & 15)) -
                *sum * (half_of(halves, PANEL + j) * (float)(own >> 4));
@@ -224,100 +230,123 @@ static float k_half(const uint8_t *q, const float *sum, const unsigned char *hal
 }
 
 static void k_product(struct quantised_rows x, const unsigned char *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k, int bits) {
-    const size_t blocks = int8_blocks(k), length = bits == 2 ? K_HALF : K_PART;
-    const size_t block_bytes =
-        PANEL * (k_header_bytes(bits) + INT8_BLOCK / K_PART * k_part_bytes(bits));
+                      size_t ldy, size_t m, size_t n, size_t k, int bits, enum k_scales scales) {
+    const size_t blocks = int8_blocks(k), sum_length = bits == 2 ? K_HALF : K_PART;
+    const size_t header_bytes = PANEL * k_header_bytes(bits, scales),
+                 part_bytes = PANEL * k_part_bytes(bits, scales),
+                 panel_bytes = blocks * header_bytes + k / K_PART * part_bytes;
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
-            const unsigned char *block = w + j / PANEL * blocks * block_bytes;
+            const unsigned char *block = w + j / PANEL * panel_bytes;
             y[i * ldy + j] = bias[j];
-            for (size_t b = 0; b < blocks; b++, block += block_bytes) {
+            for (size_t b = 0; b < blocks; b++) {
+                const size_t left = k - b * INT8_BLOCK,
+                             length = left < INT8_BLOCK ? left : INT8_BLOCK;
                 float total = -x.zero[i * blocks + b] * packed_float(block + j % PANEL * 4);
-                for (size_t c = 0; c < INT8_BLOCK; c += K_HALF) {
+                for (size_t c = 0; c < length; c += K_HALF) {
                     const size_t at = b * INT8_BLOCK + c;
-                    const float *sum =
-                        k_has_min(bits) ? x.part_sums + i * (k / length) + at / length : NULL;
-                    total += k_half(
-                        x.q + i * k + at, sum, block + PANEL * sizeof(float),
-                        block + PANEL * (k_header_bytes(bits) + c / K_PART * k_part_bytes(bits)),
-                        c / K_HALF % 2, j % PANEL, bits);
+                    const float *sum = k_has_min(bits)
+                                           ? x.part_sums + i * (k / sum_length) + at / sum_length
+                                           : NULL;
+                    total += k_half(x.q + i * k + at, sum, block + PANEL * sizeof(float),
+                                    block + header_bytes + c / K_PART * part_bytes, c / K_HALF % 2,
+                                    j % PANEL, bits, scales);
                 }
                 y[i * ldy + j] += total * x.scale[i * blocks + b];
+                block += header_bytes + length / K_PART * part_bytes;
             }
         }
 }
 
 static void gemm_q2_k(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k) {
-    k_product(x, w, bias, y, ldy, m, n, k, 2);
+    k_product(x, w, bias, y, ldy, m, n, k, 2, K_SCALES);
 }
 
 static void gemm_q3_k(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k) {
-    k_product(x, w, bias, y, ldy, m, n, k, 3);
+    k_product(x, w, bias, y, ldy, m, n, k, 3, K_SCALES);
 }
 
 static void gemm_q5_k(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k) {
-    k_product(x, w, bias, y, ldy, m, n, k, 5);
+    k_product(x, w, bias, y, ldy, m, n, k, 5, K_SCALES);
 }
 
 static void gemm_q6_k(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k) {
-    k_product(x, w, bias, y, ldy, m, n, k, 6);
+    k_product(x, w, bias, y, ldy, m, n, k, 6, K_SCALES);
 }
 
-/* Returns the integer dot product of INT8_BLOCK activations and the ternary weights of row j. */
-static int32_t ternary_dot(const uint8_t *q, const unsigned char *codes, size_t j) {
+static void gemm_q5_0(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    k_product(x, w, bias, y, ldy, m, n, k, 5, K_SCALES_D);
+}
+
+static void gemm_q5_1(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    k_product(x, w, bias, y, ldy, m, n, k, 5, K_SCALES_D_AND_M);
+}
+
+/* Returns the integer dot product of activations and the ternary weights of a part of row j. */
+static int32_t ternary_dot(const uint8_t *q, const unsigned char *codes, size_t length, size_t j) {
     int32_t sum = 0;
-    for (size_t c = 0; c < INT8_BLOCK; c++) {
+    for (size_t c = 0; c < length; c++) {
         const int four = codes[(c / 16 * PANEL + j) * 4 + c % 4];
         sum += q[c] * ((four >> c % 16 / 4 * 2 & 3) - 1);
     }
     return sum;
 }
 
-/* Returns what INT8_BLOCK weights of row j, at `half`, add to output i before their scale. `at` is
- * the index of the activations' block. */
-static float ternary_block(struct quantised_rows x, const uint8_t *q, size_t at,
-                           const unsigned char *half, size_t j) {
-    const float dot = (float)ternary_dot(q, half + PANEL * 2, j);
-    return (dot - x.zero[at] * half_of(half, j)) * x.scale[at];
+/* Returns what `length` weights of row j, which share the scale at w, add to an output. q are their
+ * activations, and scale and zero those of the activations' blocks. */
+static float ternary_shared(const uint8_t *q, const float *scale, const float *zero,
+                            const unsigned char *w, size_t length, size_t j, size_t scaled) {
+    const float d = scaled ? half_of(w, j) : packed_float(w + j * 4);
+    const unsigned char *part = w + PANEL * ternary_scale_bytes(scaled);
+    float total = 0;
+    for (size_t c = 0; c < length; c += ternary_part(scaled)) {
+        const float dot = (float)ternary_dot(q + c, part + PANEL * 2, ternary_part(scaled), j);
+        total += (dot - zero[c / INT8_BLOCK] * half_of(part, j)) * scale[c / INT8_BLOCK];
+        part += PANEL * ternary_part_bytes(scaled);
+    }
+    return total * d;
 }
 
-static void gemm_ternary(struct quantised_rows x, const void *w, const float *bias, float *y,
-                         size_t ldy, size_t m, size_t n, size_t k) {
-    const size_t blocks = int8_blocks(k), panel_bytes = packed_ternary_bytes(PANEL, k, PANEL);
+static void ternary_product(struct quantised_rows x, const unsigned char *w, const float *bias,
+                            float *y, size_t ldy, size_t m, size_t n, size_t k, size_t scaled) {
+    const size_t blocks = int8_blocks(k), length = scaled ? scaled : k;
+    const size_t bytes = PANEL * ternary_bytes(scaled, length);
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
-            const unsigned char *block = (const unsigned char *)w + j / PANEL * panel_bytes;
-            const size_t row = j % PANEL;
+            const unsigned char *shared = w + j / PANEL * (k / length) * bytes;
             y[i * ldy + j] = bias[j];
-            for (size_t b = 0; b < blocks; b += 2, block += PANEL * TERNARY_BYTES) {
-                float total = 0;
-                for (size_t h = 0; h < 2; h++)
-                    total +=
-                        ternary_block(x, x.q + i * k + (b + h) * INT8_BLOCK, i * blocks + b + h,
-                                      block + PANEL * (2 + h * TERNARY_HALF_BYTES), row);
-                y[i * ldy + j] += total * half_of(block, row);
+            for (size_t c = 0; c < k; c += length, shared += bytes) {
+                const size_t at = i * blocks + c / INT8_BLOCK;
+                y[i * ldy + j] += ternary_shared(x.q + i * k + c, x.scale + at, x.zero + at, shared,
+                                                 length, j % PANEL, scaled);
             }
         }
 }
 
+static void gemm_ternary(struct quantised_rows x, const void *w, const float *bias, float *y,
+                         size_t ldy, size_t m, size_t n, size_t k) {
+    ternary_product(x, w, bias, y, ldy, m, n, k, K_BLOCK);
+}
+
+static void gemm_pq2_0(struct quantised_rows x, const void *w, const float *bias, float *y,
+                       size_t ldy, size_t m, size_t n, size_t k) {
+    ternary_product(x, w, bias, y, ldy, m, n, k, INT8_BLOCK);
+}
+
+static void gemm_q2_0(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    ternary_product(x, w, bias, y, ldy, m, n, k, TERNARY_LEAST);
+}
+
 static void gemm_i2_s(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k) {
-    const size_t blocks = int8_blocks(k), panel_bytes = packed_i2_s_bytes(PANEL, k, PANEL);
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < n; j++) {
-            const unsigned char *panel = (const unsigned char *)w + j / PANEL * panel_bytes;
-            const unsigned char *half = panel + PANEL * sizeof(float);
-            float total = 0;
-            for (size_t b = 0; b < blocks; b++, half += PANEL * TERNARY_HALF_BYTES)
-                total +=
-                    ternary_block(x, x.q + i * k + b * INT8_BLOCK, i * blocks + b, half, j % PANEL);
-            y[i * ldy + j] = bias[j] + total * packed_float(panel + j % PANEL * 4);
-        }
+    ternary_product(x, w, bias, y, ldy, m, n, k, 0);
 }
 
 #endif
@@ -497,7 +526,11 @@ const struct kernels kernels_scalar = {
     .gemm_q3_k = gemm_q3_k,
     .gemm_q5_k = gemm_q5_k,
     .gemm_q6_k = gemm_q6_k,
+    .gemm_q5_0 = gemm_q5_0,
+    .gemm_q5_1 = gemm_q5_1,
     .gemm_ternary = gemm_ternary,
+    .gemm_q2_0 = gemm_q2_0,
+    .gemm_pq2_0 = gemm_pq2_0,
     .gemm_i2_s = gemm_i2_s,
 #endif
     .layer_norm = layer_norm,

@@ -64,10 +64,22 @@ void quantise_q4_0_fitted(const float *values, size_t n, void *out);
 void store_low_bits(const int codes[32], unsigned char *nibbles);
 void store_fifth_bits(const int codes[32], unsigned char *bytes);
 
+/* Returns the code of five bits of element i of 32: `nibbles` has its low four bits, bit i of
+ * `high` is its fifth. */
+static inline int five_bits(const unsigned char *nibbles, uint32_t high, int i) {
+    const int low = i < 16 ? nibbles[i] & 15 : nibbles[i - 16] >> 4;
+    return low | (int)(high >> i & 1) << 4;
+}
+
 /* Write the codes of the 256 weights of a block, which are d (code - 1). */
 void codes_of_tq1_0(const unsigned char *block, unsigned char codes[256]);
 void codes_of_tq2_0(const unsigned char *block, unsigned char codes[256]);
 void codes_of_bitnet_t158(const unsigned char *block, unsigned char codes[256]);
+
+/* Write the codes of a block of 128 or 64 weights. Those of Q1_0 are 0 and 2. */
+void codes_of_q1_0(const unsigned char *block, unsigned char codes[128]);
+void codes_of_pq2_0(const unsigned char *block, unsigned char codes[128]);
+void codes_of_q2_0(const unsigned char *block, unsigned char codes[64]);
 
 /* The levels of IQ4_NL and IQ4_XS, and twice those of MXFP4, in the order of their codes. */
 extern const signed char iq4_levels[16], mxfp4_doubled[16];

@@ -15,13 +15,6 @@ void dequantise_q4_1(const void *blocks, size_t n, float *out) {
     }
 }
 
-/* Returns element i: the nibbles hold its low four bits as in Q4_1, bit i of `high` is its fifth.
- */
-static int five_bits(const unsigned char *nibbles, uint32_t high, int i) {
-    const int low = i < 16 ? nibbles[i] & 15 : nibbles[i - 16] >> 4;
-    return low | (int)(high >> i & 1) << 4;
-}
-
 /* Q5_0: f16 d, u32 high bits, 16 bytes of nibbles. x = d (q - 16) */
 void dequantise_q5_0(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;

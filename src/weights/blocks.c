@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weights of 2 to 6 bits and ternary ones, as blocks of the file: weights, scales and minima have
- * the values of the file. */
+ * Weights of 1 to 6 bits, as blocks of the file: weights, scales and minima have the values of the
+ * file. */
 #include "weights/weight_kind.h"
 
 /* Defines the kind weights_NAME of tensors of a type, over pack_PACKED and gemm_PRODUCT. */
@@ -38,8 +38,13 @@ WEIGHTS_OF(q2_k, q2_k, q2_k, BLOCK_Q2_K, Q4_BLOCK / 2)
 WEIGHTS_OF(q3_k, q3_k, q3_k, BLOCK_Q3_K, 0)
 WEIGHTS_OF(q5_k, q5_k, q5_k, BLOCK_Q5_K, Q4_BLOCK)
 WEIGHTS_OF(q6_k, q6_k, q6_k, BLOCK_Q6_K, 0)
+WEIGHTS_OF(q5_0, q5_0, q5_0, BLOCK_Q5_0, Q4_BLOCK)
+WEIGHTS_OF(q5_1, q5_1, q5_1, BLOCK_Q5_1, Q4_BLOCK)
 WEIGHTS_OF(tq1_0, tq1_0, ternary, BLOCK_TQ1_0, INT8_BLOCK)
 WEIGHTS_OF(tq2_0, tq2_0, ternary, BLOCK_TQ2_0, INT8_BLOCK)
 WEIGHTS_OF(bitnet_t158, bitnet_t158, ternary, BLOCK_T158, INT8_BLOCK)
+WEIGHTS_OF(q1_0, q1_0, pq2_0, BLOCK_Q1_0, INT8_BLOCK)
+WEIGHTS_OF(pq2_0, pq2_0, pq2_0, BLOCK_PQ2_0, INT8_BLOCK)
+WEIGHTS_OF(q2_0, q2_0, q2_0, BLOCK_Q2_0, TERNARY_LEAST)
 WEIGHTS_OF(i2_s, i2_s, i2_s, BLOCK_I2_S, INT8_BLOCK)
 #endif

@@ -22,7 +22,8 @@ mkdirSync(folder, { recursive: true });
 /** Bits in memory of a weight of the layers. Q4_K_M has half of its values and of the last matrices in Q6_K. */
 const BITS = {
   ...{ Q8_0: 8.5, Q4_0: 4.75, Q4_1: 5.25, Q2_K: 3, Q3_K: 3.875, Q4_K: 5, Q5_K: 6, Q6_K: 6.875 },
-  ...{ TQ1_0: 2.1875, TQ2_0: 2.1875, I2_S: 2.14 },
+  ...{ Q5_0: 5.75, Q5_1: 6.25, TQ1_0: 2.1875, TQ2_0: 2.1875, I2_S: 2.14 },
+  ...{ Q1_0: 2.25, Q2_0: 2.5, PQ2_0: 2.25 },
 };
 
 /**

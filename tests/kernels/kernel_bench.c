@@ -30,7 +30,11 @@ static void call_once(const struct timed *t) {
     case GEMM_Q3_K:
     case GEMM_Q5_K:
     case GEMM_Q6_K:
+    case GEMM_Q5_0:
+    case GEMM_Q5_1:
     case GEMM_TERNARY:
+    case GEMM_Q2_0:
+    case GEMM_PQ2_0:
     case GEMM_I2_S:
     case GEMM_F16:
     case GEMM_BF16:
@@ -141,14 +145,19 @@ static const struct block_format *format_of(enum kernel kernel) {
                               : kernel == GEMM_Q4_K    ? BLOCK_Q4_K
                               : kernel == GEMM_Q5_K    ? BLOCK_Q5_K
                               : kernel == GEMM_Q6_K    ? BLOCK_Q6_K
+                              : kernel == GEMM_Q5_0    ? BLOCK_Q5_0
+                              : kernel == GEMM_Q5_1    ? BLOCK_Q5_1
                               : kernel == GEMM_TERNARY ? BLOCK_TQ2_0
+                              : kernel == GEMM_Q2_0    ? BLOCK_Q2_0
+                              : kernel == GEMM_PQ2_0   ? BLOCK_PQ2_0
                               : kernel == GEMM_F16     ? BLOCK_F16
                               : kernel == GEMM_BF16    ? BLOCK_BF16
                                                        : BLOCK_F32);
 }
 
-/* Stores n weights as the product takes them. In WebAssembly, which has no quantisers, blocks have
- * codes of 0x55 and scales that are no number of a model, which takes as long. */
+/* Stores n weights as the product takes them. Without a quantiser, which types that are only read
+ * do not have, and WebAssembly has for none, blocks have codes and scales of 0x35, that are no
+ * numbers of a model, which takes as long. */
 static void store_weights(enum kernel kernel, const float *w, size_t n, void *stored) {
     const struct block_format *format = format_of(kernel);
     if (kernel == GEMM_I2_S)
@@ -279,7 +288,11 @@ static void time_all_from_memory(void) {
     time_from_memory(GEMM_Q4_K, 160, most);
     time_from_memory(GEMM_Q5_K, 192, most);
     time_from_memory(GEMM_Q6_K, 220, most);
+    time_from_memory(GEMM_Q5_0, 184, most);
+    time_from_memory(GEMM_Q5_1, 200, most);
     time_from_memory(GEMM_TERNARY, 70, most);
+    time_from_memory(GEMM_Q2_0, 80, most);
+    time_from_memory(GEMM_PQ2_0, 72, most);
 }
 
 /* ---- sparse layers -------------------------------------------------------------------------- */
@@ -445,9 +458,10 @@ void kernel_bench(const char *part) {
         return;
     }
     if (strcmp(part, "blocks") == 0) {
-        static const enum kernel blocks[] = {GEMM_INT8, GEMM_NARROW,  GEMM_Q4,   GEMM_Q4_1,
-                                             GEMM_Q2_K, GEMM_Q3_K,    GEMM_Q4_K, GEMM_Q5_K,
-                                             GEMM_Q6_K, GEMM_TERNARY, GEMM_I2_S};
+        static const enum kernel blocks[] = {GEMM_INT8, GEMM_NARROW, GEMM_Q4,   GEMM_Q4_1,
+                                             GEMM_Q2_K, GEMM_Q3_K,   GEMM_Q4_K, GEMM_Q5_K,
+                                             GEMM_Q6_K, GEMM_Q5_0,   GEMM_Q5_1, GEMM_TERNARY,
+                                             GEMM_Q2_0, GEMM_PQ2_0,  GEMM_I2_S};
         static const size_t rows[] = {1, 2, 4, 16};
         for (size_t p = 0; p < sizeof blocks / sizeof *blocks; p++)
             for (size_t b = 0; b < sizeof rows / sizeof *rows; b++)
@@ -458,8 +472,9 @@ void kernel_bench(const char *part) {
     if (strcmp(part, "memory") == 0)
         return;
     static const enum kernel products[] = {
-        GEMM_F32,  GEMM_F16,  GEMM_BF16, GEMM_INT8, GEMM_NARROW, GEMM_Q4,      GEMM_Q4_1,
-        GEMM_Q2_K, GEMM_Q3_K, GEMM_Q4_K, GEMM_Q5_K, GEMM_Q6_K,   GEMM_TERNARY, GEMM_I2_S};
+        GEMM_F32,  GEMM_F16,  GEMM_BF16,    GEMM_INT8, GEMM_NARROW, GEMM_Q4,
+        GEMM_Q4_1, GEMM_Q2_K, GEMM_Q3_K,    GEMM_Q4_K, GEMM_Q5_K,   GEMM_Q6_K,
+        GEMM_Q5_0, GEMM_Q5_1, GEMM_TERNARY, GEMM_Q2_0, GEMM_PQ2_0,  GEMM_I2_S};
     for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
             for (size_t l = 0; l < 4; l++)

@@ -161,7 +161,11 @@ static void place_quantised_product(const struct kernels *set, const struct prod
                        {GEMM_Q4_K, packed_q4_k_bytes, pack_q4_k, 32},
                        {GEMM_Q5_K, packed_q5_k_bytes, pack_q5_k, 32},
                        {GEMM_Q6_K, packed_q6_k_bytes, pack_q6_k, 0},
+                       {GEMM_Q5_0, packed_q5_0_bytes, pack_q5_0, 32},
+                       {GEMM_Q5_1, packed_q5_1_bytes, pack_q5_1, 32},
                        {GEMM_TERNARY, packed_ternary_bytes, pack_tq2_0, 128},
+                       {GEMM_Q2_0, packed_q2_0_bytes, pack_q2_0, 64},
+                       {GEMM_PQ2_0, packed_pq2_0_bytes, pack_pq2_0, 128},
                        {GEMM_I2_S, packed_i2_s_bytes, pack_i2_s, 128}};
         size_t i = 0;
         while (packers[i].kernel != p->blocks)
@@ -214,8 +218,10 @@ bool has_gemm(const struct kernels *set, enum kernel kernel) {
            (kernel != GEMM_Q4 || set->gemm_q4) && (kernel != GEMM_Q4_1 || set->gemm_q4_1) &&
            (kernel != GEMM_Q2_K || set->gemm_q2_k) && (kernel != GEMM_Q3_K || set->gemm_q3_k) &&
            (kernel != GEMM_Q4_K || set->gemm_q4_k) && (kernel != GEMM_Q5_K || set->gemm_q5_k) &&
-           (kernel != GEMM_Q6_K || set->gemm_q6_k) &&
+           (kernel != GEMM_Q6_K || set->gemm_q6_k) && (kernel != GEMM_Q5_0 || set->gemm_q5_0) &&
+           (kernel != GEMM_Q5_1 || set->gemm_q5_1) &&
            (kernel != GEMM_TERNARY || set->gemm_ternary) &&
+           (kernel != GEMM_Q2_0 || set->gemm_q2_0) && (kernel != GEMM_PQ2_0 || set->gemm_pq2_0) &&
            (kernel != GEMM_I2_S || set->gemm_i2_s) && (kernel != GEMM_INT8 || set->gemm_int8) &&
            (kernel != GEMM_NARROW || set->gemm_narrow);
 }
@@ -248,6 +254,18 @@ void call_gemm(const struct kernels *set, const struct gemm_call *c) {
         break;
     case GEMM_Q6_K:
         set->gemm_q6_k(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_Q5_0:
+        set->gemm_q5_0(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_Q5_1:
+        set->gemm_q5_1(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_Q2_0:
+        set->gemm_q2_0(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_PQ2_0:
+        set->gemm_pq2_0(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
         break;
     case GEMM_TERNARY:
         set->gemm_ternary(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
@@ -288,7 +306,11 @@ const char *kernel_name(enum kernel kernel) {
         [GEMM_Q4_K] = "gemm_q4_k",
         [GEMM_Q5_K] = "gemm_q5_k",
         [GEMM_Q6_K] = "gemm_q6_k",
+        [GEMM_Q5_0] = "gemm_q5_0",
+        [GEMM_Q5_1] = "gemm_q5_1",
         [GEMM_TERNARY] = "gemm_ternary",
+        [GEMM_Q2_0] = "gemm_q2_0",
+        [GEMM_PQ2_0] = "gemm_pq2_0",
         [GEMM_I2_S] = "gemm_i2_s",
         [GEMM_F16] = "gemm_f16",
         [GEMM_BF16] = "gemm_bf16",

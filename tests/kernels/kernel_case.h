@@ -68,7 +68,11 @@ enum kernel {
     GEMM_Q4_K,
     GEMM_Q5_K,
     GEMM_Q6_K,
+    GEMM_Q5_0,
+    GEMM_Q5_1,
     GEMM_TERNARY,
+    GEMM_Q2_0,
+    GEMM_PQ2_0,
     GEMM_I2_S,
     GEMM_F16,
     GEMM_BF16,
@@ -107,8 +111,8 @@ struct product {
     bool narrow;
     const void *stored; /* w as Q4_0 blocks or as 16-bit floats; else NULL */
     bool bfloats;       /* the 16-bit floats are bfloat16, not halves */
-    enum kernel blocks; /* GEMM_Q4_1 or that of a K-quant where w is stored as blocks of that type,
-                           GEMM_TERNARY where as TQ2_0, GEMM_I2_S where as floats, else 0 */
+    enum kernel blocks; /* that of a type where w is stored as blocks of it, GEMM_TERNARY where as
+                           TQ2_0, GEMM_I2_S where as floats, else 0 */
 };
 
 /* Returns the product's kind, by the inputs that it has. */
@@ -252,6 +256,10 @@ void test_gemm_q6_k(void **state);
 void test_pack_ternary(void **state);
 void test_gemm_ternary(void **state);
 void test_gemm_i2_s(void **state);
+void test_gemm_q5_0(void **state);
+void test_gemm_q5_1(void **state);
+void test_gemm_q2_0(void **state);
+void test_gemm_pq2_0(void **state);
 void test_gemm_blocks_never_saturate(void **state);
 
 /* kernel_gemm_f16.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of gemm_q4_1, the products of K-quants, gemm_ternary and gemm_i2_s, of the packing that
- * they need, and of sum_parts. */
+ * Checks of gemm_q4_1, the products of K-quants, of five bits and of ternary weights, of the
+ * packing that they need, and of sum_parts. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -25,14 +25,18 @@ struct weights {
 };
 
 static const struct block_format *format_of(enum kernel kernel) {
-    return block_format_by_id(kernel == GEMM_Q4_1   ? BLOCK_Q4_1
-                              : kernel == GEMM_Q2_K ? BLOCK_Q2_K
-                              : kernel == GEMM_Q3_K ? BLOCK_Q3_K
-                              : kernel == GEMM_Q4_K ? BLOCK_Q4_K
-                              : kernel == GEMM_Q5_K ? BLOCK_Q5_K
-                              : kernel == GEMM_Q6_K ? BLOCK_Q6_K
-                              : kernel == GEMM_I2_S ? BLOCK_F32
-                                                    : BLOCK_TQ2_0);
+    return block_format_by_id(kernel == GEMM_Q4_1    ? BLOCK_Q4_1
+                              : kernel == GEMM_Q2_K  ? BLOCK_Q2_K
+                              : kernel == GEMM_Q3_K  ? BLOCK_Q3_K
+                              : kernel == GEMM_Q4_K  ? BLOCK_Q4_K
+                              : kernel == GEMM_Q5_K  ? BLOCK_Q5_K
+                              : kernel == GEMM_Q6_K  ? BLOCK_Q6_K
+                              : kernel == GEMM_Q5_0  ? BLOCK_Q5_0
+                              : kernel == GEMM_Q5_1  ? BLOCK_Q5_1
+                              : kernel == GEMM_Q2_0  ? BLOCK_Q2_0
+                              : kernel == GEMM_PQ2_0 ? BLOCK_PQ2_0
+                              : kernel == GEMM_I2_S  ? BLOCK_F32
+                                                     : BLOCK_TQ2_0);
 }
 
 /* Returns the number of weights of which k is a multiple. */
@@ -40,12 +44,12 @@ static size_t step_of(enum kernel kernel) {
     return kernel == GEMM_I2_S ? INT8_BLOCK : format_of(kernel)->elements;
 }
 
-/* Reads the scale and the offset of part p of a row, of which codes are -8..7; of Q5_K, whose codes
- * are -16..15, twice the scale; of Q6_K and Q3_K, whose codes are -32..31 and -4..3, four times and
- * half of the larger scale of the two halves; of Q2_K, whose codes are 0..3, half of the scale and
- * an eighth of the minimum together; of TQ2_0, whose codes are -1..2, a 64th of the scale, as only
- * the sums of their exact parts are rounded; of I2_S a 64th of the largest weight of the row's
- * first block, which is its scale. */
+/* Reads the scale and the offset of part p of a row, of which codes are -8..7; of types of five
+ * bits, whose codes are -16..15, twice the scale; of Q6_K and Q3_K, whose codes are -32..31 and
+ * -4..3, four times and half of the larger scale of the two halves; of Q2_K, whose codes are 0..3,
+ * half of the scale and an eighth of the minimum together; of ternary weights, whose codes are
+ * -1..2, a 64th of the scale, as only the sums of their exact parts are rounded; of I2_S a 64th of
+ * the largest weight of the row's first block, which is its scale. */
 static void read_part(enum kernel kernel, const unsigned char *row, size_t p, double *scale,
                       double *offset) {
     if (kernel == GEMM_Q4_1) {
@@ -60,9 +64,18 @@ static void read_part(enum kernel kernel, const unsigned char *row, size_t p, do
             *scale = fmax(*scale, fabs((double)packed_float(row + c * sizeof(float))) / 64);
         return;
     }
-    if (kernel == GEMM_TERNARY) {
-        *scale = fabs((double)float_of_half(load_u16(row + p / 8 * 66 + 64))) / 64;
+    if (kernel == GEMM_TERNARY || kernel == GEMM_Q2_0 || kernel == GEMM_PQ2_0) {
+        const size_t at = kernel == GEMM_TERNARY ? p / 8 * 66 + 64
+                          : kernel == GEMM_Q2_0  ? p / 2 * 18
+                                                 : p / 4 * 34;
+        *scale = fabs((double)half_at(row + at)) / 64;
         *offset = 0;
+        return;
+    }
+    if (kernel == GEMM_Q5_0 || kernel == GEMM_Q5_1) {
+        const unsigned char *block = row + p * (kernel == GEMM_Q5_0 ? 22 : 24);
+        *scale = 2 * (double)half_at(block);
+        *offset = kernel == GEMM_Q5_0 ? 0 : 8 * *scale + (double)half_at(block + 2);
         return;
     }
     if (kernel == GEMM_Q6_K || kernel == GEMM_Q3_K) {
@@ -181,8 +194,14 @@ static size_t halves_of(const struct block_format *format) {
     return last ? format->bytes - 2 : format->id == BLOCK_Q2_K ? format->bytes - 4 : 0;
 }
 
-/* Quantises weights. WebAssembly has no quantisers: there codes are random, and scales and minima
- * are the first two weights of each block. */
+/* Returns whether a block has a minimum, which follows its scale. */
+static bool has_minimum(const struct block_format *format) {
+    return format->id == BLOCK_Q4_1 || format->id == BLOCK_Q5_1 || format->id == BLOCK_Q2_K ||
+           format->id == BLOCK_Q4_K || format->id == BLOCK_Q5_K;
+}
+
+/* Quantises weights. WebAssembly has no quantisers, nor have types that are only read: there codes
+ * are random, and scales and minima are the first two weights of each block. */
 static void write_blocks(const struct block_format *format, const float *w, size_t n,
                          unsigned char *stored) {
     if (format->quantise) {
@@ -194,7 +213,7 @@ static void write_blocks(const struct block_format *format, const float *w, size
             stored[j] = (unsigned char)rng_below(&kernel_rng, 256);
         unsigned char *halves = stored + halves_of(format);
         store_half(w[i], halves);
-        if (halves + 2 < stored + format->bytes)
+        if (has_minimum(format))
             store_half(w[i + 1], halves + 2);
     }
 }
@@ -238,10 +257,11 @@ static void skip_without(enum kernel kernel) {
 
 static void check_kernel(enum kernel kernel) {
     skip_without(kernel);
-    const size_t longest = kernel == GEMM_Q4_1 ? 12 : 3;
+    const bool is_short = step_of(kernel) < INT8_BLOCK; /* blocks of activations may be shorter */
+    const size_t longest = is_short ? 12 : 3;
     for (size_t n = 1; n <= 70; n++)
         check_shape(kernel, rng_range(&kernel_rng, 1, 13), n,
-                    rng_range(&kernel_rng, 1, kernel == GEMM_Q4_1 ? 5 : 1), FILL_UNIFORM, false);
+                    rng_range(&kernel_rng, 1, is_short ? 5 : 1), FILL_UNIFORM, false);
     for (size_t blocks = 1; blocks <= longest; blocks++)
         check_shape(kernel, rng_range(&kernel_rng, 1, 40), rng_range(&kernel_rng, 1, 200), blocks,
                     FILL_UNIFORM, false);
@@ -281,10 +301,38 @@ void test_gemm_q6_k(void **state) {
     check_kernel(GEMM_Q6_K);
 }
 
+void test_gemm_q5_0(void **state) {
+    (void)state;
+    check_kernel(GEMM_Q5_0);
+}
+
+void test_gemm_q5_1(void **state) {
+    (void)state;
+    check_kernel(GEMM_Q5_1);
+}
+
 /* ---- packing of ternary weights -------------------------------------------------------------- */
 
-/* Returns the code of element i of a block of TQ2_0, TQ1_0 or BITNET_T158. */
+/* Types of ternary weights: the function that packs them, and the bytes that it packs. */
+static const struct ternary {
+    enum block_type type;
+    void (*pack)(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+    size_t (*bytes)(size_t n, size_t k, size_t panel);
+} ternary_types[] = {{BLOCK_TQ1_0, pack_tq1_0, packed_ternary_bytes},
+                     {BLOCK_TQ2_0, pack_tq2_0, packed_ternary_bytes},
+                     {BLOCK_T158, pack_bitnet_t158, packed_ternary_bytes},
+                     {BLOCK_Q1_0, pack_q1_0, packed_pq2_0_bytes},
+                     {BLOCK_PQ2_0, pack_pq2_0, packed_pq2_0_bytes},
+                     {BLOCK_Q2_0, pack_q2_0, packed_q2_0_bytes}};
+
+enum { TERNARY_TYPES = sizeof ternary_types / sizeof *ternary_types };
+
+/* Returns the code of element i of a block. */
 static int stored_code(enum block_type type, const unsigned char *block, size_t i) {
+    if (type == BLOCK_Q1_0)
+        return block[2 + i / 8] >> i % 8 & 1 ? 2 : 0;
+    if (type == BLOCK_PQ2_0 || type == BLOCK_Q2_0)
+        return block[2 + i / 4] >> i % 4 * 2 & 3;
     if (type == BLOCK_T158)
         return block[i / 4] >> i % 4 * 2 & 3;
     if (type == BLOCK_TQ2_0)
@@ -302,50 +350,63 @@ static int stored_code(enum block_type type, const unsigned char *block, size_t 
     return fraction * 3 / 256;
 }
 
-static void check_pack(enum block_type type, size_t n, size_t k, size_t panel) {
+/* Compares row j of a panel's block with the stored block. */
+static void expect_packed(const struct block_format *format, const unsigned char *stored,
+                          const unsigned char *block, size_t panel, size_t j) {
+    const enum block_type type = (enum block_type)format->id;
+    const size_t length = format->elements < 128 ? format->elements : 128;
+    const bool scale_first = type == BLOCK_Q1_0 || type == BLOCK_PQ2_0 || type == BLOCK_Q2_0;
+    assert_memory_equal(block + j * 2, stored + (scale_first ? 0 : format->bytes - 2), 2);
+    for (size_t start = 0; start < format->elements; start += length) {
+        const unsigned char *part = block + panel * (2 + start / length * (2 + length / 4));
+        int sum = 0;
+        for (size_t c = 0; c < length; c++) {
+            const unsigned char four = part[panel * 2 + (c / 16 * panel + j) * 4 + c % 4];
+            const int code = four >> c % 16 / 4 * 2 & 3;
+            assert_int_equal(code, stored_code(type, stored, start + c));
+            sum += code - 1;
+        }
+        assert_true(half_at(part + j * 2) == (float)sum);
+    }
+}
+
+static void check_pack(const struct ternary *ternary, size_t n, size_t blocks, size_t panel) {
+    const struct block_format *format = block_format_by_id(ternary->type);
+    const size_t k = blocks * format->elements, row_bytes = blocks * format->bytes;
     const struct where where = {GEMM_TERNARY, kernels_at(0), panel, n, k, FILL_UNIFORM};
-    const struct block_format *format = block_format_by_id(type);
-    void (*const pack)(const void *, size_t, size_t, size_t, void *) =
-        type == BLOCK_TQ1_0   ? pack_tq1_0
-        : type == BLOCK_TQ2_0 ? pack_tq2_0
-                              : pack_bitnet_t158;
-    const size_t row_bytes = k / K_BLOCK * format->bytes;
+    const size_t bytes = ternary->bytes(n, k, panel);
+    const size_t block_bytes = ternary->bytes(panel, format->elements, panel);
     unsigned char *rows = place_anywhere(SLOT_X, n * row_bytes);
-    unsigned char *packed = place_anywhere(SLOT_W, packed_ternary_bytes(n, k, panel));
+    unsigned char *packed = place_anywhere(SLOT_W, bytes);
     for (size_t i = 0; i < n * row_bytes; i++)
         rows[i] = (unsigned char)rng_below(&kernel_rng, 256);
-    pack(rows, n, k, panel, packed);
+    ternary->pack(rows, n, k, panel, packed);
     expect_intact(&where);
+    assert_int_equal(bytes, (n + panel - 1) / panel * blocks * block_bytes);
     for (size_t j = 0; j < n; j++)
-        for (size_t b = 0; b < k / K_BLOCK; b++) {
-            const unsigned char *stored = rows + j * row_bytes + b * format->bytes;
-            const unsigned char *block =
-                packed + (j / panel * (k / K_BLOCK) + b) * panel * TERNARY_BYTES;
-            int sums[2] = {0, 0};
-            assert_memory_equal(block + j % panel * 2, stored + format->bytes - 2, 2);
-            for (size_t c = 0; c < K_BLOCK; c++) {
-                const unsigned char *half = block + panel * (2 + c / 128 * TERNARY_HALF_BYTES);
-                const unsigned char four =
-                    half[panel * 2 + (c % 128 / 16 * panel + j % panel) * 4 + c % 4];
-                const int code = four >> c % 16 / 4 * 2 & 3;
-                assert_int_equal(code, stored_code(type, stored, c));
-                sums[c / 128] += code - 1;
-            }
-            for (size_t h = 0; h < 2; h++) {
-                const unsigned char *half = block + panel * (2 + h * TERNARY_HALF_BYTES);
-                assert_true(float_of_half(load_u16(half + j % panel * 2)) == (float)sums[h]);
-            }
-        }
+        for (size_t b = 0; b < blocks; b++)
+            expect_packed(format, rows + j * row_bytes + b * format->bytes,
+                          packed + (j / panel * blocks + b) * block_bytes, panel, j % panel);
 }
 
 void test_pack_ternary(void **state) {
     (void)state;
-    static const enum block_type types[] = {BLOCK_TQ1_0, BLOCK_TQ2_0, BLOCK_T158};
     static const size_t panels[] = {1, 4, 8, 16, 32};
     for (size_t p = 0; p < sizeof panels / sizeof *panels; p++)
-        for (size_t i = 0; i < 9; i++)
-            check_pack(types[i % 3], rng_range(&kernel_rng, 1, 2 * panels[p] + 1),
-                       K_BLOCK * rng_range(&kernel_rng, 1, 4), panels[p]);
+        for (size_t i = 0; i < 3 * TERNARY_TYPES; i++)
+            check_pack(&ternary_types[i % TERNARY_TYPES],
+                       rng_range(&kernel_rng, 1, 2 * panels[p] + 1), rng_range(&kernel_rng, 1, 4),
+                       panels[p]);
+}
+
+void test_gemm_q2_0(void **state) {
+    (void)state;
+    check_kernel(GEMM_Q2_0);
+}
+
+void test_gemm_pq2_0(void **state) {
+    (void)state;
+    check_kernel(GEMM_PQ2_0);
 }
 
 void test_gemm_ternary(void **state) {
@@ -361,10 +422,9 @@ void test_gemm_i2_s(void **state) {
 /* ---- saturation ----------------------------------------------------------------------------- */
 
 /* Multiplies the least and largest activations by the least and largest codes with scales of 1. All
- * numbers are whole, and with Q4_1 and ternary weights below 2^24, so that the result must be
- * exact.
- */
-static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, int kind) {
+ * numbers are whole, and where `exactly` is set below 2^24, so that the result must be exact. */
+static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, int kind,
+                        bool exactly) {
     static const float zeros[] = {0, 255, 128, 1};
     const struct block_format *format = format_of(kernel);
     const size_t k = blocks * step_of(kernel),
@@ -388,8 +448,7 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
     for (size_t i = 0; kernel != GEMM_I2_S && i < n * blocks; i++) {
         unsigned char *block = stored + i * format->bytes;
         static const unsigned char ones[] = {0x00, 0x3c, 0x00, 0x3c}; /* 1 and 1 */
-        const size_t at = halves_of(format);
-        memcpy(block + at, ones, at + 4 <= format->bytes ? 4 : 2);
+        memcpy(block + halves_of(format), ones, has_minimum(format) ? 4 : 2);
         for (int j = 4; kernel == GEMM_Q4_K && j < 16; j++)
             block[j] = (unsigned char)(block[j] & 0x33); /* scales and minima of at most 51 */
     }
@@ -399,8 +458,7 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
     }
     for (size_t i = 0; i < m * k; i++)
         product.rows.q[i] = rng_below(&kernel_rng, 8) ? 255 : 0;
-    check(&product, FILL_UNIFORM,
-          kernel == GEMM_Q4_1 || kernel == GEMM_TERNARY || kernel == GEMM_I2_S);
+    check(&product, FILL_UNIFORM, exactly);
     free_quantised(product.rows);
     free(stored);
     free(bias);
@@ -408,23 +466,18 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
 
 void test_gemm_blocks_never_saturate(void **state) {
     (void)state;
+    static const struct {
+        enum kernel kernel;
+        size_t blocks; /* at most */
+        bool exactly;
+    } kernels[] = {{GEMM_TERNARY, 3, true}, {GEMM_I2_S, 6, true},  {GEMM_Q2_0, 11, true},
+                   {GEMM_PQ2_0, 6, true},   {GEMM_Q4_1, 9, true},  {GEMM_Q5_0, 9, true},
+                   {GEMM_Q5_1, 9, true},    {GEMM_Q4_K, 2, false}, {GEMM_Q2_K, 2, false},
+                   {GEMM_Q3_K, 2, false},   {GEMM_Q5_K, 2, false}, {GEMM_Q6_K, 2, false}};
     for (int kind = 0; kind < 3; kind++)
-        for (int i = 0; i < 10; i++) {
-            check_exact(GEMM_TERNARY, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
-                        rng_range(&kernel_rng, 1, 3), kind);
-            check_exact(GEMM_I2_S, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
-                        rng_range(&kernel_rng, 1, 6), kind);
-            check_exact(GEMM_Q4_1, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
-                        rng_range(&kernel_rng, 1, 9), kind);
-            check_exact(GEMM_Q4_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
-                        rng_range(&kernel_rng, 1, 2), kind);
-            check_exact(GEMM_Q2_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
-                        rng_range(&kernel_rng, 1, 2), kind);
-            check_exact(GEMM_Q3_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
-                        rng_range(&kernel_rng, 1, 2), kind);
-            check_exact(GEMM_Q5_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
-                        rng_range(&kernel_rng, 1, 2), kind);
-            check_exact(GEMM_Q6_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
-                        rng_range(&kernel_rng, 1, 2), kind);
-        }
+        for (int i = 0; i < 10; i++)
+            for (size_t j = 0; j < sizeof kernels / sizeof *kernels; j++)
+                check_exact(kernels[j].kernel, rng_range(&kernel_rng, 1, 13),
+                            rng_range(&kernel_rng, 1, 70),
+                            rng_range(&kernel_rng, 1, kernels[j].blocks), kind, kernels[j].exactly);
 }

@@ -157,14 +157,15 @@ static void compare_tensors(const char *low, const char *floats, enum block_type
 }
 
 /* Expects the row of a model and of its twin of floats to be the same. Where dense layers compute
- * in int8, those of I2_S stay as they are, with one scale for a row, and not one for each block.
+ * in int8, the weights of these types stay as they are, and those of the twin are rounded to int8.
  * Then rows differ by roundings. */
 static void expect_row(const float got[128], const float want[128], enum block_type type,
                        wisp_compute compute) {
-    if (type != BLOCK_I2_S || compute != WISP_COMPUTE_INT8)
+    if (compute != WISP_COMPUTE_INT8)
         assert_memory_equal(got, want, 128 * sizeof *got);
     else if (!(wisp_dot(got, want, 128) > 0.9999f))
-        fail_msg("cosine %.6f to int8", (double)wisp_dot(got, want, 128));
+        fail_msg("%s: cosine %.6f to int8", block_format_by_id(type)->name,
+                 (double)wisp_dot(got, want, 128));
 }
 
 static void models_have_the_bits_of_floats(void **state) {

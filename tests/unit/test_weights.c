@@ -100,13 +100,14 @@ static void test_kinds_of_types(void **state) {
     } kept[] = {{BLOCK_Q4_0, "q4_0"},        {BLOCK_Q4_1, "q4_1"},   {BLOCK_Q4_K, "q4_k"},
                 {BLOCK_Q6_K, "q6_k"},        {BLOCK_TQ1_0, "tq1_0"}, {BLOCK_TQ2_0, "tq2_0"},
                 {BLOCK_T158, "bitnet_t158"}, {BLOCK_I2_S, "i2_s"},   {BLOCK_Q2_K, "q2_k"},
-                {BLOCK_Q3_K, "q3_k"},        {BLOCK_Q5_K, "q5_k"},   {BLOCK_Q5_0, NULL},
-                {BLOCK_Q8_0, NULL},          {BLOCK_F32, NULL}};
+                {BLOCK_Q3_K, "q3_k"},        {BLOCK_Q5_K, "q5_k"},   {BLOCK_Q5_0, "q5_0"},
+                {BLOCK_Q5_1, "q5_1"},        {BLOCK_Q1_0, "q1_0"},   {BLOCK_Q2_0, "q2_0"},
+                {BLOCK_PQ2_0, "pq2_0"},      {BLOCK_Q8_0, NULL},     {BLOCK_F32, NULL}};
     for (size_t s = 0; kernels_at(s); s++)
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
             const struct block_format *format = block_format_by_id(kept[i].type);
             const struct block_format *alike[] = {format, format, format};
-            const struct block_format *mixed[] = {format, block_format_by_id(BLOCK_Q5_1)};
+            const struct block_format *mixed[] = {format, block_format_by_id(BLOCK_F16)};
             const struct kernels *set = kernels_at(s);
             const char *converted = set->gemm_int8 ? "int8" : "narrow";
             assert_string_equal(weight_kind_for(set, alike, 3, true)->name,
@@ -122,11 +123,12 @@ static void test_bits_in_memory(void **state) {
     static const struct {
         const struct weight_kind *kind;
         double bits;
-    } kinds[] = {
-        {&weights_q4_0, 4.75},    {&weights_q4_1, 5.25},    {&weights_q4_k, 5},
-        {&weights_q2_k, 3},       {&weights_q3_k, 3.875},   {&weights_q5_k, 6},
-        {&weights_q6_k, 6.875},   {&weights_int8, 8.5},     {&weights_narrow, 9},
-        {&weights_tq1_0, 2.1875}, {&weights_tq2_0, 2.1875}, {&weights_bitnet_t158, 2.1875}};
+    } kinds[] = {{&weights_q4_0, 4.75},    {&weights_q4_1, 5.25},    {&weights_q4_k, 5},
+                 {&weights_q2_k, 3},       {&weights_q3_k, 3.875},   {&weights_q5_k, 6},
+                 {&weights_q6_k, 6.875},   {&weights_int8, 8.5},     {&weights_narrow, 9},
+                 {&weights_tq1_0, 2.1875}, {&weights_tq2_0, 2.1875}, {&weights_bitnet_t158, 2.1875},
+                 {&weights_q5_0, 5.75},    {&weights_q5_1, 6.25},    {&weights_q1_0, 2.25},
+                 {&weights_q2_0, 2.5},     {&weights_pq2_0, 2.25}};
     for (size_t s = 0; kernels_at(s); s++)
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
             if (kinds[i].kind->panel(kernels_at(s)) == 0)
