@@ -347,7 +347,7 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
 # Every user downloads the modules. So code that runs once, or once for a batch, is compiled for size,
 # and so are the scalar kernels, which are never the fastest.
 WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
-                          src/binding/% %scalar.c %select.c %pack_q4.c %pack_q4_offset.c %pack_k.c %pack_ternary.c %sparse_pack.c %levels.c %ternary.c %t158.c %low_bits.c \
+                          src/binding/% %scalar.c %select.c %pack_q4.c %pack_q4_offset.c %pack_k.c %pack_ternary.c %pack_levels.c %sparse_pack.c %levels.c %ternary.c %t158.c %low_bits.c \
                           %iq4.c %kv_cache.c %neuron_cold.c %group_heap.c %neuron_load.c %neuron_store.c %ffn_load.c \
                           %sparse/plan.c %recall.c %layers/linear.c %token_embedding.c %tokenizer_open.c %unicode.c \
                           src/text/chat%.c src/text/gbnf.c src/text/grammar_builder.c src/text/json_schema.c,$<),-Os)

@@ -50,8 +50,9 @@ ALWAYS_INLINE void k_unpack_part(struct k_unpacked *u, const unsigned char *bloc
 ALWAYS_INLINE const unsigned char *k_unpack(struct k_unpacked *u, const unsigned char *block,
                                             const enum block_form form) {
     const int bits = k_bits(form);
-    const size_t header_bytes = form == FORM_Q4_K ? q4_header_bytes(form) : k_header_bytes(bits);
-    const size_t part_bytes = form == FORM_Q4_K ? q4_part_bytes(form) : k_part_bytes(bits);
+    const size_t header_bytes =
+        form == FORM_Q4_K ? q4_header_bytes(form, NULL) : k_header_bytes(bits);
+    const size_t part_bytes = form == FORM_Q4_K ? q4_part_bytes(form, NULL) : k_part_bytes(bits);
     const unsigned char *part = block + Q4_PANEL * header_bytes;
     UNROLL_NOT
     for (int c = 0; c < INT8_BLOCK / K_PART; c++, part += Q4_PANEL * part_bytes)

@@ -237,7 +237,8 @@ struct int8_tile {
     size_t row_bytes;
     const float *scale; /* [rows, blocks] */
     const float *zero;
-    const float *part_sums; /* [rows, parts]; only of weights with offsets */
+    const float *part_sums;             /* [rows, parts]; only of weights with offsets */
+    const struct level_weights *levels; /* only of weights that name levels */
     size_t blocks;
     const unsigned char *w;    /* the panel, from its first block */
     const unsigned char *next; /* the next panel, which is prefetched meanwhile */
@@ -301,7 +302,8 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
 #define BLOCK_PRODUCTS                                                                             \
     .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4, .gemm_q4_1 = gemm_q4_1, .gemm_q4_k = gemm_q4_k,      \
     .gemm_q2_k = gemm_q2_k, .gemm_q3_k = gemm_q3_k, .gemm_q5_k = gemm_q5_k,                        \
-    .gemm_q6_k = gemm_q6_k, .gemm_ternary = gemm_ternary, .gemm_i2_s = gemm_i2_s,
+    .gemm_q6_k = gemm_q6_k, .gemm_iq4_nl = gemm_iq4_nl, .gemm_iq4_xs = gemm_iq4_xs,                \
+    .gemm_mxfp4 = gemm_mxfp4, .gemm_ternary = gemm_ternary, .gemm_i2_s = gemm_i2_s,
 #else
 #define QUANTISE_BESIDE_NARROW NULL
 #define BLOCK_PRODUCTS

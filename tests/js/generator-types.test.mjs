@@ -22,6 +22,7 @@ mkdirSync(folder, { recursive: true });
 /** Bits in memory of a weight of the layers. Q4_K_M has half of its values and of the last matrices in Q6_K. */
 const BITS = {
   ...{ Q8_0: 8.5, Q4_0: 4.75, Q4_1: 5.25, Q2_K: 3, Q3_K: 3.875, Q4_K: 5, Q5_K: 6, Q6_K: 6.875 },
+  ...{ IQ4_NL: 4.75, IQ4_XS: 4.625, MXFP4: 4.75 },
   ...{ TQ1_0: 2.1875, TQ2_0: 2.1875, I2_S: 2.14 },
 };
 

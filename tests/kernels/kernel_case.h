@@ -68,6 +68,9 @@ enum kernel {
     GEMM_Q4_K,
     GEMM_Q5_K,
     GEMM_Q6_K,
+    GEMM_IQ4_NL,
+    GEMM_IQ4_XS,
+    GEMM_MXFP4,
     GEMM_TERNARY,
     GEMM_I2_S,
     GEMM_F16,
@@ -107,8 +110,9 @@ struct product {
     bool narrow;
     const void *stored; /* w as Q4_0 blocks or as 16-bit floats; else NULL */
     bool bfloats;       /* the 16-bit floats are bfloat16, not halves */
-    enum kernel blocks; /* GEMM_Q4_1 or that of a K-quant where w is stored as blocks of that type,
-                           GEMM_TERNARY where as TQ2_0, GEMM_I2_S where as floats, else 0 */
+    enum kernel blocks; /* GEMM_Q4_1, GEMM_MXFP4 or that of a K-quant, IQ4_NL or IQ4_XS where w is
+                           stored as blocks of that type, GEMM_TERNARY where as TQ2_0, GEMM_I2_S
+                           where as floats, else 0 */
 };
 
 /* Returns the product's kind, by the inputs that it has. */
@@ -249,6 +253,10 @@ void test_gemm_q2_k(void **state);
 void test_gemm_q3_k(void **state);
 void test_gemm_q5_k(void **state);
 void test_gemm_q6_k(void **state);
+void test_gemm_iq4_nl(void **state);
+void test_gemm_iq4_xs(void **state);
+void test_gemm_mxfp4(void **state);
+void test_pack_levels(void **state);
 void test_pack_ternary(void **state);
 void test_gemm_ternary(void **state);
 void test_gemm_i2_s(void **state);

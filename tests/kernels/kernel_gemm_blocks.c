@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of gemm_q4_1, the products of K-quants, gemm_ternary and gemm_i2_s, of the packing that
- * they need, and of sum_parts. */
+ * Checks of gemm_q4_1, the products of K-quants, of weights that name levels, gemm_ternary and
+ * gemm_i2_s, of the packing that they need, and of sum_parts. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -25,14 +25,17 @@ struct weights {
 };
 
 static const struct block_format *format_of(enum kernel kernel) {
-    return block_format_by_id(kernel == GEMM_Q4_1   ? BLOCK_Q4_1
-                              : kernel == GEMM_Q2_K ? BLOCK_Q2_K
-                              : kernel == GEMM_Q3_K ? BLOCK_Q3_K
-                              : kernel == GEMM_Q4_K ? BLOCK_Q4_K
-                              : kernel == GEMM_Q5_K ? BLOCK_Q5_K
-                              : kernel == GEMM_Q6_K ? BLOCK_Q6_K
-                              : kernel == GEMM_I2_S ? BLOCK_F32
-                                                    : BLOCK_TQ2_0);
+    return block_format_by_id(kernel == GEMM_Q4_1     ? BLOCK_Q4_1
+                              : kernel == GEMM_Q2_K   ? BLOCK_Q2_K
+                              : kernel == GEMM_Q3_K   ? BLOCK_Q3_K
+                              : kernel == GEMM_Q4_K   ? BLOCK_Q4_K
+                              : kernel == GEMM_Q5_K   ? BLOCK_Q5_K
+                              : kernel == GEMM_Q6_K   ? BLOCK_Q6_K
+                              : kernel == GEMM_IQ4_NL ? BLOCK_IQ4_NL
+                              : kernel == GEMM_IQ4_XS ? BLOCK_IQ4_XS
+                              : kernel == GEMM_MXFP4  ? BLOCK_MXFP4
+                              : kernel == GEMM_I2_S   ? BLOCK_F32
+                                                      : BLOCK_TQ2_0);
 }
 
 /* Returns the number of weights of which k is a multiple. */
@@ -45,7 +48,8 @@ static size_t step_of(enum kernel kernel) {
  * half of the larger scale of the two halves; of Q2_K, whose codes are 0..3, half of the scale and
  * an eighth of the minimum together; of TQ2_0, whose codes are -1..2, a 64th of the scale, as only
  * the sums of their exact parts are rounded; of I2_S a 64th of the largest weight of the row's
- * first block, which is its scale. */
+ * first block, which is its scale; of levels, of magnitudes of up to 127 and 12, 16 and 2 scales.
+ */
 static void read_part(enum kernel kernel, const unsigned char *row, size_t p, double *scale,
                       double *offset) {
     if (kernel == GEMM_Q4_1) {
@@ -62,6 +66,15 @@ static void read_part(enum kernel kernel, const unsigned char *row, size_t p, do
     }
     if (kernel == GEMM_TERNARY) {
         *scale = fabs((double)float_of_half(load_u16(row + p / 8 * 66 + 64))) / 64;
+        *offset = 0;
+        return;
+    }
+    if (kernel == GEMM_IQ4_NL || kernel == GEMM_IQ4_XS || kernel == GEMM_MXFP4) {
+        const unsigned char *block = row + p / 8 * 136;
+        *scale = kernel == GEMM_IQ4_NL ? 16 * fabs((double)half_at(row + p * 18))
+                 : kernel == GEMM_IQ4_XS
+                     ? 16 * fabs((double)half_at(block)) * abs(iq4_xs_scale(block, (int)(p % 8)))
+                     : 2 * (double)mxfp4_scale(row[p * 17]);
         *offset = 0;
         return;
     }
@@ -182,7 +195,7 @@ static size_t halves_of(const struct block_format *format) {
 }
 
 /* Quantises weights. WebAssembly has no quantisers: there codes are random, and scales and minima
- * are the first two weights of each block. */
+ * are the first two weights of each block. The scale of MXFP4 is half of the power of two below. */
 static void write_blocks(const struct block_format *format, const float *w, size_t n,
                          unsigned char *stored) {
     if (format->quantise) {
@@ -193,6 +206,10 @@ static void write_blocks(const struct block_format *format, const float *w, size
         for (size_t j = 0; j < format->bytes; j++)
             stored[j] = (unsigned char)rng_below(&kernel_rng, 256);
         unsigned char *halves = stored + halves_of(format);
+        if (format->id == BLOCK_MXFP4) {
+            stored[0] = (unsigned char)(bits_of_float(w[i]) >> 23 & 255);
+            continue;
+        }
         store_half(w[i], halves);
         if (halves + 2 < stored + format->bytes)
             store_half(w[i + 1], halves + 2);
@@ -238,10 +255,11 @@ static void skip_without(enum kernel kernel) {
 
 static void check_kernel(enum kernel kernel) {
     skip_without(kernel);
-    const size_t longest = kernel == GEMM_Q4_1 ? 12 : 3;
+    const bool is_short = step_of(kernel) == Q4_BLOCK;
+    const size_t longest = is_short ? 12 : 3;
     for (size_t n = 1; n <= 70; n++)
         check_shape(kernel, rng_range(&kernel_rng, 1, 13), n,
-                    rng_range(&kernel_rng, 1, kernel == GEMM_Q4_1 ? 5 : 1), FILL_UNIFORM, false);
+                    rng_range(&kernel_rng, 1, is_short ? 5 : 1), FILL_UNIFORM, false);
     for (size_t blocks = 1; blocks <= longest; blocks++)
         check_shape(kernel, rng_range(&kernel_rng, 1, 40), rng_range(&kernel_rng, 1, 200), blocks,
                     FILL_UNIFORM, false);
@@ -279,6 +297,96 @@ void test_gemm_q5_k(void **state) {
 void test_gemm_q6_k(void **state) {
     (void)state;
     check_kernel(GEMM_Q6_K);
+}
+
+void test_gemm_iq4_nl(void **state) {
+    (void)state;
+    check_kernel(GEMM_IQ4_NL);
+}
+
+void test_gemm_iq4_xs(void **state) {
+    (void)state;
+    check_kernel(GEMM_IQ4_XS);
+}
+
+void test_gemm_mxfp4(void **state) {
+    (void)state;
+    check_kernel(GEMM_MXFP4);
+}
+
+/* ---- packing of weights that name levels ----------------------------------------------------- */
+
+/* Packs rows of random blocks, whose scales are finite, and compares what the panels say of each
+ * weight with the values of the file. */
+static void check_packed_levels(enum kernel kernel, size_t n, size_t k, size_t panel) {
+    const struct where where = {kernel, kernels_at(0), panel, n, k, FILL_UNIFORM};
+    const struct block_format *format = format_of(kernel);
+    const bool is_xs = kernel == GEMM_IQ4_XS;
+    const signed char *levels = kernel == GEMM_MXFP4 ? mxfp4_doubled : iq4_levels;
+    const size_t header_bytes = is_xs ? 6 : 4, scale_bytes = is_xs ? 1 : 2;
+    const size_t part_bytes = scale_bytes + 16, row_bytes = k / format->elements * format->bytes;
+    const size_t bytes = (n + panel - 1) / panel * panel *
+                         (int8_blocks(k) * header_bytes + k / Q4_BLOCK * part_bytes);
+    unsigned char *rows = place_anywhere(SLOT_X, n * row_bytes);
+    unsigned char *packed = place_anywhere(SLOT_W, bytes);
+    float *values = allocate(n * k * sizeof *values);
+    for (size_t i = 0; i < n * row_bytes; i++)
+        rows[i] = (unsigned char)rng_below(&kernel_rng, 256);
+    for (size_t i = 0; kernel != GEMM_MXFP4 && i < n * row_bytes; i += format->bytes)
+        rows[i + 1] &= 0xbb; /* a half below 2^15 */
+    for (size_t i = 0; kernel == GEMM_MXFP4 && i < n * row_bytes; i += format->bytes)
+        rows[i] = (unsigned char)rng_below(&kernel_rng, 250);
+    format->dequantise(rows, n * k, values);
+    assert_int_equal(kernel == GEMM_MXFP4 ? packed_mxfp4_bytes(n, k, panel)
+                     : is_xs              ? packed_iq4_xs_bytes(n, k, panel)
+                                          : packed_iq4_nl_bytes(n, k, panel),
+                     bytes);
+    (kernel == GEMM_MXFP4 ? pack_mxfp4
+     : is_xs              ? pack_iq4_xs
+                          : pack_iq4_nl)(rows, n, k, panel, packed);
+    expect_intact(&where);
+    const unsigned char *block = packed;
+    for (size_t first = 0; first < n; first += panel)
+        for (size_t start = 0; start < k; start += INT8_BLOCK) {
+            const unsigned char *part = block + panel * header_bytes;
+            float sums[32] = {0};
+            for (size_t c = start; c < k && c < start + INT8_BLOCK; c += Q4_BLOCK) {
+                for (size_t j = 0; j < panel && first + j < n; j++) {
+                    const float *row = values + (first + j) * k + c;
+                    const float scale =
+                        kernel == GEMM_MXFP4 ? float_of_bits((uint32_t)load_u16(part + j * 2) << 16)
+                        : is_xs ? half_at(block + panel * 4 + j * 2) * (float)(part[j] - 32)
+                                : half_at(part + j * 2);
+                    int sum = 0;
+                    for (size_t d = 0; d < Q4_BLOCK; d++) {
+                        const unsigned char two =
+                            part[panel * scale_bytes + (d % 16 / 4 * panel + j) * 4 + d % 4];
+                        const int level = levels[d < 16 ? two & 15 : two >> 4];
+                        assert_true(scale * (float)level == row[d]);
+                        sum += level;
+                    }
+                    sums[j] += scale * (float)sum;
+                }
+                part += panel * part_bytes;
+            }
+            for (size_t j = 0; j < panel; j++)
+                assert_true(packed_float(block + j * 4) == sums[j]);
+            block = part;
+        }
+    free(values);
+}
+
+void test_pack_levels(void **state) {
+    (void)state;
+    static const size_t panels[] = {1, 4, 8, 16, 32};
+    for (size_t p = 0; p < sizeof panels / sizeof *panels; p++)
+        for (int i = 0; i < 4; i++) {
+            const size_t n = rng_range(&kernel_rng, 1, 2 * panels[p] + 1);
+            check_packed_levels(GEMM_IQ4_NL, n, Q4_BLOCK * rng_range(&kernel_rng, 1, 10),
+                                panels[p]);
+            check_packed_levels(GEMM_MXFP4, n, Q4_BLOCK * rng_range(&kernel_rng, 1, 10), panels[p]);
+            check_packed_levels(GEMM_IQ4_XS, n, K_BLOCK * rng_range(&kernel_rng, 1, 2), panels[p]);
+        }
 }
 
 /* ---- packing of ternary weights -------------------------------------------------------------- */
@@ -361,9 +469,8 @@ void test_gemm_i2_s(void **state) {
 /* ---- saturation ----------------------------------------------------------------------------- */
 
 /* Multiplies the least and largest activations by the least and largest codes with scales of 1. All
- * numbers are whole, and with Q4_1 and ternary weights below 2^24, so that the result must be
- * exact.
- */
+ * numbers are whole, and with Q4_1, IQ4_NL, MXFP4 and ternary weights below 2^24, so that the
+ * result must be exact. */
 static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, int kind) {
     static const float zeros[] = {0, 255, 128, 1};
     const struct block_format *format = format_of(kernel);
@@ -376,7 +483,7 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
     const float zero = zeros[rng_below(&kernel_rng, 4)];
     product.rows = new_quantised(m, k, false);
     for (size_t i = 0; i < stored_bytes; i++)
-        stored[i] = kind == 0   ? 0x00
+        stored[i] = kind == 0   ? (kernel == GEMM_MXFP4 ? 0x77 : 0x00)
                     : kind == 1 ? 0xff
                                 : (unsigned char)rng_below(&kernel_rng, 256);
     for (size_t i = 0; kernel == GEMM_I2_S && i < n * k; i++) {
@@ -389,7 +496,12 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
         unsigned char *block = stored + i * format->bytes;
         static const unsigned char ones[] = {0x00, 0x3c, 0x00, 0x3c}; /* 1 and 1 */
         const size_t at = halves_of(format);
-        memcpy(block + at, ones, at + 4 <= format->bytes ? 4 : 2);
+        if (kernel == GEMM_MXFP4)
+            block[0] = 128;
+        else
+            memcpy(block + at, ones,
+                   at + 4 <= format->bytes && kernel != GEMM_IQ4_NL && kernel != GEMM_IQ4_XS ? 4
+                                                                                             : 2);
         for (int j = 4; kernel == GEMM_Q4_K && j < 16; j++)
             block[j] = (unsigned char)(block[j] & 0x33); /* scales and minima of at most 51 */
     }
@@ -400,7 +512,8 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
     for (size_t i = 0; i < m * k; i++)
         product.rows.q[i] = rng_below(&kernel_rng, 8) ? 255 : 0;
     check(&product, FILL_UNIFORM,
-          kernel == GEMM_Q4_1 || kernel == GEMM_TERNARY || kernel == GEMM_I2_S);
+          kernel == GEMM_Q4_1 || kernel == GEMM_IQ4_NL || kernel == GEMM_MXFP4 ||
+              kernel == GEMM_TERNARY || kernel == GEMM_I2_S);
     free_quantised(product.rows);
     free(stored);
     free(bias);
@@ -416,6 +529,12 @@ void test_gemm_blocks_never_saturate(void **state) {
                         rng_range(&kernel_rng, 1, 6), kind);
             check_exact(GEMM_Q4_1, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
                         rng_range(&kernel_rng, 1, 9), kind);
+            check_exact(GEMM_IQ4_NL, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 9), kind);
+            check_exact(GEMM_MXFP4, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 9), kind);
+            check_exact(GEMM_IQ4_XS, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 2), kind);
             check_exact(GEMM_Q4_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
                         rng_range(&kernel_rng, 1, 2), kind);
             check_exact(GEMM_Q2_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
