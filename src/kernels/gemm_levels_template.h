@@ -9,18 +9,18 @@
  * of -8..7, whose products fit the sums of Q4_0. */
 struct level_weights {
     const struct level_layout *layout;
-    vl_table lower, upper; /* lower numbers of small levels are the levels */
+    vl_table tables[2]; /* of upper and of lower numbers, which for small levels are the levels */
 };
 
 ALWAYS_INLINE struct level_weights level_weights_of(const struct level_layout *layout,
                                                     const enum block_form form) {
-    signed char lower[16], upper[16];
+    signed char upper[16], lower[16];
     UNROLL_NOT
     for (int i = 0; i < 16; i++) {
         upper[i] = (signed char)(form == FORM_LEVELS ? (layout->levels[i] + 8) >> 4 : 0);
         lower[i] = (signed char)(layout->levels[i] - 16 * upper[i]);
     }
-    return (struct level_weights){layout, vl_load_table(lower), vl_load_table(upper)};
+    return (struct level_weights){layout, {vl_load_table(upper), vl_load_table(lower)}};
 }
 
 /* Computes the integer dot products of one part of small levels, or of lower and upper numbers side
@@ -40,9 +40,9 @@ ALWAYS_INLINE void level_dots_at_once(const uint8_t *q, size_t row_bytes,
         vq_activations x = vq_load_activations(q), x_high = x;
         UNROLL
         for (int v = 0; v < Q4_VECTORS; v++) {
-            vl_load_levels(codes + v * VF_LANES * 4, levels->lower, &low[v], &high[v]);
+            vl_load_levels(codes + v * VF_LANES * 4, levels->tables[1], &low[v], &high[v]);
             if (!is_small)
-                vl_load_levels(codes + v * VF_LANES * 4, levels->upper, &upper_low[v],
+                vl_load_levels(codes + v * VF_LANES * 4, levels->tables[0], &upper_low[v],
                                &upper_high[v]);
         }
         UNROLL
@@ -75,12 +75,17 @@ ALWAYS_INLINE void level_dots(const uint8_t *q, size_t row_bytes, const unsigned
         level_dots_at_once(q, row_bytes, codes, levels, dots, rows, form);
         return;
     }
-    vi upper[Q4_ROWS * Q4_VECTORS];
-    q4_dots(q, row_bytes, codes, upper, rows, &levels->upper);
-    q4_dots(q, row_bytes, codes, dots, rows, &levels->lower);
+    vi sums[Q4_ROWS * Q4_VECTORS];
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++)
-        dots[i] = vl_sum(upper[i], dots[i]);
+        dots[i] = vi_set1(0);
+    UNROLL_NATIVELY
+    for (int j = 0; j < 2; j++) {
+        q4_dots(q, row_bytes, codes, sums, rows, &levels->tables[j]);
+        UNROLL
+        for (int i = 0; i < rows * Q4_VECTORS; i++)
+            dots[i] = vl_sum(dots[i], sums[i]);
+    }
 }
 
 #else

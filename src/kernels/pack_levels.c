@@ -26,9 +26,8 @@ static void store_u16(unsigned bits, unsigned char *out) {
 
 /* Packs the scale of the weights from element c of a stored row to row j of a panel, whose block's
  * d has its place at `halves`. Returns the scale, and where the nibbles are. */
-static float pack_scale(enum level_scales scales, const unsigned char *stored, size_t c,
-                        size_t panel, size_t j, unsigned char *halves, unsigned char *part,
-                        const unsigned char **nibbles) {
+static float pack_scale(enum level_scales scales, const unsigned char *stored, size_t c, size_t j,
+                        unsigned char *halves, unsigned char *part, const unsigned char **nibbles) {
     if (scales == LEVEL_BYTES) {
         const unsigned char *block = stored + c / K_BLOCK * IQ4_XS_BYTES;
         const size_t index = c % K_BLOCK / Q4_BLOCK;
@@ -74,7 +73,7 @@ static void pack_levels(const struct level_layout *layout, const unsigned char *
                 float sum = 0;
                 for (size_t c = start; c < end; c += Q4_BLOCK, part += panel * layout->part_bytes) {
                     unsigned char *codes = part + panel * (layout->part_bytes - Q4_BLOCK / 2);
-                    const float scale = pack_scale(layout->scales, stored, c, panel, j,
+                    const float scale = pack_scale(layout->scales, stored, c, j,
                                                    block + panel * sizeof sum, part, &nibbles);
                     sum += scale * (float)pack_codes(nibbles, layout->levels, panel, j, codes);
                 }
