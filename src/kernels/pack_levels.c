@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Packs rows of IQ4_NL, IQ4_XS and MXFP4 blocks into panels. src/quant/levels.c and iq4.c describe
- * the blocks. */
+ * the blocks.
+ * Compiled for size in WebAssembly. */
 #include <string.h>
 
 #include "base/half.h"
