@@ -237,8 +237,10 @@ struct int8_tile {
     size_t row_bytes;
     const float *scale; /* [rows, blocks] */
     const float *zero;
-    const float *part_sums;             /* [rows, parts]; only of weights with offsets */
+    const float *part_sums; /* [rows, parts]; only of weights with offsets */
+#ifdef DECODER_KERNELS
     const struct level_weights *levels; /* only of weights that name levels */
+#endif
     size_t blocks;
     const unsigned char *w;    /* the panel, from its first block */
     const unsigned char *next; /* the next panel, which is prefetched meanwhile */
