@@ -274,8 +274,8 @@ WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info
 /* A kind of weights, and the bytes of a model's dense layers that are of it. */
 typedef struct wisp_weights {
     const char *kind; /* "f32", "f16", "bf16", "int8" in blocks of 128, "narrow", which is int8 in
-                         blocks of 64, or as in the file: "q4_0", "q4_1", "q4_k", "q6_k", "tq1_0",
-                         "tq2_0", "bitnet_t158" */
+                         blocks of 64, or as in the file: "q4_0", "q4_1", "q4_k", "q6_k",
+                         "iq4_nl", "iq4_xs", "mxfp4", "tq1_0", "tq2_0", "bitnet_t158" */
     uint64_t bytes;   /* with scales and biases */
 } wisp_weights;
 

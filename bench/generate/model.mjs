@@ -53,6 +53,9 @@ const TYPES = {
   Q4_K: [12, 256, 144],
   Q5_K: [13, 256, 176],
   Q6_K: [14, 256, 210],
+  IQ4_NL: [20, 32, 18],
+  IQ4_XS: [23, 256, 136],
+  MXFP4: [39, 32, 17],
   TQ1_0: [34, 256, 54],
   TQ2_0: [35, 256, 66],
   I2_S: [36, 128, 32],
@@ -111,6 +114,8 @@ const SCALES = {
   Q4_K: [0, 1 / 256, 1 / 32],
   Q5_K: [0, 1 / 512, 1 / 32],
   Q6_K: [208, 1 / 1024],
+  IQ4_NL: [0, 1 / 128],
+  IQ4_XS: [0, 1 / 2048],
   TQ1_0: [52, 1],
   TQ2_0: [64, 1],
   Q1_0: [0, 1],
@@ -216,6 +221,10 @@ function randomMatrix(type, weights, columns, next) {
       for (let i = 0; i < bytes.length; i++)
         bytes[i] &= ~((bytes[i] & (bytes[i] >> 1) & 0x55) << 1);
     if (type === 'I2_S') bytes.writeFloatLE(size, bytes.length - I2_S_END);
+    else if (type === 'MXFP4')
+      // A block begins with an exponent: 128 stands for 1, by which numbers of -12 to 12 are multiplied.
+      for (let at = 0; at < bytes.length; at += blockBytes)
+        bytes[at] = 128 + Math.round(Math.log2(size / 8));
     else {
       const [first, ...scales] = SCALES[type];
       for (let at = 0; at < bytes.length; at += blockBytes)

@@ -52,9 +52,9 @@ ALWAYS_INLINE const unsigned char *k_unpack(struct k_unpacked *u, const struct i
                                             const enum block_form form) {
     const int bits = k_bits(form), parts = (int)k_block_length(t, b, bits) / K_PART;
     const size_t header_bytes =
-        form == FORM_Q4_K ? q4_header_bytes(form) : k_header_bytes(bits, t->scales);
+        form == FORM_Q4_K ? q4_header_bytes(form, NULL) : k_header_bytes(bits, t->scales);
     const size_t part_bytes =
-        form == FORM_Q4_K ? q4_part_bytes(form) : k_part_bytes(bits, t->scales);
+        form == FORM_Q4_K ? q4_part_bytes(form, NULL) : k_part_bytes(bits, t->scales);
     const unsigned char *part = block + Q4_PANEL * header_bytes;
     UNROLL_NOT
     for (int c = 0; c < parts; c++, part += Q4_PANEL * part_bytes)

@@ -11,6 +11,7 @@
  * and Q4_K_MOST_PACKED where more rows than these are faster with gemm_k_unpacked_template.h. */
 
 #include "kernels/k_layout.h"
+#include "kernels/level_layout.h"
 #include "kernels/ternary_layout.h"
 
 enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
@@ -25,7 +26,7 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 #endif
 
 /* The packings of weights: those of pack_q4, pack_q4_1, the functions of K-quants (of five bits for
- * all layouts of k_layout.h), and those of ternary weights. */
+ * all layouts of k_layout.h), of weights that name levels, and of ternary weights. */
 enum block_form {
     FORM_Q4_0,
     FORM_Q4_1,
@@ -34,6 +35,8 @@ enum block_form {
     FORM_Q3_K,
     FORM_Q5,
     FORM_Q6_K,
+    FORM_LEVELS,
+    FORM_SMALL_LEVELS,
     FORM_TERNARY
 };
 
@@ -65,6 +68,11 @@ ALWAYS_INLINE size_t form_sum_length(const struct int8_tile *t, const enum block
     }
 }
 
+/* Returns whether weights name levels. */
+ALWAYS_INLINE bool form_has_levels(const enum block_form form) {
+    return form == FORM_LEVELS || form == FORM_SMALL_LEVELS;
+}
+
 /* Moves a tile on by `rows` rows. */
 ALWAYS_INLINE void block_advance(struct int8_tile *t, size_t rows, const enum block_form form) {
     t->q += rows * t->row_bytes;
@@ -76,15 +84,6 @@ ALWAYS_INLINE void block_advance(struct int8_tile *t, size_t rows, const enum bl
 }
 
 #include "kernels/gemm_ternary_template.h"
-
-/* Return the bytes for each output of a block without its parts, and of a part. */
-ALWAYS_INLINE size_t q4_header_bytes(const enum block_form form) {
-    return form == FORM_Q4_K ? 2 * sizeof(float) : sizeof(float);
-}
-
-ALWAYS_INLINE size_t q4_part_bytes(const enum block_form form) {
-    return form == FORM_Q4_1 ? Q4_1_BLOCK_BYTES : Q4_BLOCK_BYTES;
-}
 
 /* The scales and offsets of a vector of outputs in one part. */
 struct q4_factors {
@@ -117,9 +116,10 @@ ALWAYS_INLINE void q4_collect(const struct int8_tile *t, size_t b, size_t row, s
     q4_add(t, b, row, v, centred, vf_set1(t->scale[i] / factor));
 }
 
-/* Computes the integer dot products of one part. */
+/* Computes the integer dot products of one part, of weights that are nibbles, or of those that
+ * nibbles name in a table. */
 ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned char *w, vi *dots,
-                           const int rows) {
+                           const int rows, const vl_table *table) {
     vq sum[Q4_ROWS * Q4_VECTORS];
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++)
@@ -130,7 +130,10 @@ ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned ch
         vq_activations x = vq_load_activations(q), x_high = x;
         UNROLL
         for (int v = 0; v < Q4_VECTORS; v++)
-            vq_load_nibbles(w + v * VF_LANES * 4, &low[v], &high[v]);
+            if (table)
+                vl_load_levels(w + v * VF_LANES * 4, *table, &low[v], &high[v]);
+            else
+                vq_load_nibbles(w + v * VF_LANES * 4, &low[v], &high[v]);
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++) {
             if (i % Q4_VECTORS == 0) {
@@ -146,32 +149,64 @@ ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned ch
         dots[i] = vq_sum(sum[i]);
 }
 
+#include "kernels/gemm_levels_template.h"
+
+/* Return the bytes for each output of a block without its parts, and of a part. `levels` are
+ * those of forms that have levels. */
+ALWAYS_INLINE size_t q4_header_bytes(const enum block_form form,
+                                     const struct level_weights *levels) {
+    return form_has_levels(form) ? levels->layout->header_bytes
+           : form == FORM_Q4_K   ? 2 * sizeof(float)
+                                 : sizeof(float);
+}
+
+ALWAYS_INLINE size_t q4_part_bytes(const enum block_form form, const struct level_weights *levels) {
+    return form_has_levels(form) ? levels->layout->part_bytes
+           : form == FORM_Q4_1   ? Q4_1_BLOCK_BYTES
+                                 : Q4_BLOCK_BYTES;
+}
+
+/* Returns whether weights have offsets. */
+ALWAYS_INLINE bool q4_has_offsets(const enum block_form form) {
+    return form == FORM_Q4_1 || form == FORM_Q4_K;
+}
+
 /* Adds the products of one block, of `length` values, to a tile of y. */
 ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned char *block,
                             size_t length, const int rows, const enum block_form form) {
     const float *sums = (const float *)(const void *)block;
-    const unsigned char *part = block + Q4_PANEL * q4_header_bytes(form);
+    const unsigned char *part = block + Q4_PANEL * q4_header_bytes(form, t->levels);
+    const size_t part_bytes = q4_part_bytes(form, t->levels);
     const uint8_t *q = t->q + b * INT8_BLOCK;
-    const float *part_sums = form == FORM_Q4_0 ? NULL : t->part_sums + b * (INT8_BLOCK / Q4_BLOCK);
+    const float *part_sums =
+        q4_has_offsets(form) ? t->part_sums + b * (INT8_BLOCK / Q4_BLOCK) : NULL;
     const size_t parts = t->row_bytes / Q4_BLOCK;
     vf total[Q4_ROWS * Q4_VECTORS];
     struct q4_factors factors[Q4_VECTORS];
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++)
         total[i] = vf_set1(0);
-    for (size_t c = 0; c < length; c += Q4_BLOCK, part += Q4_PANEL * q4_part_bytes(form)) {
+    for (size_t c = 0; c < length; c += Q4_BLOCK, part += Q4_PANEL * part_bytes) {
+        const unsigned char *codes = part + Q4_PANEL * (part_bytes - Q4_BLOCK / 2);
         vi dots[Q4_ROWS * Q4_VECTORS];
+        /* A constant: parts of levels have no more bytes than those of Q4_0. */
         if (rows <= FEW_ROWS)
-            prefetch_stream(part, Q4_PANEL * q4_part_bytes(form));
-        q4_dots(q + c, t->row_bytes, part + Q4_PANEL * (q4_part_bytes(form) - Q4_BLOCK / 2), dots,
-                rows);
+            prefetch_stream(part,
+                            Q4_PANEL * (form == FORM_Q4_1 ? Q4_1_BLOCK_BYTES : Q4_BLOCK_BYTES));
+        if (form_has_levels(form))
+            level_dots(q + c, t->row_bytes, codes, t->levels, dots, rows, form);
+        else
+            q4_dots(q + c, t->row_bytes, codes, dots, rows, NULL);
         UNROLL
         for (int v = 0; v < Q4_VECTORS; v++)
-            factors[v] = q4_factors_of(block, part, v, form);
+            if (form_has_levels(form))
+                factors[v].scale = level_scale(t->levels->layout, block, part, v);
+            else
+                factors[v] = q4_factors_of(block, part, v, form);
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++)
             total[i] = vf_fma(vf_of_vi(dots[i]), factors[i % Q4_VECTORS].scale, total[i]);
-        if (form == FORM_Q4_0)
+        if (!q4_has_offsets(form))
             continue;
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++) {
@@ -183,7 +218,7 @@ ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned 
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++)
         q4_collect(t, b, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i], sums,
-                   Q4_FACTOR);
+                   form_has_levels(form) ? LEVEL_FACTOR : Q4_FACTOR);
 }
 
 /* Computes a tile of y, block after block. */
@@ -193,7 +228,8 @@ ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows, const enum
         const size_t left = t->row_bytes - b * INT8_BLOCK;
         const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
         q4_block(t, b, block, length, rows, form);
-        block += Q4_PANEL * (q4_header_bytes(form) + length / Q4_BLOCK * q4_part_bytes(form));
+        block += Q4_PANEL * (q4_header_bytes(form, t->levels) +
+                             length / Q4_BLOCK * q4_part_bytes(form, t->levels));
     }
 }
 
@@ -238,6 +274,7 @@ ALWAYS_INLINE void block_panel(struct int8_tile t, size_t m, const enum block_fo
 struct block_layout {
     enum k_scales scales; /* of k_layout.h */
     size_t scaled;        /* of ternary weights */
+    const struct level_weights *levels;
 };
 
 /* Multiplies m rows by n outputs, of which a panel has panel_bytes. */
@@ -253,6 +290,7 @@ ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t 
                                     .part_sums = x.part_sums,
                                     .scales = layout.scales,
                                     .scaled = layout.scaled,
+                                    .levels = layout.levels,
                                     .blocks = int8_blocks(k),
                                     .w = panel,
                                     .bias = bias + j,
@@ -312,3 +350,29 @@ BLOCK_PRODUCT(q2_k, FORM_Q2_K)
 BLOCK_PRODUCT(q3_k, FORM_Q3_K)
 BLOCK_PRODUCT(q5_k, FORM_Q5)
 BLOCK_PRODUCT(q6_k, FORM_Q6_K)
+
+/* One function serves several types, to keep WebAssembly small. */
+#define LEVELS_PRODUCT(NAME, FORM)                                                                 \
+    static __attribute__((noinline)) void NAME(                                                    \
+        struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy, size_t m, \
+        size_t n, size_t k, const struct level_layout *layout) {                                   \
+        const struct level_weights levels = level_weights_of(layout, FORM);                        \
+        block_product(x, w, packed_level_bytes(layout, Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, \
+                      k, FORM, (struct block_layout){.levels = &levels});                          \
+    }
+LEVELS_PRODUCT(level_product, FORM_LEVELS)
+#ifdef VECTOR_NARROW
+LEVELS_PRODUCT(small_level_product, FORM_SMALL_LEVELS)
+#else
+#define small_level_product level_product
+#endif
+
+/* Defines gemm_NAME of kernels.h over weights that pack_NAME packs. */
+#define LEVEL_PRODUCT(NAME, PRODUCT)                                                               \
+    static void gemm_##NAME(struct quantised_rows x, const void *w, const float *bias, float *y,   \
+                            size_t ldy, size_t m, size_t n, size_t k) {                            \
+        PRODUCT(x, w, bias, y, ldy, m, n, k, &layout_##NAME);                                      \
+    }
+LEVEL_PRODUCT(iq4_nl, level_product)
+LEVEL_PRODUCT(iq4_xs, level_product)
+LEVEL_PRODUCT(mxfp4, small_level_product)

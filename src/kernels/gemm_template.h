@@ -240,8 +240,11 @@ struct int8_tile {
     const float *scale; /* [rows, blocks] */
     const float *zero;
     const float *part_sums; /* [rows, parts]; only of weights with offsets */
-    enum k_scales scales;   /* only of weights in the layout of k_layout.h */
-    size_t scaled;          /* only of ternary weights: ternary_layout.h */
+#ifdef DECODER_KERNELS
+    enum k_scales scales;               /* only of weights in the layout of k_layout.h */
+    size_t scaled;                      /* only of ternary weights: ternary_layout.h */
+    const struct level_weights *levels; /* only of weights that name levels */
+#endif
     size_t blocks;
     const unsigned char *w;    /* the panel, from its first block */
     const unsigned char *next; /* the next panel, which is prefetched meanwhile */
@@ -306,6 +309,7 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
     .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4, .gemm_q4_1 = gemm_q4_1, .gemm_q4_k = gemm_q4_k,      \
     .gemm_q2_k = gemm_q2_k, .gemm_q3_k = gemm_q3_k, .gemm_q5_k = gemm_q5_k,                        \
     .gemm_q6_k = gemm_q6_k, .gemm_q5_0 = gemm_q5_0, .gemm_q5_1 = gemm_q5_1,                        \
+    .gemm_iq4_nl = gemm_iq4_nl, .gemm_iq4_xs = gemm_iq4_xs, .gemm_mxfp4 = gemm_mxfp4,              \
     .gemm_ternary = gemm_ternary, .gemm_q2_0 = gemm_q2_0, .gemm_pq2_0 = gemm_pq2_0,                \
     .gemm_i2_s = gemm_i2_s,
 #else

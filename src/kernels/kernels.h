@@ -164,6 +164,15 @@ struct kernels {
     void (*gemm_q5_1)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
+    /* Compute the product of gemm_q4 for w packed by pack_iq4_nl, pack_iq4_xs and pack_mxfp4 with
+     * q4_panel. k is a multiple of Q4_BLOCK, and for gemm_iq4_xs of K_BLOCK. */
+    void (*gemm_iq4_nl)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                        size_t ldy, size_t m, size_t n, size_t k);
+    void (*gemm_iq4_xs)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                        size_t ldy, size_t m, size_t n, size_t k);
+    void (*gemm_mxfp4)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                       size_t ldy, size_t m, size_t n, size_t k);
+
     /* Computes the product of gemm_int8 for w packed by pack_tq1_0, pack_tq2_0 or pack_bitnet_t158
      * with q4_panel. k is a multiple of K_BLOCK:
      * y[i, j] = bias[j] + sum over K_BLOCKs c of d[j, c] (sum over blocks b of xs[i, b] (sum of
@@ -388,6 +397,22 @@ void pack_q5_1(const void *blocks, size_t n, size_t k, size_t panel, void *packe
 /* Return the bytes that n rows of k weights take when one of these packs them. */
 size_t packed_q5_0_bytes(size_t n, size_t k, size_t panel);
 size_t packed_q5_1_bytes(size_t n, size_t k, size_t panel);
+
+/* Pack n rows of k weights in blocks of IQ4_NL, IQ4_XS or MXFP4, stored one after the other, into
+ * panels of `panel` rows. Scales and weights keep their values: a weight is its scale times the
+ * level of its code (quant/codecs.h; the levels of MXFP4 are doubled). Each panel holds for each
+ * INT8_BLOCK values: panel floats (the sum of the weights), of IQ4_XS panel 16-bit floats d, then
+ * for each part of Q4_BLOCK values the scales (of IQ4_NL panel 16-bit floats, of MXFP4 panel
+ * bfloats, low bytes first, of IQ4_XS panel bytes, 32 more than the numbers by which d is
+ * multiplied) and [4][panel][4] bytes with the codes of the weights that pack_q4 has there. */
+void pack_iq4_nl(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+void pack_iq4_xs(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+void pack_mxfp4(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+
+/* Return the bytes that n rows of k weights take when one of these packs them. */
+size_t packed_iq4_nl_bytes(size_t n, size_t k, size_t panel);
+size_t packed_iq4_xs_bytes(size_t n, size_t k, size_t panel);
+size_t packed_mxfp4_bytes(size_t n, size_t k, size_t panel);
 
 /* Pack n rows of k weights in blocks of K_BLOCK ternary weights, stored one after the other, into
  * panels of `panel` rows. Each panel holds for each K_BLOCK values: panel 16-bit floats (scales),

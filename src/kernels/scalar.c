@@ -8,6 +8,7 @@
 #include "kernels/dots_int8.h"
 #include "kernels/k_layout.h"
 #include "kernels/kernels.h"
+#include "kernels/level_layout.h"
 #include "kernels/polynomials.h"
 #include "kernels/sparse.h"
 #include "kernels/ternary_layout.h"
@@ -107,13 +108,18 @@ static void gemm_narrow(struct quantised_rows x, const void *w, const float *bia
                     packed_narrow_bytes(PANEL, k, PANEL));
 }
 
+/* Returns the nibble of weight c of row j of a part. */
+static int q4_nibble(const unsigned char *nibbles, size_t c, size_t j) {
+    const size_t at = c % (Q4_BLOCK / 2);
+    const unsigned char two = nibbles[(at / 4 * PANEL + j) * 4 + at % 4];
+    return c < Q4_BLOCK / 2 ? two & 15 : two >> 4;
+}
+
 /* Returns the integer dot product of a part's 32 activations and the weights of row j. */
 static int32_t q4_part_dot(const uint8_t *q, const unsigned char *nibbles, size_t j) {
     int32_t sum = 0;
     for (size_t c = 0; c < Q4_BLOCK; c++) {
-        const size_t at = c % (Q4_BLOCK / 2);
-        const unsigned char two = nibbles[(at / 4 * PANEL + j) * 4 + at % 4];
-        const int nibble = c < Q4_BLOCK / 2 ? two & 15 : two >> 4;
+        const int nibble = q4_nibble(nibbles, c, j);
         sum += q[c] * (nibble < 8 ? nibble : nibble - 16);
     }
     return sum;
@@ -286,6 +292,62 @@ static void gemm_q5_0(struct quantised_rows x, const void *w, const float *bias,
 static void gemm_q5_1(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k) {
     k_product(x, w, bias, y, ldy, m, n, k, 5, K_SCALES_D_AND_M);
+}
+
+/* Returns what one block of weights that name levels adds to an output, with `block` and j as in
+ * block_product. */
+static float level_block(const struct level_layout *layout, const uint8_t *q, float scale,
+                         float zero, const unsigned char *block, size_t j, size_t length) {
+    const unsigned char *halves = block + PANEL * sizeof(float);
+    const unsigned char *part = block + PANEL * layout->header_bytes;
+    float total = 0;
+    for (size_t start = 0; start < length; start += Q4_BLOCK, part += PANEL * layout->part_bytes) {
+        const unsigned char *codes = part + PANEL * (layout->part_bytes - Q4_BLOCK / 2);
+        const float weight_scale = layout->scales == LEVEL_HALVES ? half_of(part, j)
+                                   : layout->scales == LEVEL_BFLOATS
+                                       ? float_of_bits((uint32_t)load_u16(part + j * 2) << 16)
+                                       : half_of(halves, j) * (float)(part[j] - LEVEL_CENTRE);
+        int32_t dot = 0;
+        for (size_t c = 0; c < Q4_BLOCK; c++)
+            dot += q[start + c] * layout->levels[q4_nibble(codes, c, j)];
+        total += (float)dot * weight_scale;
+    }
+    return (total - zero * packed_float(block + j * 4)) * scale;
+}
+
+static void level_product(struct quantised_rows x, const unsigned char *w, const float *bias,
+                          float *y, size_t ldy, size_t m, size_t n, size_t k,
+                          const struct level_layout *layout) {
+    const size_t blocks = int8_blocks(k);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            const unsigned char *block =
+                w + j / PANEL * packed_level_bytes(layout, PANEL, k, PANEL);
+            float total = bias[j];
+            for (size_t b = 0; b < blocks; b++) {
+                const size_t start = b * INT8_BLOCK, left = k - start;
+                const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+                total += level_block(layout, x.q + i * k + start, x.scale[i * blocks + b],
+                                     x.zero[i * blocks + b], block, j % PANEL, length);
+                block += packed_level_bytes(layout, PANEL, length, PANEL);
+            }
+            y[i * ldy + j] = total;
+        }
+}
+
+static void gemm_iq4_nl(struct quantised_rows x, const void *w, const float *bias, float *y,
+                        size_t ldy, size_t m, size_t n, size_t k) {
+    level_product(x, w, bias, y, ldy, m, n, k, &layout_iq4_nl);
+}
+
+static void gemm_iq4_xs(struct quantised_rows x, const void *w, const float *bias, float *y,
+                        size_t ldy, size_t m, size_t n, size_t k) {
+    level_product(x, w, bias, y, ldy, m, n, k, &layout_iq4_xs);
+}
+
+static void gemm_mxfp4(struct quantised_rows x, const void *w, const float *bias, float *y,
+                       size_t ldy, size_t m, size_t n, size_t k) {
+    level_product(x, w, bias, y, ldy, m, n, k, &layout_mxfp4);
 }
 
 /* Returns the integer dot product of activations and the ternary weights of a part of row j. */
@@ -528,6 +590,9 @@ const struct kernels kernels_scalar = {
     .gemm_q6_k = gemm_q6_k,
     .gemm_q5_0 = gemm_q5_0,
     .gemm_q5_1 = gemm_q5_1,
+    .gemm_iq4_nl = gemm_iq4_nl,
+    .gemm_iq4_xs = gemm_iq4_xs,
+    .gemm_mxfp4 = gemm_mxfp4,
     .gemm_ternary = gemm_ternary,
     .gemm_q2_0 = gemm_q2_0,
     .gemm_pq2_0 = gemm_pq2_0,

@@ -28,12 +28,17 @@
  * Sets with VECTOR_Q4 multiply 4-bit weights (gemm_q4_template.h):
  *
  *   vf_load_halves      loads VF_LANES 16-bit floats, which are neither infinite nor NaN
+ *   vf_load_bfloats     loads VF_LANES 16-bit bfloats
  *   vf_load_bytes       loads VF_LANES unsigned bytes as floats
  *   Q4_FACTOR           is the factor by which the weights of vq_load_nibbles are too large
  *   vq_load_nibbles     loads weights of VF_LANES outputs: the low nibbles of 4 bytes each, and the
  *                       high nibbles
  *   vq_load_activations, vq_dot(s,x,w)   are vi_load_activations and vi_dot for sums vq of one part
  *   vq_sum(s)           converts the sums of a part to vi
+ *   vl_load_table(p)    loads the 16 numbers, signed bytes, that codes stand for, as vl_table. In
+ * sets with VECTOR_NARROW they are -8..7 LEVEL_FACTOR        is the factor by which the weights of
+ * vl_load_levels are too large vl_load_levels      does what vq_load_nibbles does, for nibbles that
+ * are codes of a vl_table vl_sum(a,b)         computes 16 a + b; only in sets with VECTOR_NARROW
  *   vk_bits(p,n,mask)   loads a vector of bytes, shifts each right by n bits (left where n < 0) and
  *                       masks them
  *   vk_or               returns the bits of two vectors of codes, vk_codes

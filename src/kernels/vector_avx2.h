@@ -236,6 +236,22 @@ ALWAYS_INLINE vi vi16_widen_by_ones(vi x) {
 
 #define VECTOR_Q4
 
+typedef __m256i vl_table;
+
+enum { LEVEL_FACTOR = 1 };
+
+ALWAYS_INLINE vl_table vl_load_table(const signed char *levels) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)levels));
+}
+
+ALWAYS_INLINE void vl_load_levels(const unsigned char *p, vl_table table, __m256i *low,
+                                  __m256i *high) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    const __m256i mask = _mm256_set1_epi8(15), upper = _mm256_srli_epi16(bytes, 4);
+    *low = _mm256_shuffle_epi8(table, _mm256_and_si256(bytes, mask));
+    *high = _mm256_shuffle_epi8(table, _mm256_and_si256(upper, mask));
+}
+
 #ifdef VECTOR_VNNI
 
 typedef vi vq;
@@ -279,13 +295,10 @@ ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
 }
 
 ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
-    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    const __m256i mask = _mm256_set1_epi8(15),
-                  table = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1,
-                                           0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
-    const __m256i upper = _mm256_srli_epi16(bytes, 4);
-    *low = _mm256_shuffle_epi8(table, _mm256_and_si256(bytes, mask));
-    *high = _mm256_shuffle_epi8(table, _mm256_and_si256(upper, mask));
+    vl_load_levels(p,
+                   _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2,
+                                    3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1),
+                   low, high);
 }
 
 ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
@@ -294,6 +307,10 @@ ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
 
 ALWAYS_INLINE vi vq_sum(vq sum) {
     return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+}
+
+ALWAYS_INLINE vi vl_sum(vi upper, vi lower) {
+    return _mm256_add_epi32(_mm256_slli_epi32(upper, 4), lower);
 }
 
 #endif

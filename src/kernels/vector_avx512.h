@@ -199,6 +199,24 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
     return sum;
 }
 
+/* ---- weights that name levels ---------------------------------------------------------------- */
+
+typedef vi vl_table;
+
+enum { LEVEL_FACTOR = 1 };
+
+ALWAYS_INLINE vl_table vl_load_table(const signed char *levels) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)levels));
+}
+
+ALWAYS_INLINE void vl_load_levels(const unsigned char *p, vl_table table, vq_weights *low,
+                                  vq_weights *high) {
+    const vi bytes = _mm512_loadu_si512(p), mask = _mm512_set1_epi8(15);
+    const vi upper = _mm512_srli_epi16(bytes, 4);
+    *low = _mm512_shuffle_epi8(table, _mm512_and_si512(bytes, mask));
+    *high = _mm512_shuffle_epi8(table, _mm512_and_si512(upper, mask));
+}
+
 /* ---- weights of K-quants --------------------------------------------------------------------- */
 
 /* The type of a shift's length, on which the compilers' headers differ. */

@@ -45,6 +45,10 @@ ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
 }
 
+ALWAYS_INLINE vf vf_load_bfloats(const unsigned char *p) {
+    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
+}
+
 /* Expands signed bytes to floats. */
 ALWAYS_INLINE vf vf_load_int8(const int8_t *p) {
     int32_t four;
@@ -259,6 +263,23 @@ ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
 
 ALWAYS_INLINE vi vq_sum(vq sum) {
     return sum;
+}
+
+/* ---- weights that name levels ---------------------------------------------------------------- */
+
+typedef int8x16_t vl_table;
+
+enum { LEVEL_FACTOR = 1 };
+
+ALWAYS_INLINE vl_table vl_load_table(const signed char *levels) {
+    return vld1q_s8(levels);
+}
+
+ALWAYS_INLINE void vl_load_levels(const unsigned char *p, vl_table table, vq_weights *low,
+                                  vq_weights *high) {
+    const uint8x16_t bytes = vld1q_u8(p);
+    *low = vqtbl1q_s8(table, vandq_u8(bytes, vdupq_n_u8(15)));
+    *high = vqtbl1q_s8(table, vshrq_n_u8(bytes, 4));
 }
 
 /* ---- weights of K-quants --------------------------------------------------------------------- */

@@ -298,6 +298,10 @@ ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
     return wasm_v128_or(wasm_f32x4_mul(size, wasm_f32x4_splat(0x1p112f)), sign);
 }
 
+ALWAYS_INLINE vf vf_load_bfloats(const unsigned char *p) {
+    return wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16);
+}
+
 ALWAYS_INLINE vf vf_load_bytes(const unsigned char *p) {
     const v128_t bytes = wasm_v128_load32_zero(p);
     return wasm_f32x4_convert_i32x4(
@@ -345,6 +349,39 @@ ALWAYS_INLINE vk_weights vk_centred(vk_codes codes, const int centre) {
 #endif
 
 typedef vk_weights vq_weights;
+typedef v128_t vl_table;
+
+ALWAYS_INLINE vl_table vl_load_table(const signed char *levels) {
+    return wasm_v128_load(levels);
+}
+
+#ifdef VECTOR_RELAXED
+
+enum { LEVEL_FACTOR = 1 };
+
+ALWAYS_INLINE void vl_load_levels(const unsigned char *p, vl_table table, vq_weights *low,
+                                  vq_weights *high) {
+    *low = wasm_i8x16_relaxed_swizzle(table, vk_bits(p, 0, 15));
+    *high = wasm_i8x16_relaxed_swizzle(table, vk_bits(p, 4, 15));
+}
+
+#else
+
+enum { LEVEL_FACTOR = 256 }; /* because levels are used in the upper halves of 16 bits */
+
+ALWAYS_INLINE vq_weights vl_level_pairs(vl_table table, vk_codes codes) {
+    const v128_t levels = wasm_i8x16_swizzle(table, codes);
+    return (vi_pairs){.even = wasm_i16x8_shl(levels, 8),
+                      .odd = wasm_v128_and(levels, wasm_u16x8_splat(0xff00))};
+}
+
+ALWAYS_INLINE void vl_load_levels(const unsigned char *p, vl_table table, vq_weights *low,
+                                  vq_weights *high) {
+    *low = vl_level_pairs(table, vk_bits(p, 0, 15));
+    *high = vl_level_pairs(table, vk_bits(p, 4, 15));
+}
+
+#endif
 
 ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
     return vk_centred(vk_bits(p, 2 * position, 3), 1);
@@ -363,9 +400,8 @@ ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
 }
 
 ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
-    const v128_t table = wasm_i8x16_const(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
-    *low = wasm_i8x16_relaxed_swizzle(table, vk_bits(p, 0, 15));
-    *high = wasm_i8x16_relaxed_swizzle(table, vk_bits(p, 4, 15));
+    vl_load_levels(p, wasm_i8x16_const(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1), low,
+                   high);
 }
 
 ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
@@ -374,6 +410,10 @@ ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
 
 ALWAYS_INLINE vi vq_sum(vq sum) {
     return vi16_widen(sum);
+}
+
+ALWAYS_INLINE vi vl_sum(vi upper, vi lower) {
+    return vi_add(wasm_i32x4_shl(upper, 4), lower);
 }
 
 #else

@@ -115,6 +115,9 @@ struct scale_and_min scale_and_min_at(const unsigned char *packed, int j);
 /* Returns the scale of 16 elements of a Q3_K block, -32..31, from the 12 bytes that hold all 16. */
 int q3_k_scale(const unsigned char *packed, int j);
 
+/* Returns the number, -32..31, by which d of an IQ4_XS block is multiplied for sub-block j. */
+int iq4_xs_scale(const unsigned char *block, int j);
+
 /* Rounds to the nearest whole number, ties to even, as adding 1.5 * 2^23 does. Beyond 2^22 the
  * result is a number without meaning. */
 static inline int nearest_whole(float value) {

@@ -5,14 +5,18 @@
 
 #include "quant/codecs.h"
 
+int iq4_xs_scale(const unsigned char *block, int j) {
+    const int low = block[4 + j / 2] >> 4 * (j % 2) & 15, high = load_u16(block + 2) >> 2 * j & 3;
+    return (low | high << 4) - 32;
+}
+
 /* IQ4_XS: f16 d, u16 whose pairs of bits are the high bits of eight scales, 4 bytes whose nibbles
  * are the low ones, 128 bytes of nibbles, 16 for each 32 elements. x = d (scale - 32) level */
 void dequantise_iq4_xs(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 256, b += 136)
         for (int j = 0; j < 8; j++, out += 32) {
-            const int low = b[4 + j / 2] >> 4 * (j % 2) & 15, high = load_u16(b + 2) >> 2 * j & 3;
-            const float d = half_at(b) * (float)((low | high << 4) - 32);
+            const float d = half_at(b) * (float)iq4_xs_scale(b, j);
             expand_levels(b + 8 + 16 * j, iq4_levels, d, out);
         }
 }

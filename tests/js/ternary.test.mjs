@@ -14,7 +14,7 @@ const folder = mkdtempSync(join(tmpdir(), 'wisp-ternary-'));
 after(() => rmSync(folder, { recursive: true }));
 
 /** Types whose weights modules that generate keep as they are, besides ternary ones. */
-const KEPT = ['q4_0', 'q4_1', 'q2_k', 'q3_k', 'q4_k', 'q5_k', 'q6_k', 'q5_0', 'q5_1'];
+const KEPT = ['q4_0', 'q4_1', 'q2_k', 'q3_k', 'q4_k', 'q5_k', 'q6_k', 'q5_0', 'q5_1', 'iq4_nl', 'iq4_xs', 'mxfp4'];
 
 /** Files by their type. Rows of the first are no whole blocks, so its blocks cross rows. */
 const files = /** @type {Record<string, string>} */ ({});
@@ -25,7 +25,7 @@ before(() => {
     assert.equal(code, 0, err);
   };
   make('bitnet_t158', smallModel('prompted'));
-  for (const type of ['tq2_0', 'tq1_0', ...KEPT, 'iq4_xs'])
+  for (const type of ['tq2_0', 'tq1_0', ...KEPT])
     make(type, '--fallback', 'q8_0', DEFAULT_MODEL_PATH);
 });
 
@@ -64,7 +64,7 @@ for (const build of pickBuild() === 'relaxed' ? ['relaxed', 'simd128'] : ['simd1
         return made;
       };
 
-      const read = ['bitnet_t158', 'tq2_0', 'tq1_0', ...(kind ? [...KEPT, 'iq4_xs'] : [])];
+      const read = ['bitnet_t158', 'tq2_0', 'tq1_0', ...(kind ? KEPT : ['iq4_nl', 'mxfp4'])];
       for (const type of read)
         test(`${type}: f32 equals the native scalar kernels to 1e-6, int8 is near it`, async () => {
           const expected = native(type, '--cpu', 'scalar', '--compute', 'f32');

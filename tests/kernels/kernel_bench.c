@@ -32,6 +32,9 @@ static void call_once(const struct timed *t) {
     case GEMM_Q6_K:
     case GEMM_Q5_0:
     case GEMM_Q5_1:
+    case GEMM_IQ4_NL:
+    case GEMM_IQ4_XS:
+    case GEMM_MXFP4:
     case GEMM_TERNARY:
     case GEMM_Q2_0:
     case GEMM_PQ2_0:
@@ -147,6 +150,9 @@ static const struct block_format *format_of(enum kernel kernel) {
                               : kernel == GEMM_Q6_K    ? BLOCK_Q6_K
                               : kernel == GEMM_Q5_0    ? BLOCK_Q5_0
                               : kernel == GEMM_Q5_1    ? BLOCK_Q5_1
+                              : kernel == GEMM_IQ4_NL  ? BLOCK_IQ4_NL
+                              : kernel == GEMM_IQ4_XS  ? BLOCK_IQ4_XS
+                              : kernel == GEMM_MXFP4   ? BLOCK_MXFP4
                               : kernel == GEMM_TERNARY ? BLOCK_TQ2_0
                               : kernel == GEMM_Q2_0    ? BLOCK_Q2_0
                               : kernel == GEMM_PQ2_0   ? BLOCK_PQ2_0
@@ -290,6 +296,9 @@ static void time_all_from_memory(void) {
     time_from_memory(GEMM_Q6_K, 220, most);
     time_from_memory(GEMM_Q5_0, 184, most);
     time_from_memory(GEMM_Q5_1, 200, most);
+    time_from_memory(GEMM_IQ4_NL, 152, most);
+    time_from_memory(GEMM_IQ4_XS, 148, most);
+    time_from_memory(GEMM_MXFP4, 152, most);
     time_from_memory(GEMM_TERNARY, 70, most);
     time_from_memory(GEMM_Q2_0, 80, most);
     time_from_memory(GEMM_PQ2_0, 72, most);
@@ -458,11 +467,11 @@ void kernel_bench(const char *part) {
         return;
     }
     if (strcmp(part, "blocks") == 0) {
-        static const enum kernel blocks[] = {GEMM_INT8, GEMM_NARROW, GEMM_Q4,   GEMM_Q4_1,
-                                             GEMM_Q2_K, GEMM_Q3_K,   GEMM_Q4_K, GEMM_Q5_K,
-                                             GEMM_Q6_K, GEMM_Q5_0,   GEMM_Q5_1, GEMM_TERNARY,
-                                             GEMM_Q2_0, GEMM_PQ2_0,  GEMM_I2_S};
-        static const size_t rows[] = {1, 2, 4, 16};
+        static const enum kernel blocks[] = {
+            GEMM_INT8,   GEMM_NARROW, GEMM_Q4,      GEMM_Q4_1, GEMM_Q2_K,  GEMM_Q3_K,
+            GEMM_Q4_K,   GEMM_Q5_K,   GEMM_Q6_K,    GEMM_Q5_0, GEMM_Q5_1,  GEMM_IQ4_NL,
+            GEMM_IQ4_XS, GEMM_MXFP4,  GEMM_TERNARY, GEMM_Q2_0, GEMM_PQ2_0, GEMM_I2_S};
+        static const size_t rows[] = {1, 2, 4, 16, 64};
         for (size_t p = 0; p < sizeof blocks / sizeof *blocks; p++)
             for (size_t b = 0; b < sizeof rows / sizeof *rows; b++)
                 time_gemm(blocks[p], rows[b], 256, 1024);
@@ -472,9 +481,9 @@ void kernel_bench(const char *part) {
     if (strcmp(part, "memory") == 0)
         return;
     static const enum kernel products[] = {
-        GEMM_F32,  GEMM_F16,  GEMM_BF16,    GEMM_INT8, GEMM_NARROW, GEMM_Q4,
-        GEMM_Q4_1, GEMM_Q2_K, GEMM_Q3_K,    GEMM_Q4_K, GEMM_Q5_K,   GEMM_Q6_K,
-        GEMM_Q5_0, GEMM_Q5_1, GEMM_TERNARY, GEMM_Q2_0, GEMM_PQ2_0,  GEMM_I2_S};
+        GEMM_F32,    GEMM_F16,    GEMM_BF16,  GEMM_INT8,    GEMM_NARROW, GEMM_Q4,    GEMM_Q4_1,
+        GEMM_Q2_K,   GEMM_Q3_K,   GEMM_Q4_K,  GEMM_Q5_K,    GEMM_Q6_K,   GEMM_Q5_0,  GEMM_Q5_1,
+        GEMM_IQ4_NL, GEMM_IQ4_XS, GEMM_MXFP4, GEMM_TERNARY, GEMM_Q2_0,   GEMM_PQ2_0, GEMM_I2_S};
     for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
             for (size_t l = 0; l < 4; l++)

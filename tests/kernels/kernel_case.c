@@ -163,6 +163,9 @@ static void place_quantised_product(const struct kernels *set, const struct prod
                        {GEMM_Q6_K, packed_q6_k_bytes, pack_q6_k, 0},
                        {GEMM_Q5_0, packed_q5_0_bytes, pack_q5_0, 32},
                        {GEMM_Q5_1, packed_q5_1_bytes, pack_q5_1, 32},
+                       {GEMM_IQ4_NL, packed_iq4_nl_bytes, pack_iq4_nl, 0},
+                       {GEMM_IQ4_XS, packed_iq4_xs_bytes, pack_iq4_xs, 0},
+                       {GEMM_MXFP4, packed_mxfp4_bytes, pack_mxfp4, 0},
                        {GEMM_TERNARY, packed_ternary_bytes, pack_tq2_0, 128},
                        {GEMM_Q2_0, packed_q2_0_bytes, pack_q2_0, 64},
                        {GEMM_PQ2_0, packed_pq2_0_bytes, pack_pq2_0, 128},
@@ -219,7 +222,9 @@ bool has_gemm(const struct kernels *set, enum kernel kernel) {
            (kernel != GEMM_Q2_K || set->gemm_q2_k) && (kernel != GEMM_Q3_K || set->gemm_q3_k) &&
            (kernel != GEMM_Q4_K || set->gemm_q4_k) && (kernel != GEMM_Q5_K || set->gemm_q5_k) &&
            (kernel != GEMM_Q6_K || set->gemm_q6_k) && (kernel != GEMM_Q5_0 || set->gemm_q5_0) &&
-           (kernel != GEMM_Q5_1 || set->gemm_q5_1) &&
+           (kernel != GEMM_Q5_1 || set->gemm_q5_1) && (kernel != GEMM_IQ4_NL || set->gemm_iq4_nl) &&
+           (kernel != GEMM_IQ4_XS || set->gemm_iq4_xs) &&
+           (kernel != GEMM_MXFP4 || set->gemm_mxfp4) &&
            (kernel != GEMM_TERNARY || set->gemm_ternary) &&
            (kernel != GEMM_Q2_0 || set->gemm_q2_0) && (kernel != GEMM_PQ2_0 || set->gemm_pq2_0) &&
            (kernel != GEMM_I2_S || set->gemm_i2_s) && (kernel != GEMM_INT8 || set->gemm_int8) &&
@@ -267,6 +272,15 @@ void call_gemm(const struct kernels *set, const struct gemm_call *c) {
     case GEMM_PQ2_0:
         set->gemm_pq2_0(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
         break;
+    case GEMM_IQ4_NL:
+        set->gemm_iq4_nl(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_IQ4_XS:
+        set->gemm_iq4_xs(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_MXFP4:
+        set->gemm_mxfp4(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
     case GEMM_TERNARY:
         set->gemm_ternary(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
         break;
@@ -308,6 +322,9 @@ const char *kernel_name(enum kernel kernel) {
         [GEMM_Q6_K] = "gemm_q6_k",
         [GEMM_Q5_0] = "gemm_q5_0",
         [GEMM_Q5_1] = "gemm_q5_1",
+        [GEMM_IQ4_NL] = "gemm_iq4_nl",
+        [GEMM_IQ4_XS] = "gemm_iq4_xs",
+        [GEMM_MXFP4] = "gemm_mxfp4",
         [GEMM_TERNARY] = "gemm_ternary",
         [GEMM_Q2_0] = "gemm_q2_0",
         [GEMM_PQ2_0] = "gemm_pq2_0",

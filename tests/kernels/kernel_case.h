@@ -70,6 +70,9 @@ enum kernel {
     GEMM_Q6_K,
     GEMM_Q5_0,
     GEMM_Q5_1,
+    GEMM_IQ4_NL,
+    GEMM_IQ4_XS,
+    GEMM_MXFP4,
     GEMM_TERNARY,
     GEMM_Q2_0,
     GEMM_PQ2_0,
@@ -253,6 +256,10 @@ void test_gemm_q2_k(void **state);
 void test_gemm_q3_k(void **state);
 void test_gemm_q5_k(void **state);
 void test_gemm_q6_k(void **state);
+void test_gemm_iq4_nl(void **state);
+void test_gemm_iq4_xs(void **state);
+void test_gemm_mxfp4(void **state);
+void test_pack_levels(void **state);
 void test_pack_ternary(void **state);
 void test_gemm_ternary(void **state);
 void test_gemm_i2_s(void **state);

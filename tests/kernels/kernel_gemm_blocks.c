@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of gemm_q4_1, the products of K-quants, of five bits and of ternary weights, of the
- * packing that they need, and of sum_parts. */
+ * Checks of gemm_q4_1, the products of K-quants, of five bits, of weights that name levels and of
+ * ternary weights, of the packing that they need, and of sum_parts. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -25,18 +25,21 @@ struct weights {
 };
 
 static const struct block_format *format_of(enum kernel kernel) {
-    return block_format_by_id(kernel == GEMM_Q4_1    ? BLOCK_Q4_1
-                              : kernel == GEMM_Q2_K  ? BLOCK_Q2_K
-                              : kernel == GEMM_Q3_K  ? BLOCK_Q3_K
-                              : kernel == GEMM_Q4_K  ? BLOCK_Q4_K
-                              : kernel == GEMM_Q5_K  ? BLOCK_Q5_K
-                              : kernel == GEMM_Q6_K  ? BLOCK_Q6_K
-                              : kernel == GEMM_Q5_0  ? BLOCK_Q5_0
-                              : kernel == GEMM_Q5_1  ? BLOCK_Q5_1
-                              : kernel == GEMM_Q2_0  ? BLOCK_Q2_0
-                              : kernel == GEMM_PQ2_0 ? BLOCK_PQ2_0
-                              : kernel == GEMM_I2_S  ? BLOCK_F32
-                                                     : BLOCK_TQ2_0);
+    return block_format_by_id(kernel == GEMM_Q4_1     ? BLOCK_Q4_1
+                              : kernel == GEMM_Q2_K   ? BLOCK_Q2_K
+                              : kernel == GEMM_Q3_K   ? BLOCK_Q3_K
+                              : kernel == GEMM_Q4_K   ? BLOCK_Q4_K
+                              : kernel == GEMM_Q5_K   ? BLOCK_Q5_K
+                              : kernel == GEMM_Q6_K   ? BLOCK_Q6_K
+                              : kernel == GEMM_Q5_0   ? BLOCK_Q5_0
+                              : kernel == GEMM_Q5_1   ? BLOCK_Q5_1
+                              : kernel == GEMM_Q2_0   ? BLOCK_Q2_0
+                              : kernel == GEMM_PQ2_0  ? BLOCK_PQ2_0
+                              : kernel == GEMM_IQ4_NL ? BLOCK_IQ4_NL
+                              : kernel == GEMM_IQ4_XS ? BLOCK_IQ4_XS
+                              : kernel == GEMM_MXFP4  ? BLOCK_MXFP4
+                              : kernel == GEMM_I2_S   ? BLOCK_F32
+                                                      : BLOCK_TQ2_0);
 }
 
 /* Returns the number of weights of which k is a multiple. */
@@ -49,7 +52,8 @@ static size_t step_of(enum kernel kernel) {
  * -4..3, four times and half of the larger scale of the two halves; of Q2_K, whose codes are 0..3,
  * half of the scale and an eighth of the minimum together; of ternary weights, whose codes are
  * -1..2, a 64th of the scale, as only the sums of their exact parts are rounded; of I2_S a 64th of
- * the largest weight of the row's first block, which is its scale. */
+ * the largest weight of the row's first block, which is its scale; of levels, of magnitudes of up
+ * to 127 and 12, 16 and 2 scales. */
 static void read_part(enum kernel kernel, const unsigned char *row, size_t p, double *scale,
                       double *offset) {
     if (kernel == GEMM_Q4_1) {
@@ -76,6 +80,15 @@ static void read_part(enum kernel kernel, const unsigned char *row, size_t p, do
         const unsigned char *block = row + p * (kernel == GEMM_Q5_0 ? 22 : 24);
         *scale = 2 * (double)half_at(block);
         *offset = kernel == GEMM_Q5_0 ? 0 : 8 * *scale + (double)half_at(block + 2);
+        return;
+    }
+    if (kernel == GEMM_IQ4_NL || kernel == GEMM_IQ4_XS || kernel == GEMM_MXFP4) {
+        const unsigned char *block = row + p / 8 * 136;
+        *scale = kernel == GEMM_IQ4_NL ? 16 * fabs((double)half_at(row + p * 18))
+                 : kernel == GEMM_IQ4_XS
+                     ? 16 * fabs((double)half_at(block)) * abs(iq4_xs_scale(block, (int)(p % 8)))
+                     : 2 * (double)mxfp4_scale(row[p * 17]);
+        *offset = 0;
         return;
     }
     if (kernel == GEMM_Q6_K || kernel == GEMM_Q3_K) {
@@ -201,7 +214,8 @@ static bool has_minimum(const struct block_format *format) {
 }
 
 /* Quantises weights. WebAssembly has no quantisers, nor have types that are only read: there codes
- * are random, and scales and minima are the first two weights of each block. */
+ * are random, and scales and minima are the first two weights of each block. The scale of MXFP4 is
+ * half of the power of two below. */
 static void write_blocks(const struct block_format *format, const float *w, size_t n,
                          unsigned char *stored) {
     if (format->quantise) {
@@ -212,6 +226,10 @@ static void write_blocks(const struct block_format *format, const float *w, size
         for (size_t j = 0; j < format->bytes; j++)
             stored[j] = (unsigned char)rng_below(&kernel_rng, 256);
         unsigned char *halves = stored + halves_of(format);
+        if (format->id == BLOCK_MXFP4) {
+            stored[0] = (unsigned char)(bits_of_float(w[i]) >> 23 & 255);
+            continue;
+        }
         store_half(w[i], halves);
         if (has_minimum(format))
             store_half(w[i + 1], halves + 2);
@@ -309,6 +327,96 @@ void test_gemm_q5_0(void **state) {
 void test_gemm_q5_1(void **state) {
     (void)state;
     check_kernel(GEMM_Q5_1);
+}
+
+void test_gemm_iq4_nl(void **state) {
+    (void)state;
+    check_kernel(GEMM_IQ4_NL);
+}
+
+void test_gemm_iq4_xs(void **state) {
+    (void)state;
+    check_kernel(GEMM_IQ4_XS);
+}
+
+void test_gemm_mxfp4(void **state) {
+    (void)state;
+    check_kernel(GEMM_MXFP4);
+}
+
+/* ---- packing of weights that name levels ----------------------------------------------------- */
+
+/* Packs rows of random blocks, whose scales are finite, and compares what the panels say of each
+ * weight with the values of the file. */
+static void check_packed_levels(enum kernel kernel, size_t n, size_t k, size_t panel) {
+    const struct where where = {kernel, kernels_at(0), panel, n, k, FILL_UNIFORM};
+    const struct block_format *format = format_of(kernel);
+    const bool is_xs = kernel == GEMM_IQ4_XS;
+    const signed char *levels = kernel == GEMM_MXFP4 ? mxfp4_doubled : iq4_levels;
+    const size_t header_bytes = is_xs ? 6 : 4, scale_bytes = is_xs ? 1 : 2;
+    const size_t part_bytes = scale_bytes + 16, row_bytes = k / format->elements * format->bytes;
+    const size_t bytes = (n + panel - 1) / panel * panel *
+                         (int8_blocks(k) * header_bytes + k / Q4_BLOCK * part_bytes);
+    unsigned char *rows = place_anywhere(SLOT_X, n * row_bytes);
+    unsigned char *packed = place_anywhere(SLOT_W, bytes);
+    float *values = allocate(n * k * sizeof *values);
+    for (size_t i = 0; i < n * row_bytes; i++)
+        rows[i] = (unsigned char)rng_below(&kernel_rng, 256);
+    for (size_t i = 0; kernel != GEMM_MXFP4 && i < n * row_bytes; i += format->bytes)
+        rows[i + 1] &= 0xbb; /* a half below 2^15 */
+    for (size_t i = 0; kernel == GEMM_MXFP4 && i < n * row_bytes; i += format->bytes)
+        rows[i] = (unsigned char)rng_below(&kernel_rng, 250);
+    format->dequantise(rows, n * k, values);
+    assert_int_equal(kernel == GEMM_MXFP4 ? packed_mxfp4_bytes(n, k, panel)
+                     : is_xs              ? packed_iq4_xs_bytes(n, k, panel)
+                                          : packed_iq4_nl_bytes(n, k, panel),
+                     bytes);
+    (kernel == GEMM_MXFP4 ? pack_mxfp4
+     : is_xs              ? pack_iq4_xs
+                          : pack_iq4_nl)(rows, n, k, panel, packed);
+    expect_intact(&where);
+    const unsigned char *block = packed;
+    for (size_t first = 0; first < n; first += panel)
+        for (size_t start = 0; start < k; start += INT8_BLOCK) {
+            const unsigned char *part = block + panel * header_bytes;
+            float sums[32] = {0};
+            for (size_t c = start; c < k && c < start + INT8_BLOCK; c += Q4_BLOCK) {
+                for (size_t j = 0; j < panel && first + j < n; j++) {
+                    const float *row = values + (first + j) * k + c;
+                    const float scale =
+                        kernel == GEMM_MXFP4 ? float_of_bits((uint32_t)load_u16(part + j * 2) << 16)
+                        : is_xs ? half_at(block + panel * 4 + j * 2) * (float)(part[j] - 32)
+                                : half_at(part + j * 2);
+                    int sum = 0;
+                    for (size_t d = 0; d < Q4_BLOCK; d++) {
+                        const unsigned char two =
+                            part[panel * scale_bytes + (d % 16 / 4 * panel + j) * 4 + d % 4];
+                        const int level = levels[d < 16 ? two & 15 : two >> 4];
+                        assert_true(scale * (float)level == row[d]);
+                        sum += level;
+                    }
+                    sums[j] += scale * (float)sum;
+                }
+                part += panel * part_bytes;
+            }
+            for (size_t j = 0; j < panel; j++)
+                assert_true(packed_float(block + j * 4) == sums[j]);
+            block = part;
+        }
+    free(values);
+}
+
+void test_pack_levels(void **state) {
+    (void)state;
+    static const size_t panels[] = {1, 4, 8, 16, 32};
+    for (size_t p = 0; p < sizeof panels / sizeof *panels; p++)
+        for (int i = 0; i < 4; i++) {
+            const size_t n = rng_range(&kernel_rng, 1, 2 * panels[p] + 1);
+            check_packed_levels(GEMM_IQ4_NL, n, Q4_BLOCK * rng_range(&kernel_rng, 1, 10),
+                                panels[p]);
+            check_packed_levels(GEMM_MXFP4, n, Q4_BLOCK * rng_range(&kernel_rng, 1, 10), panels[p]);
+            check_packed_levels(GEMM_IQ4_XS, n, K_BLOCK * rng_range(&kernel_rng, 1, 2), panels[p]);
+        }
 }
 
 /* ---- packing of ternary weights -------------------------------------------------------------- */
@@ -436,7 +544,7 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
     const float zero = zeros[rng_below(&kernel_rng, 4)];
     product.rows = new_quantised(m, k, false);
     for (size_t i = 0; i < stored_bytes; i++)
-        stored[i] = kind == 0   ? 0x00
+        stored[i] = kind == 0   ? (kernel == GEMM_MXFP4 ? 0x77 : 0x00)
                     : kind == 1 ? 0xff
                                 : (unsigned char)rng_below(&kernel_rng, 256);
     for (size_t i = 0; kernel == GEMM_I2_S && i < n * k; i++) {
@@ -448,7 +556,11 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
     for (size_t i = 0; kernel != GEMM_I2_S && i < n * blocks; i++) {
         unsigned char *block = stored + i * format->bytes;
         static const unsigned char ones[] = {0x00, 0x3c, 0x00, 0x3c}; /* 1 and 1 */
-        memcpy(block + halves_of(format), ones, has_minimum(format) ? 4 : 2);
+        const size_t at = halves_of(format);
+        if (kernel == GEMM_MXFP4)
+            block[0] = 128;
+        else
+            memcpy(block + at, ones, has_minimum(format) ? 4 : 2);
         for (int j = 4; kernel == GEMM_Q4_K && j < 16; j++)
             block[j] = (unsigned char)(block[j] & 0x33); /* scales and minima of at most 51 */
     }
@@ -470,10 +582,11 @@ void test_gemm_blocks_never_saturate(void **state) {
         enum kernel kernel;
         size_t blocks; /* at most */
         bool exactly;
-    } kernels[] = {{GEMM_TERNARY, 3, true}, {GEMM_I2_S, 6, true},  {GEMM_Q2_0, 11, true},
-                   {GEMM_PQ2_0, 6, true},   {GEMM_Q4_1, 9, true},  {GEMM_Q5_0, 9, true},
-                   {GEMM_Q5_1, 9, true},    {GEMM_Q4_K, 2, false}, {GEMM_Q2_K, 2, false},
-                   {GEMM_Q3_K, 2, false},   {GEMM_Q5_K, 2, false}, {GEMM_Q6_K, 2, false}};
+    } kernels[] = {{GEMM_TERNARY, 3, true}, {GEMM_I2_S, 6, true},   {GEMM_Q2_0, 11, true},
+                   {GEMM_PQ2_0, 6, true},   {GEMM_Q4_1, 9, true},   {GEMM_Q5_0, 9, true},
+                   {GEMM_Q5_1, 9, true},    {GEMM_IQ4_NL, 9, true}, {GEMM_MXFP4, 9, true},
+                   {GEMM_IQ4_XS, 2, false}, {GEMM_Q4_K, 2, false},  {GEMM_Q2_K, 2, false},
+                   {GEMM_Q3_K, 2, false},   {GEMM_Q5_K, 2, false},  {GEMM_Q6_K, 2, false}};
     for (int kind = 0; kind < 3; kind++)
         for (int i = 0; i < 10; i++)
             for (size_t j = 0; j < sizeof kernels / sizeof *kernels; j++)

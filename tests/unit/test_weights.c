@@ -97,12 +97,13 @@ static void test_kinds_of_types(void **state) {
     static const struct {
         enum block_type type;
         const char *kind; /* NULL: int8, or narrow where the set has no int8 products */
-    } kept[] = {{BLOCK_Q4_0, "q4_0"},        {BLOCK_Q4_1, "q4_1"},   {BLOCK_Q4_K, "q4_k"},
-                {BLOCK_Q6_K, "q6_k"},        {BLOCK_TQ1_0, "tq1_0"}, {BLOCK_TQ2_0, "tq2_0"},
-                {BLOCK_T158, "bitnet_t158"}, {BLOCK_I2_S, "i2_s"},   {BLOCK_Q2_K, "q2_k"},
-                {BLOCK_Q3_K, "q3_k"},        {BLOCK_Q5_K, "q5_k"},   {BLOCK_Q5_0, "q5_0"},
-                {BLOCK_Q5_1, "q5_1"},        {BLOCK_Q1_0, "q1_0"},   {BLOCK_Q2_0, "q2_0"},
-                {BLOCK_PQ2_0, "pq2_0"},      {BLOCK_Q8_0, NULL},     {BLOCK_F32, NULL}};
+    } kept[] = {{BLOCK_Q4_0, "q4_0"},        {BLOCK_Q4_1, "q4_1"},     {BLOCK_Q4_K, "q4_k"},
+                {BLOCK_Q6_K, "q6_k"},        {BLOCK_TQ1_0, "tq1_0"},   {BLOCK_TQ2_0, "tq2_0"},
+                {BLOCK_T158, "bitnet_t158"}, {BLOCK_I2_S, "i2_s"},     {BLOCK_Q2_K, "q2_k"},
+                {BLOCK_Q3_K, "q3_k"},        {BLOCK_Q5_K, "q5_k"},     {BLOCK_Q5_0, "q5_0"},
+                {BLOCK_Q5_1, "q5_1"},        {BLOCK_Q1_0, "q1_0"},     {BLOCK_Q2_0, "q2_0"},
+                {BLOCK_PQ2_0, "pq2_0"},      {BLOCK_IQ4_NL, "iq4_nl"}, {BLOCK_IQ4_XS, "iq4_xs"},
+                {BLOCK_MXFP4, "mxfp4"},      {BLOCK_Q8_0, NULL},       {BLOCK_F32, NULL}};
     for (size_t s = 0; kernels_at(s); s++)
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
             const struct block_format *format = block_format_by_id(kept[i].type);
@@ -128,7 +129,8 @@ static void test_bits_in_memory(void **state) {
                  {&weights_q6_k, 6.875},   {&weights_int8, 8.5},     {&weights_narrow, 9},
                  {&weights_tq1_0, 2.1875}, {&weights_tq2_0, 2.1875}, {&weights_bitnet_t158, 2.1875},
                  {&weights_q5_0, 5.75},    {&weights_q5_1, 6.25},    {&weights_q1_0, 2.25},
-                 {&weights_q2_0, 2.5},     {&weights_pq2_0, 2.25}};
+                 {&weights_q2_0, 2.5},     {&weights_pq2_0, 2.25},   {&weights_iq4_nl, 4.75},
+                 {&weights_iq4_xs, 4.625}, {&weights_mxfp4, 4.75}};
     for (size_t s = 0; kernels_at(s); s++)
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
             if (kinds[i].kind->panel(kernels_at(s)) == 0)
