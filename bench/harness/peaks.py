@@ -12,11 +12,11 @@ RELAXED_NODE = registry.NODE24
 
 # Maps a name to the commands that start the probe and the benchmark of the kernels.
 PLACES = {
-    "native": (("build/bench/peak/native",), ("build/native/tests/kernels/test_kernels", "--bench")),
+    "native": (("build/bench/peak/native",), ("build/native/tests/kernels/test_kernels", "--bench", "int8")),
     "node, simd128 build": ((RELAXED_NODE, "build/bench/peak/simd128.cjs"),
-                            (RELAXED_NODE, "build/wasm/simd128/tests/kernels/test_kernels.cjs", "--bench")),
+                            (RELAXED_NODE, "build/wasm/simd128/tests/kernels/test_kernels.cjs", "--bench", "int8")),
     "node, relaxed build": ((RELAXED_NODE, "build/bench/peak/relaxed.cjs"),
-                            (RELAXED_NODE, "build/wasm/relaxed/tests/kernels/test_kernels.cjs", "--bench")),
+                            (RELAXED_NODE, "build/wasm/relaxed/tests/kernels/test_kernels.cjs", "--bench", "int8")),
 }
 
 # Maps a kernel set to the instruction that multiplies its bytes.

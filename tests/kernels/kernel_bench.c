@@ -454,10 +454,26 @@ static void time_attention(size_t tokens, size_t heads, size_t kv_heads, size_t 
     free(qkv);
 }
 
-void kernel_bench(const char *part) {
+/* Times a product over the layers of an encoder of 384, and once beyond second-level caches. */
+static void time_layers(enum kernel product) {
     static const size_t batches[] = {1, 2, 4, 8, 16, 128, 256};
     static const size_t layers[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
+    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
+        for (size_t l = 0; l < 4; l++)
+            time_gemm(product, batches[b], layers[l][0], layers[l][1]);
+    time_gemm(product, 1, 11008, 4096);
+}
+
+static void time_int8(void) {
     static const size_t base[][2] = {{2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
+    time_layers(GEMM_INT8);
+    time_layers(GEMM_NARROW);
+    for (size_t l = 0; l < 4; l++)
+        for (int narrow = 0; narrow < 2; narrow++)
+            time_gemm(narrow ? GEMM_NARROW : GEMM_INT8, 128, base[l][0], base[l][1]);
+}
+
+void kernel_bench(const char *part) {
     printf("%-35s", "kernel        m      n      k");
     for (size_t s = 0; kernels_at(s); s++)
         printf("%16s", kernels_at(s)->name);
@@ -477,22 +493,20 @@ void kernel_bench(const char *part) {
                 time_gemm(blocks[p], rows[b], 256, 1024);
         return;
     }
+    if (strcmp(part, "int8") == 0) {
+        time_int8();
+        return;
+    }
     time_all_from_memory();
     if (strcmp(part, "memory") == 0)
         return;
     static const enum kernel products[] = {
-        GEMM_F32,    GEMM_F16,    GEMM_BF16,  GEMM_INT8,    GEMM_NARROW, GEMM_Q4,    GEMM_Q4_1,
-        GEMM_Q2_K,   GEMM_Q3_K,   GEMM_Q4_K,  GEMM_Q5_K,    GEMM_Q6_K,   GEMM_Q5_0,  GEMM_Q5_1,
-        GEMM_IQ4_NL, GEMM_IQ4_XS, GEMM_MXFP4, GEMM_TERNARY, GEMM_Q2_0,   GEMM_PQ2_0, GEMM_I2_S};
-    for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
-        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
-            for (size_t l = 0; l < 4; l++)
-                time_gemm(products[p], batches[b], layers[l][0], layers[l][1]);
-        time_gemm(products[p], 1, 11008, 4096); /* beyond second-level caches */
-    }
-    for (size_t l = 0; l < 4; l++)
-        for (int narrow = 0; narrow < 2; narrow++)
-            time_gemm(narrow ? GEMM_NARROW : GEMM_INT8, 128, base[l][0], base[l][1]);
+        GEMM_F32,   GEMM_F16,     GEMM_BF16, GEMM_Q4,    GEMM_Q4_1, GEMM_Q2_K,   GEMM_Q3_K,
+        GEMM_Q4_K,  GEMM_Q5_K,    GEMM_Q6_K, GEMM_Q5_0,  GEMM_Q5_1, GEMM_IQ4_NL, GEMM_IQ4_XS,
+        GEMM_MXFP4, GEMM_TERNARY, GEMM_Q2_0, GEMM_PQ2_0, GEMM_I2_S};
+    time_int8();
+    for (size_t p = 0; p < sizeof products / sizeof *products; p++)
+        time_layers(products[p]);
     time_sparse_layers(384, 1536);
     time_gemm(GEMM_F32, 128, 128, 32); /* scores and contexts of a head of attention */
     time_gemm(GEMM_F32, 128, 32, 128);

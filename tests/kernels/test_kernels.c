@@ -4,8 +4,8 @@
  * checks that a row has the same bits in any batch. The scalar set passes the same checks, so that
  * no two sets differ by more than twice a tolerance. test_kernels --bench prints times instead,
  * --bench memory those of one row whose weights come from memory, --bench blocks those of few rows
- * whose weights come from the caches, and --bench sparse those of
- * sparse layers. */
+ * whose weights come from the caches, --bench int8 those of int8 products, and --bench sparse those
+ * of sparse layers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
