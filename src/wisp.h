@@ -197,9 +197,9 @@ typedef struct wisp_model_options {
                         is left still exceeds the limit; it names the bytes. Of a source whose
                         `available` is set, cold tokens are given up too and the limit is never
                         exceeded: it has to be enough for a batch, else WISP_ERROR_ARGUMENT names
-                        the least, and the model serves one session with one thread. Natively
-                        WISP_ERROR_ARGUMENT for another source, whose model wisp_model_limit_memory
-                        limits. 0: no limit */
+                        the least, and the model serves one session, whose threads share each batch.
+                        Natively WISP_ERROR_ARGUMENT for another source, whose model
+                        wisp_model_limit_memory limits. 0: no limit */
     bool portable; /* compute embeddings that have the same bits on every machine, with every kernel
                       set, and in WebAssembly in every engine, so that an index made on one of them
                       is searched on another. They are close to other int8 embeddings, not equal.
@@ -274,8 +274,9 @@ WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info
 /* A kind of weights, and the bytes of a model's dense layers that are of it. */
 typedef struct wisp_weights {
     const char *kind; /* "f32", "f16", "bf16", "int8" in blocks of 128, "narrow", which is int8 in
-                         blocks of 64, or as in the file: "q4_0", "q4_1", "q4_k", "q6_k",
-                         "iq4_nl", "iq4_xs", "mxfp4", "tq1_0", "tq2_0", "bitnet_t158" */
+                         blocks of 64, or as in the file: "q4_0", "q4_1", "q5_0", "q5_1", "q2_k",
+                         "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4", "tq1_0",
+                         "tq2_0", "bitnet_t158", "q1_0", "q2_0", "pq2_0", "i2_s" */
     uint64_t bytes;   /* with scales and biases */
 } wisp_weights;
 
@@ -534,9 +535,11 @@ WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
                                         const wisp_range **ranges, size_t *count,
                                         wisp_error *error);
 
-/* Does so for the token embeddings that a text needs, which no call has to wait for: those of texts
- * that are about to be embedded may come before them. A text with a prompt is one behind it. May be
- * called while a call waits. The neurons of a text are known only when it is computed. */
+/* Does so for the token embeddings that a text needs, whether or not a call waits, so that they can
+ * be provided before the text is embedded. It adds no prompt, not even the model's own: a text that
+ * is embedded behind a prompt has to begin with it here. Where `memory` of a source is limited,
+ * rows that no call waits for are taken only while there is room. The neurons that a text needs are
+ * known only when it is computed. */
 WISP_API wisp_status wisp_session_text_needs(wisp_session *session, wisp_text text, uint64_t gap,
                                              const wisp_range **ranges, size_t *count,
                                              wisp_error *error);

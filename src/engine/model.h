@@ -23,7 +23,7 @@ struct wisp_model {
     uint32_t dimensions;         /* values of an embedding; at most hidden_size */
     uint64_t least_memory;       /* that wisp_cold_stats has */
     double load_start, load_seconds;
-    bool cold_limited; /* what may be absent has less memory than all of it takes */
+    bool cold_limited; /* frames and slots for cold rows are fewer than they: reserve_cold */
 };
 
 /* Returns whether the predictor compares logits with thresholds: lowrank and sentence do. */

@@ -35,10 +35,11 @@
  *                       high nibbles
  *   vq_load_activations, vq_dot(s,x,w)   are vi_load_activations and vi_dot for sums vq of one part
  *   vq_sum(s)           converts the sums of a part to vi
- *   vl_load_table(p)    loads the 16 numbers, signed bytes, that codes stand for, as vl_table. In
- * sets with VECTOR_NARROW they are -8..7 LEVEL_FACTOR        is the factor by which the weights of
- * vl_load_levels are too large vl_load_levels      does what vq_load_nibbles does, for nibbles that
- * are codes of a vl_table vl_sum(a,b)         computes 16 a + b; only in sets with VECTOR_NARROW
+ *   vl_load_table(p)    loads the 16 numbers that codes stand for, signed bytes, as vl_table. In
+ *                       sets with VECTOR_NARROW they are -8..7 for vq_dot, -12..12 for vi16_dot
+ *   vl_load_levels      does what vq_load_nibbles does, for nibbles that are codes of a vl_table
+ *   LEVEL_FACTOR        is the factor by which the weights of vl_load_levels are too large
+ *   vl_sum(a,b)         computes 16 a + b; only in sets with VECTOR_NARROW
  *   vk_bits(p,n,mask)   loads a vector of bytes, shifts each right by n bits (left where n < 0) and
  *                       masks them
  *   vk_or               returns the bits of two vectors of codes, vk_codes
@@ -53,8 +54,8 @@
  *   v2_load_codes(p)    loads the bytes of v2_load; v2_upper_codes moves their pairs 2 and 3 to the
  *                       place of pairs 0 and 1
  *   v2_codes(c,i)       masks pair 0, or pair 1, whose numbers are 4 times as large for their place
- *   v2_sum(s)           adds up the sums of the products with pairs 0 to 3, of INT8_BLOCK / 4
- *                       activations each, and divides those of pairs 1 and 3 by 4
+ *   v2_sum(s)           adds up the sums of the products with pairs 0 to 3, of at most
+ *                       INT8_BLOCK / 4 activations each, and divides those of pairs 1 and 3 by 4
  *
  * Sets that multiply two rows of 8 bytes by two others also have:
  *

@@ -363,7 +363,7 @@ static void check_packed_levels(enum kernel kernel, size_t n, size_t k, size_t p
     for (size_t i = 0; i < n * row_bytes; i++)
         rows[i] = (unsigned char)rng_below(&kernel_rng, 256);
     for (size_t i = 0; kernel != GEMM_MXFP4 && i < n * row_bytes; i += format->bytes)
-        rows[i + 1] &= 0xbb; /* a half below 2^15 */
+        rows[i + 1] &= 0xbb; /* a half below 1 */
     for (size_t i = 0; kernel == GEMM_MXFP4 && i < n * row_bytes; i += format->bytes)
         rows[i] = (unsigned char)rng_below(&kernel_rng, 250);
     format->dequantise(rows, n * k, values);
