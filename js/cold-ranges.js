@@ -66,8 +66,17 @@ export class RangeSet {
    * @returns {Range[]} its parts that do not belong to it
    */
   missing(range) {
-    if (range[0] >= range[1]) return [];
-    return this.all.filter((part) => overlap(part, range)).reduce(without, [range]);
+    const [start, end] = range;
+    if (start >= end) return [];
+    let first = 0; // the part that ends first behind the start
+    for (let to = this.all.length; first < to;) {
+      const middle = (first + to) >> 1;
+      if (this.all[middle][1] > start) to = middle;
+      else first = middle + 1;
+    }
+    let last = first;
+    while (last < this.all.length && this.all[last][0] < end) last++;
+    return this.all.slice(first, last).reduce(without, [range]);
   }
 }
 

@@ -421,6 +421,7 @@ class ColdModel {
       /** Called when the worker has taken an offer. @type {((value?: any) => void)[]} */
       const taken = [];
       let wait = new AbortController(); // of the request that is answered
+      let { signal: early } = this.ahead; // of the texts that the worker was last asked about
       /** @type {Range[]} */
       let provided = [];
       this.#links.add(counted);
@@ -447,9 +448,10 @@ class ColdModel {
             const asks = this.#asksAhead(ranges);
             void this.#answer(ranges, wait.signal, (answer) => link.post(answer));
             const parts = asks ? this.ahead.next() : [];
+            early = this.ahead.signal;
             return parts.length > 0 ? link.post({ type: 'ahead', parts }) : undefined;
           }
-          if (type === 'ahead') return void this.#fetchAhead(ranges);
+          if (type === 'ahead') return void this.#fetchAhead(ranges, early);
           counted.cold = cold ?? counted.cold;
           if (skipped) this.skipped.note(value, skipped);
           if (type === 'done' && isOpening) {
@@ -517,13 +519,16 @@ class ColdModel {
     return ranges.limit === Infinity && wanted.some((range) => ranges.absent(range).length > 0);
   }
 
-  /** @param {Range[]} needed by texts that no worker has yet, and which ask again where these fail */
-  #fetchAhead(needed) {
+  /**
+   * @param {Range[]} needed by texts that no worker has yet, and which ask again where these fail
+   * @param {AbortSignal} signal of the calls with these texts, which may have ended since
+   */
+  #fetchAhead(needed, signal) {
     const ranges = /** @type {Ranges} */ (this.#ranges);
     // Rows alone would be thousands of requests.
     const gap = this.#table ? 0 : this.#how.gap;
     const missing = joinRanges(needed, gap).flatMap((range) => ranges.absent(range));
-    if (missing.length > 0) ranges.fetchAhead(missing, this.ahead.signal).catch(() => {});
+    if (missing.length > 0) ranges.fetchAhead(missing, signal).catch(() => {});
   }
 
   /** @returns {import('../types/index.js').ColdTotals} */

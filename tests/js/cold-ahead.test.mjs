@@ -187,6 +187,23 @@ test('a call that is aborted asks for nothing more', async () => {
   assert.deepEqual(await embedder.embed(texts), expected);
 });
 
+test('an answer that comes when its call was aborted asks for nothing', async (t) => {
+  const embedder = await load({ workers: 0 });
+  const stop = new AbortController();
+  const { need } = Ranges.prototype;
+  t.mock.method(
+    Ranges.prototype,
+    'need',
+    /** @this {Ranges} */ function (/** @type {any} */ ranges, /** @type {any} */ signal) {
+      stop.abort();
+      return need.call(this, ranges, signal);
+    },
+  );
+  await assert.rejects(embedder.embed(texts, { signal: stop.signal }), { code: 'cancelled' });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  assert.equal(server.asked.length, 0);
+});
+
 test('what a later text needs and does not come fails only when that text is computed', async () => {
   const last = await load();
   await last.embed(texts.at(-1) ?? '');
