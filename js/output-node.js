@@ -2,7 +2,7 @@
 // Writing a file that appears under its name only when it is complete: what src/host/file.c does.
 import { randomUUID } from 'node:crypto';
 import { lstat, open, realpath, rename, stat, unlink } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, sep } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WispError } from './errors.js';
 import { reasonOf } from './system-error.js';
@@ -36,7 +36,8 @@ function temporaryOf(path) {
   const mark = `.${process.pid}.wisp-${randomUUID()}.tmp`;
   const letters = [...basename(path)];
   while (Buffer.byteLength(letters.join('') + mark) > MOST_NAME_BYTES) letters.pop();
-  return join(dirname(path), letters.join('') + mark);
+  // join() would take `link/..` for the folder of the link.
+  return `${dirname(path)}${sep}${letters.join('')}${mark}`;
 }
 
 /** A file that is written under a temporary name, and gets its own by commit(). */

@@ -14,7 +14,20 @@ const folder = mkdtempSync(join(tmpdir(), 'wisp-ternary-'));
 after(() => rmSync(folder, { recursive: true }));
 
 /** Types whose weights modules that generate keep as they are, besides ternary ones. */
-const KEPT = ['q4_0', 'q4_1', 'q2_k', 'q3_k', 'q4_k', 'q5_k', 'q6_k', 'q5_0', 'q5_1', 'iq4_nl', 'iq4_xs', 'mxfp4'];
+const KEPT = [
+  'q4_0',
+  'q4_1',
+  'q2_k',
+  'q3_k',
+  'q4_k',
+  'q5_k',
+  'q6_k',
+  'q5_0',
+  'q5_1',
+  'iq4_nl',
+  'iq4_xs',
+  'mxfp4',
+];
 
 /** Files by their type. Rows of the first are no whole blocks, so its blocks cross rows. */
 const files = /** @type {Record<string, string>} */ ({});
