@@ -98,7 +98,7 @@ test('quantize writes, measures and refuses', () => {
   ]);
   assert.equal(code, 0);
   assert.match(err, /: dense layers in memory as q4_k: \d+ bytes\n/);
-  assert.match(err, /: dense layers in memory as int8: \d+ bytes\n/);
+  assert.match(err, /: dense layers in memory as q5_0: \d+ bytes\n/);
 
   const measured = ['quantize', '--dry-run', '--type', 'q8_0,q2_k', '--sample', '1000'];
   assert.match(
