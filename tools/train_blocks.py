@@ -17,7 +17,7 @@ BUILT = Path(__file__).resolve().parents[1] / "build" / "wisp"
 
 
 def parse_arguments():
-    parser = twin_parser(__doc__, steps=1000, rate=1e-4, teacher="the model to learn from", out="the GGUF file to make",
+    parser = twin_parser(__doc__, steps=1000, rate=5e-4, teacher="the model to learn from", out="the GGUF file to make",
                          batch=16)
     add = parser.add_argument
     add("--start", metavar="START", type=Path, required=True, help="the file to begin with")

@@ -2,6 +2,10 @@
 
 A block has a scale, for some types an offset, and 32 codes. Each code stands for a level, and a weight is
 level * scale + offset. Scales and offsets are floats of 16 bits.
+
+With few levels a code cannot follow a gradient in small steps. There each weight lies between two levels, and a
+temperature, which falls during training, draws it to one of them, as in Nagel et al., "Up or Down? Adaptive Rounding
+for Post-Training Quantization" (2020), here with the loss of the whole model.
 """
 
 import numpy as np
@@ -13,28 +17,6 @@ LEAST_SCALE = 2.0 ** -14  # the least normal number of 16 bits
 
 # Values of IQ4_NL's codes, as ggml defines them.
 IQ4_NL_LEVELS = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
-
-
-class Round(torch.autograd.Function):
-    """The nearest values that blocks [n, 32] with these scales and offsets [n, 1] can have. Its gradient by weights is
-    that of the identity between the outer levels, and else 0; those by scale and offset belong to the value that came
-    out, with the weight's distance from a level kept in units of the scale."""
-
-    @staticmethod
-    def forward(ctx, weights, scales, offsets, levels):
-        ratio = (weights - offsets) / scales
-        rounded = levels[torch.bucketize(ratio, (levels[1:] + levels[:-1]) / 2)]
-        ctx.save_for_backward(ratio, rounded)
-        ctx.least, ctx.most = float(levels[0]), float(levels[-1])
-        return rounded * scales + offsets
-
-    @staticmethod
-    def backward(ctx, gradient):
-        ratio, rounded = ctx.saved_tensors
-        inside = (ratio >= ctx.least) & (ratio <= ctx.most)
-        of_scales = (gradient * torch.where(inside, rounded - ratio, rounded)).sum(1, keepdim=True)
-        of_offsets = gradient.masked_fill(inside, 0).sum(1, keepdim=True)
-        return gradient * inside, of_scales, of_offsets, None
 
 
 def as_stored(numbers):
@@ -72,10 +54,9 @@ class BlockType:
         scales = torch.from_numpy(halves(raw[:, :2]))
         return scales, torch.from_numpy(halves(raw[:, 2:4])) if self.offset else torch.zeros_like(scales)
 
-    def write(self, weights, scales, offsets):
-        """Returns the bytes [n, bytes] of the blocks whose values Round gives."""
-        ratio = (weights - offsets) / scales
-        codes = torch.bucketize(ratio, (self.levels[1:] + self.levels[:-1]) / 2).numpy().astype(np.uint8)
+    def write(self, codes, scales, offsets):
+        """Returns the bytes [n, bytes] of blocks with these codes [n, 32]."""
+        codes = codes.numpy().astype(np.uint8)
         head = [bytes_of(scales), *([bytes_of(offsets)] if self.offset else [])]
         return np.concatenate([*head, *self.pack(codes)], axis=1)
 
@@ -90,9 +71,9 @@ TYPES = {
 }
 
 
-class Rounding(nn.Module):
-    """Turns a matrix of real weights into the values of blocks: what torch.nn.utils.parametrize calls a
-    parametrization. Scales and offsets are trained as factors of, and in units of, the scales at the start."""
+class Blocks(nn.Module):
+    """Turns what is trained into the values of a matrix: what torch.nn.utils.parametrize calls a parametrization.
+    Scales and offsets are trained as factors of, and in units of, the scales at the start."""
 
     def __init__(self, kind, scales, offsets):
         super().__init__()
@@ -111,11 +92,77 @@ class Rounding(nn.Module):
     def offsets(self):
         return as_stored(self.first_offsets + self.shifts * self.first_scales)
 
+    @torch.no_grad()
+    def write(self, trained):
+        """Returns the bytes of the file's tensor, row after row."""
+        codes = self.codes(trained.reshape(-1, BLOCK))
+        return self.kind.write(codes.cpu(), self.scales().cpu(), self.offsets().cpu())
+
+
+def nearest(ratio, levels):
+    """Returns the codes of the levels nearest to weights in units of their scale."""
+    return torch.bucketize(ratio, (levels[1:] + levels[:-1]) / 2)
+
+
+class Round(torch.autograd.Function):
+    """The nearest values that blocks [n, 32] with these scales and offsets [n, 1] can have. Its gradient by weights is
+    that of the identity between the outer levels, and else 0; those by scale and offset belong to the value that came
+    out, with the weight's distance from a level kept in units of the scale."""
+
+    @staticmethod
+    def forward(ctx, weights, scales, offsets, levels):
+        ratio = (weights - offsets) / scales
+        rounded = levels[nearest(ratio, levels)]
+        ctx.save_for_backward(ratio, rounded)
+        ctx.least, ctx.most = float(levels[0]), float(levels[-1])
+        return rounded * scales + offsets
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ratio, rounded = ctx.saved_tensors
+        inside = (ratio >= ctx.least) & (ratio <= ctx.most)
+        of_scales = (gradient * torch.where(inside, rounded - ratio, rounded)).sum(1, keepdim=True)
+        of_offsets = gradient.masked_fill(inside, 0).sum(1, keepdim=True)
+        return gradient * inside, of_scales, of_offsets, None
+
+
+class Rounding(Blocks):
+    """Trains real weights, of which the nearest values are computed with: for types with many levels."""
+
+    def start(self, weights):
+        """Returns what is trained, from weights to begin with."""
+        return weights
+
     def forward(self, weights):
         blocks = weights.reshape(-1, BLOCK)
         return Round.apply(blocks, self.scales(), self.offsets(), self.levels).view(weights.shape)
 
-    @torch.no_grad()
-    def write(self, weights):
-        """Returns the bytes of the file's tensor, row after row."""
-        return self.kind.write(weights.cpu().reshape(-1, BLOCK), self.scales().cpu(), self.offsets().cpu())
+    def codes(self, blocks):
+        return nearest((blocks - self.offsets()) / self.scales(), self.levels)
+
+
+class Settling(Blocks):
+    """Trains where each weight lies between two levels. Its place is the sigmoid of PACE / temperature times the
+    trained number, and at a temperature of 0 the upper level where that is positive, else the lower one."""
+
+    # Places move faster than values of the same learning rate.
+    PACE = 100
+    NEAREST = 0.02  # the least distance from a level at the start: else no gradient would come through
+
+    def start(self, weights):
+        ratio = (weights.reshape(-1, BLOCK) - self.offsets()) / self.scales()
+        lower = (torch.bucketize(ratio, self.levels, right=True) - 1).clamp(0, len(self.levels) - 2)
+        self.register_buffer("lower", lower)
+        least, most = self.levels[lower], self.levels[lower + 1]
+        place = ((ratio - least) / (most - least)).clamp(self.NEAREST, 1 - self.NEAREST)
+        self.temperature = 1.0
+        return (torch.logit(place) / self.PACE).view(weights.shape)
+
+    def forward(self, trained):
+        blocks = trained.reshape(-1, BLOCK)
+        least, most = self.levels[self.lower], self.levels[self.lower + 1]
+        place = torch.sigmoid(blocks * (self.PACE / self.temperature)) if self.temperature else (blocks > 0).float()
+        return ((least + (most - least) * place) * self.scales() + self.offsets()).view(trained.shape)
+
+    def codes(self, blocks):
+        return self.lower + (blocks > 0)

@@ -50,7 +50,7 @@ def run(options):
     set_up(options)
     kind = encoders if options.teacher.is_dir() else decoders
     teacher, student, tokenizer = kind(options, start)
-    trained = Trained(student.model, start)
+    trained = Trained(student.model, teacher.model, start)
     for made in (teacher.model, student.model):
         made.to(options.device)
     texts = Texts(tokenizer, lines, [], options)
@@ -60,5 +60,5 @@ def run(options):
     print(trained.describe(), flush=True)
     settings = settings_of(options, (*SETTINGS, "window"),
                            {"TEACHER": weight_files(options.teacher), "--start": [options.start]}, {"TEXT": lines})
-    return train_and_write(BlockTraining(teacher, student, texts, options), checkpoint, settings,
+    return train_and_write(BlockTraining(teacher, student, trained, texts, options), checkpoint, settings,
                            lambda: start.write(options.out, trained.written()))

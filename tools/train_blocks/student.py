@@ -5,18 +5,21 @@ import torch
 from torch.nn.utils import parametrize
 from train_twin.folder import refuse_model
 
-from .blocks import TYPES, Rounding
+from .blocks import TYPES, Rounding, Settling
 from .names import name_of, row_order
 
 NOT_TRAINED = {"bert": ("token_embd.weight",)}  # a batch has few of an encoder's words
 
 
+MOST_LEVELS_TO_SETTLE = 32
+
+
 class Trained:
     """The tensors of a file that are trained, in the modules of a model that has the file's values: matrices in TYPES
-    and vectors in F32. Others keep their values."""
+    and vectors in F32. Others keep their values. Matrices begin with the weights of the original."""
 
-    def __init__(self, model, file):
-        self.model, self.file = model, file
+    def __init__(self, model, original, file):
+        self.model, self.original, self.file = model, original, file
         model.requires_grad_(False)
         self.matrices, self.vectors = {}, {}
         for tensor in file.tensors:
@@ -26,22 +29,32 @@ class Trained:
                 continue
             if file.kind(tensor) in TYPES:
                 self.matrices[tensor] = module
-                self.round(tensor, module)
+                self.round(tensor, owner, module)
             elif file.kind(tensor) == "F32" and getattr(module, kind).dim() == 1:
                 self.vectors[tensor] = getattr(module, kind).requires_grad_()
         if not self.matrices:
             refuse_model(file.path, "tensors", f"no matrix has one of the types that can be trained: {', '.join(TYPES)}")
 
-    def round(self, tensor, module):
-        """Lets the module compute with rounded weights; the output too where it shares them."""
+    def round(self, tensor, name, module):
+        """Lets the module, named so, compute with the values of blocks; the output too where it shares them."""
         order = row_order(self.file, tensor)
         scales, offsets = (part.view(len(order), -1)[order].view(-1, 1) for part in self.file.blocks(tensor))
-        rounding = Rounding(self.file.kind(tensor), scales, offsets)
+        kind = self.file.kind(tensor)
+        settles = len(TYPES[kind].levels) <= MOST_LEVELS_TO_SETTLE
+        blocks = (Settling if settles else Rounding)(kind, scales, offsets)
+        weights, real = module.weight.detach(), self.original.get_submodule(name).weight
+        weights[tuple(slice(length) for length in real.shape)] = real  # wisp quantize --pad-neurons adds neurons
+        weights.copy_(blocks.start(weights.clone()))
         head = getattr(self.model, "lm_head", None)
         shares = head is not None and head is not module and head.weight is module.weight
         for owner in (module, head) if shares else (module,):
             owner.weight.requires_grad_()
-            parametrize.register_parametrization(owner, "weight", rounding)
+            parametrize.register_parametrization(owner, "weight", blocks)
+
+    def set_temperature(self, temperature):
+        for module in self.model.modules():
+            if isinstance(module, Settling):
+                module.temperature = temperature
 
     def written(self):
         """Returns the bytes of all trained tensors, as the file has them."""

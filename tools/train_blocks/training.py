@@ -24,16 +24,28 @@ def divergence(teacher, student, ids, _mask):
     return (wanted.exp() * (wanted - mine)).sum(-1).mean(), None
 
 
+LAST_TEMPERATURE = 0.02
+SETTLED = 0.8  # the part of all steps after which each weight has one of its two levels
+
+
 class BlockTraining(Training):
     """Training of everything that Trained says."""
 
-    def __init__(self, teacher, student, texts, options):
+    def __init__(self, teacher, student, trained, texts, options):
+        self.trained = trained
         errors = divergence if isinstance(student, Predictor) else whole_errors
         parameters = [parameter for parameter in student.model.parameters() if parameter.requires_grad]
         super().__init__(teacher, student, texts, options,
                          (("blocks", errors, texts.plain, options.steps, options.rate, parameters),))
 
+    def advance(self):
+        done = self.step / self.total / SETTLED
+        self.trained.set_temperature(LAST_TEMPERATURE ** done if done < 1 else 0)
+        return super().advance()
+
     def judge(self):
+        """Judges what would be written now."""
+        self.trained.set_temperature(0)
         if not isinstance(self.student, Predictor):
             return super().judge()
         total = tokens = 0
