@@ -27,7 +27,7 @@ export async function chunk(embedder, text, options = {}) {
   if (typeof embedder?.countTokens !== 'function') throw wrong('embedder', 'no Embedder');
   const { overlap = 0, locale, signal } = options;
   checkString(text, 'text');
-  checkString(locale ?? '', 'locale');
+  if (locale !== undefined) checkString(locale, 'locale');
   throwIfAborted(signal);
   /** @param {string[]} texts */
   const count = (texts) => embedder.countTokens(texts, { signal, priority: 'low' });

@@ -133,8 +133,9 @@ function entryOf(line, name, number) {
   const members = membersOf(line);
   if (members.some(({ depth }) => depth > MOST_DEPTH)) throw wrong('nested too deeply');
   const keys = new Set();
-  for (const { key } of members) {
-    if (keys.has(key)) throw wrong(`${key}: the key stands twice in one object`);
+  for (const { key, repeated } of members) {
+    const twice = keys.has(key) ? key : repeated;
+    if (twice !== undefined) throw wrong(`${twice}: the key stands twice in one object`);
     keys.add(key);
   }
   const kept = members
@@ -144,8 +145,8 @@ function entryOf(line, name, number) {
 }
 
 /**
- * Returns the members of an object as they stand in its JSON, which is valid, and how many objects and arrays are
- * within each other there, this one included. Parsing and printing them would change numbers such as 1.50 or
+ * Returns the members of an object as they stand in its JSON, which is valid, how many objects and arrays are within
+ * each other there, this one included, and a key that stands twice in an object within. Parsing and printing them would change numbers such as 1.50 or
  * 12345678901234567890.
  * @param {string} json
  */
@@ -155,9 +156,9 @@ function membersOf(json) {
     const start = json.indexOf('"', at);
     if (start < 0) return members;
     const keyEnd = endOfString(json, start);
-    const { end, depth } = valueAt(json, keyEnd);
+    const { end, depth, repeated } = valueAt(json, keyEnd);
     const raw = json.slice(start, end).trimEnd();
-    members.push({ key: JSON.parse(json.slice(start, keyEnd)), raw, depth: depth + 1 });
+    members.push({ key: JSON.parse(json.slice(start, keyEnd)), raw, depth: depth + 1, repeated });
     if (json[end] !== ',') return members;
     at = end + 1;
   }
@@ -171,16 +172,35 @@ function endOfString(json, start) {
 }
 
 /**
- * Returns where the comma or brace after a member's value stands, and how deep the value is nested.
+ * Returns where the comma or brace after a member's value stands, how deep the value is nested, and a key that stands
+ * twice in one of its objects.
  * @param {string} json @param {number} start
  */
 function valueAt(json, start) {
-  let [open, depth] = [0, 0];
+  /** Keys of the objects that are open; undefined for arrays. @type {(Set<string> | undefined)[]} */
+  const open = [];
+  /** @type {string | undefined} */
+  let repeated;
+  let depth = 0;
   for (let at = start; ;) {
     const c = json[at];
-    if (open === 0 && (c === ',' || c === '}')) return { end: at, depth };
-    if (c === '{' || c === '[') depth = Math.max(depth, ++open);
-    else if (c === '}' || c === ']') open--;
-    at = c === '"' ? endOfString(json, at) : at + 1;
+    if (open.length === 0 && (c === ',' || c === '}')) return { end: at, depth, repeated };
+    if (c === '{' || c === '[')
+      depth = Math.max(depth, open.push(c === '{' ? new Set() : undefined));
+    else if (c === '}' || c === ']') open.pop();
+    const end = c === '"' ? endOfString(json, at) : at + 1;
+    const keys = open[open.length - 1];
+    if (c === '"' && keys && isKey(json, end)) {
+      const key = JSON.parse(json.slice(at, end));
+      if (keys.has(key)) repeated ??= key;
+      keys.add(key);
+    }
+    at = end;
   }
+}
+
+/** Returns whether a string of an object is a key, by what stands behind it. @param {string} json @param {number} end */
+function isKey(json, end) {
+  while (/\s/.test(json[end])) end++;
+  return json[end] === ':';
 }

@@ -3,7 +3,6 @@
 // texts need, and they come meanwhile.
 import { EmbedJob } from './job.js';
 
-/** @typedef {import('./cold-ranges.js').Range} Range */
 /** @typedef {import('../types/protocol.js').AheadTexts} AheadTexts */
 
 /**
@@ -12,6 +11,9 @@ import { EmbedJob } from './job.js';
  */
 const LETTERS = 1 << 17;
 const TEXTS = 2048;
+
+/** A call sorts at most so many texts at once (js/job.js): before those, workers have all. */
+const SORTED = 1024;
 
 /** The texts of calls that wait. */
 export class Ahead {
@@ -27,11 +29,12 @@ export class Ahead {
   watch(pool) {
     const submit = pool.submit.bind(pool);
     pool.submit = (job) => {
-      const { type, options } = job instanceof EmbedJob ? JSON.parse(job.kind) : {};
       const promise = submit(job);
-      if (type !== 'embed' || job.settled) return promise;
-      this.#jobs.set(/** @type {EmbedJob} */ (job), { at: 0, prompt: options.prompt });
-      const forget = () => this.#forget(/** @type {EmbedJob} */ (job));
+      if (!(job instanceof EmbedJob) || job.settled) return promise;
+      const { type, options } = JSON.parse(job.kind);
+      if (type !== 'embed') return promise;
+      this.#jobs.set(job, { at: 0, prompt: options.prompt });
+      const forget = () => this.#forget(job);
       promise.then(forget, forget);
       return promise;
     };
@@ -57,29 +60,14 @@ export class Ahead {
     let letters = 0;
     for (const [job, state] of this.#jobs) {
       const { texts, waiting } = job;
-      const first = state.at;
       // Texts are taken in about their order.
-      const end = Math.min(texts.length, texts.length - waiting + TEXTS);
+      const taken = texts.length - waiting;
+      const first = (state.at = Math.max(state.at, taken - SORTED));
+      const end = Math.min(texts.length, taken + TEXTS);
       if (waiting === 0) continue;
       while (state.at < end && letters < LETTERS) letters += texts[state.at++].length;
       if (first < state.at) parts.push({ texts: texts.slice(first, state.at), prompt: state.prompt }); // prettier-ignore
     }
     return parts;
   }
-}
-
-/**
- * Joins ranges with at most `gap` bytes between.
- * @param {Range[]} ranges
- * @param {number} gap
- */
-export function joinRanges(ranges, gap) {
-  /** @type {Range[]} */
-  const joined = [];
-  for (const [start, end] of ranges.sort((a, b) => a[0] - b[0])) {
-    const last = joined[joined.length - 1];
-    if (last && start <= last[1] + gap) last[1] = Math.max(last[1], end);
-    else joined.push([start, end]);
-  }
-  return joined;
 }

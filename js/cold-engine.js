@@ -19,6 +19,8 @@ export class ColdEngine extends TeamEngine {
   /** @type {import('../types/protocol.js').ColdOptions | undefined} */
   cold;
   #skipped = 0;
+  /** The counts of the engines that it is in place of. @type {Partial<ColdStats>} */
+  #earlier = {};
 
   /**
    * @param {WebAssembly.Module} module
@@ -193,6 +195,14 @@ export class ColdEngine extends TeamEngine {
     });
   }
 
+  /**
+   * Goes on with the counts of an engine that it is in place of.
+   * @param {ColdEngine} engine
+   */
+  countOn(engine) {
+    if (engine.cold) this.#earlier = engine.coldStats();
+  }
+
   /** @returns {ColdStats} */
   coldStats() {
     return this.withBlock(8 * STATS.length, (block) => {
@@ -208,8 +218,10 @@ export class ColdEngine extends TeamEngine {
       const present = all.warmNeurons;
       const warmNeurons = evictions > 0 ? Math.min(present, Math.round(room)) : present;
       const came = { reads, readBytes, prefetched, prefetchedUsed, prefetchedWasted };
-      const counts = { hits, misses, evictions, skipped: this.#skipped };
-      return { neurons, hotNeurons, warmNeurons, tokens, memory, ...counts, ...came };
+      const counts = { hits, misses, evictions, skipped: this.#skipped, ...came };
+      for (const name of /** @type {(keyof typeof counts)[]} */ (Object.keys(counts)))
+        counts[name] += this.#earlier[name] ?? 0;
+      return { neurons, hotNeurons, warmNeurons, tokens, memory, ...counts };
     });
   }
 

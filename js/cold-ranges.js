@@ -9,7 +9,7 @@ import { releaseAll } from './lent.js';
 /** Requests at a time: as many as a browser has connections to a server of HTTP/1.1. */
 const MOST_FLIGHTS = 6;
 
-/** Of these, requests for what no caller waits for yet. */
+/** Requests at a time for what no caller waits for yet. The others are free for callers that begin to wait. */
 const MOST_AHEAD = 3;
 
 /** Ranges are not joined beyond this length, so that several come at a time. */
@@ -40,6 +40,54 @@ const without = (ranges, [from, to]) =>
 /** @param {Range} a @param {Range} b */
 const overlap = (a, b) => a[0] < b[1] && b[0] < a[1];
 
+/**
+ * Returns those of some ranges that overlap one.
+ * @param {Range[]} ranges in rising order, none of which overlap
+ * @param {Range} range
+ */
+function within(ranges, [start, end]) {
+  let first = firstBehind(ranges, start);
+  const found = [];
+  while (first < ranges.length && ranges[first][0] < end) found.push(ranges[first++]);
+  return found;
+}
+
+/**
+ * Returns the place of the first range that ends behind an offset.
+ * @param {Range[]} ranges in rising order, none of which overlap
+ * @param {number} offset
+ */
+function firstBehind(ranges, offset) {
+  let first = 0;
+  for (let to = ranges.length; first < to;) {
+    const middle = (first + to) >> 1;
+    if (ranges[middle][1] > offset) to = middle;
+    else first = middle + 1;
+  }
+  return first;
+}
+
+/**
+ * Joins ranges with at most `gap` bytes between, as long as the joined ones are no longer than a request is to be.
+ * @param {Range[]} ranges
+ * @param {number} gap
+ * @returns {Range[]} in rising order, none of which overlap
+ */
+export function joinRanges(ranges, gap) {
+  /** @type {Range[]} */
+  const joined = [];
+  for (const [start, end] of ranges.sort(byStart)) {
+    const last = joined[joined.length - 1];
+    if (last && start <= last[1] + gap && end <= last[0] + MOST_BYTES)
+      last[1] = Math.max(last[1], end);
+    else if (!last || end > last[1]) joined.push([Math.max(start, last?.[1] ?? 0), end]);
+  }
+  return joined;
+}
+
+/** @param {Range} a @param {Range} b */
+const byStart = (a, b) => a[0] - b[0];
+
 /** Returns how many bytes ranges have together. @param {Range[]} ranges */
 export const lengthOf = (ranges) => ranges.reduce((sum, [start, end]) => sum + end - start, 0);
 
@@ -50,10 +98,11 @@ export class RangeSet {
 
   /** @param {Range} range that belongs to it from now on */
   mark([start, end]) {
-    const apart = this.all.filter(([from, to]) => to < start || end < from);
-    const joined = this.all.filter(([from, to]) => to >= start && end >= from).flat();
-    apart.push([Math.min(start, ...joined), Math.max(end, ...joined)]);
-    this.all = apart.sort((a, b) => a[0] - b[0]);
+    const first = firstBehind(this.all, start - 1);
+    let after = first;
+    while (after < this.all.length && this.all[after][0] <= end) after++;
+    const joined = this.all.slice(first, after).flat();
+    this.all.splice(first, after - first, [Math.min(start, ...joined), Math.max(end, ...joined)]);
   }
 
   /** @param {Range[]} ranges that belong to it no longer */
@@ -67,16 +116,7 @@ export class RangeSet {
    */
   missing(range) {
     const [start, end] = range;
-    if (start >= end) return [];
-    let first = 0; // the part that ends first behind the start
-    for (let to = this.all.length; first < to;) {
-      const middle = (first + to) >> 1;
-      if (this.all[middle][1] > start) to = middle;
-      else first = middle + 1;
-    }
-    let last = first;
-    while (last < this.all.length && this.all[last][0] < end) last++;
-    return this.all.slice(first, last).reduce(without, [range]);
+    return start < end ? within(this.all, range).reduce(without, [range]) : [];
   }
 }
 
@@ -159,7 +199,7 @@ export class Bytes extends RangeSet {
 /**
  * A caller that waits for ranges.
  * @typedef {object} Need
- * @property {Range[]} ranges
+ * @property {Range[]} ranges in rising order, none of which overlap
  * @property {boolean} isAhead whether it may wait for others
  * @property {() => void} resolve
  * @property {(error: unknown) => void} reject
@@ -173,6 +213,19 @@ export class Bytes extends RangeSet {
  * @property {boolean} isAhead
  * @property {AbortController} stop
  */
+
+/**
+ * Returns the first part of ranges that is missing, if there is one.
+ * @param {Range[]} ranges
+ * @param {(range: Range) => Range[]} missing
+ */
+function firstOf(ranges, missing) {
+  for (const range of ranges) {
+    const parts = missing(range);
+    if (parts.length > 0) return parts.slice(0, 1);
+  }
+  return [];
+}
 
 /** The requests for ranges of one file. */
 export class Ranges {
@@ -226,13 +279,15 @@ export class Ranges {
   }
 
   /**
-   * Fetches ranges before a text needs them. Those that texts wait for come first.
+   * Fetches what is missing of ranges before a text needs them. Those that texts wait for come first.
    * @param {Range[]} ranges
+   * @param {number} gap ranges with at most so many bytes between are fetched as one
    * @param {AbortSignal} signal
    * @returns {Promise<void>}
    */
-  fetchAhead(ranges, signal) {
-    return this.#wait(ranges, signal, true, () => {});
+  fetchAhead(ranges, gap, signal) {
+    const missing = joinRanges(ranges, gap).flatMap((range) => this.absent(range));
+    return this.#wait(missing, signal, true, () => {});
   }
 
   /**
@@ -248,7 +303,7 @@ export class Ranges {
     return new Promise((resolve, reject) => {
       /** @type {Need} */
       const need = {
-        ranges,
+        ranges: joinRanges([...ranges], 0),
         isAhead,
         resolve: () => {
           forget();
@@ -284,15 +339,18 @@ export class Ranges {
   /** Ends what is wanted no more, answers what is there, and requests what is missing. */
   #go() {
     for (const need of this.#needs) {
-      if (need.ranges.some((range) => this.bytes.missing(range).length > 0)) continue;
+      const { ranges, isAhead } = need;
+      const isMissing = (/** @type {Range} */ range) => this.bytes.missing(range).length > 0;
+      // What comes early comes in order, and there is much of it.
+      while (isAhead && ranges.length > 0 && !isMissing(ranges[0])) ranges.shift();
+      if (ranges.some(isMissing)) continue;
       this.#needs.delete(need);
       need.resolve();
     }
-    const wanted = [...this.#needs].flatMap(({ ranges }) => ranges);
     for (const { range, stop, isRest } of this.#flights) {
-      if (!isRest && !wanted.some((each) => overlap(each, range))) stop.abort();
+      if (!isRest && this.#waitingFor(range).length === 0) stop.abort();
     }
-    if (this.kept) this.#readKept(this.kept, wanted);
+    if (this.kept) this.#readKept(this.kept);
     while (this.#flights.size < MOST_FLIGHTS) {
       const next = this.#next();
       if (!next) break;
@@ -302,7 +360,13 @@ export class Ranges {
     this.onChange();
   }
 
+  /** @param {Range} range @returns {Need[]} callers that wait for a part of it */
+  #waitingFor(range) {
+    return [...this.#needs].filter(({ ranges }) => within(ranges, range).length > 0);
+  }
+
   #letGo() {
+    if (this.limit === Infinity) return;
     const flying = this.#flying();
     const wanted = [...this.#needs].flatMap(({ ranges }) => ranges);
     const beyond = this.bytes.all.flatMap(([start, end]) =>
@@ -325,12 +389,10 @@ export class Ranges {
     return wrong;
   }
 
-  /**
-   * @param {import('./cold-store.js').KeptChunks} kept
-   * @param {Range[]} wanted
-   */
-  #readKept(kept, wanted) {
-    for (const run of wanted
+  /** @param {import('./cold-store.js').KeptChunks} kept */
+  #readKept(kept) {
+    for (const run of [...this.#needs]
+      .flatMap(({ ranges }) => ranges)
       .flatMap((range) => this.bytes.missing(range))
       .flatMap((range) => kept.runsOf(range))) {
       // prettier-ignore
@@ -360,30 +422,34 @@ export class Ranges {
    */
   #next() {
     const flying = this.#flying();
-    const missing = (/** @type {boolean} */ isAhead) =>
-      [...this.#needs]
-        .filter((need) => need.isAhead === isAhead)
-        .flatMap(({ ranges }) => ranges)
-        .flatMap((range) => flying.reduce(without, this.absent(range)))
-        .sort((a, b) => a[0] - b[0]);
-    const awaited = missing(false);
+    const missing = (/** @type {Range} */ range) => flying.reduce(without, this.absent(range));
+    const needs = [...this.#needs];
+    const early = needs.filter(({ isAhead }) => isAhead).map(({ ranges }) => ranges);
+    const awaited = needs
+      .flatMap(({ isAhead, ranges }) => (isAhead ? [] : ranges))
+      .flatMap(missing)
+      .sort(byStart);
     const isAhead = awaited.length === 0;
     const flyingAhead = [...this.#flights].filter((flight) => flight.isAhead).length;
     if (isAhead && flyingAhead >= MOST_AHEAD) return undefined;
-    const early = missing(true);
-    const first = (isAhead ? early : awaited)[0];
+    const [first] = isAhead ? early.flatMap((ranges) => firstOf(ranges, missing)).sort(byStart) : awaited; // prettier-ignore
     if (!first) return undefined;
     const range = /** @type {Range} */ ([...first]);
-    const isEarly = new Set(early);
-    for (const each of [...awaited, ...early].sort((a, b) => a[0] - b[0])) {
-      const [start, end] = each;
-      const gap = isEarly.has(each) ? 0 : this.#gap;
-      if (start < range[0] || end <= range[1] || start > range[1] + gap) continue;
-      if (end > range[0] + MOST_BYTES) break;
-      const between = /** @type {Range} */ ([range[1], start]);
-      const unknown = lengthOf(this.absent(between));
-      if (unknown < start - range[1] || flying.some((each) => overlap(each, between))) break;
-      range[1] = end;
+    const near = /** @type {Range} */ ([range[0], range[0] + MOST_BYTES]);
+    const nearEarly = new Set(early.flatMap((ranges) => within(ranges, near)));
+    for (const each of [...awaited, ...nearEarly].sort(byStart)) {
+      if (each[0] > range[1] + this.#gap) break;
+      const isEarly = nearEarly.has(each);
+      const gap = isEarly ? 0 : this.#gap;
+      for (const [start, end] of isEarly ? missing(each) : [each]) {
+        if (start < range[0] || end <= range[1] || start > range[1] + gap) continue;
+        const between = /** @type {Range} */ ([range[1], start]);
+        const isUnknown = lengthOf(this.absent(between)) === Math.max(start - range[1], 0);
+        const isTooLong = end > range[0] + MOST_BYTES;
+        if (isTooLong || !isUnknown || flying.some((other) => overlap(other, between)))
+          return { range, isAhead };
+        range[1] = end;
+      }
     }
     return { range, isAhead };
   }
@@ -432,10 +498,7 @@ export class Ranges {
       this.#flights.delete(flight);
       // Where nobody wants it any more, others may since have begun to.
       if (!stop.signal.aborted) {
-        const those = [...this.#needs].filter((need) =>
-          need.ranges.some((each) => overlap(each, range)),
-        );
-        this.#drop(those, error);
+        this.#drop(this.#waitingFor(range), error);
         return { error };
       }
     }

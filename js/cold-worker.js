@@ -34,8 +34,11 @@ export const serveCold = (post, startHelper) => {
       post(/** @type {any} */ ({ type: 'needs', ranges, layers: layers() }), []);
     });
 
-  const open = async (/** @type {[any, any, any]} */ ...of) =>
-    (engine = await ColdEngine.open(...of, startHelper));
+  const open = async (/** @type {[any, any, any]} */ ...of) => {
+    const opened = await ColdEngine.open(...of, startHelper);
+    if (engine) opened.countOn(engine);
+    return (engine = opened);
+  };
   const receive = serveBy(
     (reply, transfer) => {
       const cold = reply.type === 'done' && engine?.cold && engine.coldStats();

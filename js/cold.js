@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embedder.load with the option cold: what Node and browsers share. A model opens from the beginning of its file,
 // and its workers ask the pool for the neurons that texts need.
-import { Ahead, joinRanges } from './cold-ahead.js';
+import { Ahead } from './cold-ahead.js';
 import { findHot } from './cold-header.js';
 import { CHECK_MS } from './cold-http.js';
 import { layersOf } from './cold-layers.js';
@@ -527,8 +527,7 @@ class ColdModel {
     const ranges = /** @type {Ranges} */ (this.#ranges);
     // Rows alone would be thousands of requests.
     const gap = this.#table ? 0 : this.#how.gap;
-    const missing = joinRanges(needed, gap).flatMap((range) => ranges.absent(range));
-    if (missing.length > 0) ranges.fetchAhead(missing, signal).catch(() => {});
+    ranges.fetchAhead(needed, gap, signal).catch(() => {});
   }
 
   /** @returns {import('../types/index.js').ColdTotals} */

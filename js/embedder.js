@@ -39,7 +39,7 @@ export class BaseEmbedder extends LoadedModel {
     checkOptions(options, ['prompt', 'dimensions', ...COMMON]);
     const { prompt, dimensions, ...how } = options;
     checkDimensions(dimensions, this.dimensions);
-    checkString(prompt ?? '', 'prompt');
+    if (prompt !== undefined) checkString(prompt, 'prompt');
     return this.#submit(texts, {
       options: { prompt, dimensions },
       dimensions: dimensions ?? this.dimensions,

@@ -13,17 +13,9 @@ const NUMBERS = [
   ...['temperature', 'topP', 'minP', 'typicalP'],
   ...['repetitionPenalty', 'presencePenalty', 'frequencyPenalty'],
 ];
-const OTHERS = [
-  'temperatureLast',
-  'contextShift',
-  'logitBias',
-  'seed',
-  'stop',
-  'stopTokens',
-  'grammar',
-  'jsonSchema',
-];
-const TEXT_OPTIONS = ['signal', ...WHOLE, ...NUMBERS, ...OTHERS];
+const FLAGS = ['temperatureLast', 'contextShift'];
+const OTHERS = ['logitBias', 'seed', 'stop', 'stopTokens', 'grammar', 'jsonSchema'];
+const TEXT_OPTIONS = ['signal', ...WHOLE, ...NUMBERS, ...FLAGS, ...OTHERS];
 
 /** A search for texts. Its task can be stopped, though it gives nothing before it is done. */
 class SearchJob extends OneTaskJob {
@@ -153,9 +145,7 @@ export class BaseGenerator extends LoadedModel {
     checkOptions(options, [...TEXT_OPTIONS, 'format', 'thinking']);
     const { format, thinking, ...others } = options;
     if (format !== undefined) checkWord(format, 'format');
-    if (thinking !== undefined && typeof thinking !== 'boolean') {
-      throw wrong('thinking', 'not true or false');
-    }
+    checkFlag(thinking, 'thinking');
     const list = messages.map(({ role, content }) => ({ role, content }));
     const text = { ...checkText(others), format, noThinking: thinking === false || undefined };
     return new Generation(this.#write([[list, text]], options));
@@ -308,6 +298,7 @@ function checkText(options) {
   const given = { ...options, signal: undefined };
   for (const name of WHOLE) checkWhole(given[name], name, 2 ** 32 - 1);
   for (const name of NUMBERS) checkNumber(given[name], name);
+  for (const name of FLAGS) checkFlag(given[name], name);
   checkWhole(given.seed, 'seed', Number.MAX_SAFE_INTEGER);
   const { stopTokens = [], grammar, jsonSchema } = given;
   const stop = [given.stop === undefined ? [] : given.stop].flat();
@@ -363,6 +354,14 @@ function schemaOf(schema) {
     throw wrong('jsonSchema', `no JSON: ${/** @type {Error} */ (cause).message}`);
   }
   throw wrong('jsonSchema', `of type ${typeof schema}, no JSON`);
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} name
+ */
+function checkFlag(value, name) {
+  if (value !== undefined && typeof value !== 'boolean') throw wrong(name, 'not true or false');
 }
 
 /**

@@ -25,6 +25,7 @@ import {
 import { dirname, join, relative, resolve } from 'node:path';
 import { pid } from 'node:process';
 import { isCommit } from './hub.js';
+import { nameBeside } from './output-node.js';
 
 /** A partial file that was not written to for so long has no writer. */
 const IDLE_MS = 10_000;
@@ -97,7 +98,7 @@ export class RepoCache {
     if (revision === commit || (await this.commitOf(revision)) === commit) return;
     const path = join(this.#folder, 'refs', revision);
     await mkdir(dirname(path), { recursive: true });
-    const written = `${path}.${mark()}.tmp`;
+    const written = nameBeside(path, `.${mark()}.tmp`);
     await writeFile(written, commit);
     await rename(written, path);
   }
@@ -129,7 +130,7 @@ export class RepoCache {
       await rename(blob, path);
       return path;
     }
-    const copy = `${path}.${mark()}.incomplete`;
+    const copy = nameBeside(path, `.${mark()}.incomplete`);
     await copyFile(blob, copy);
     await rename(copy, path);
     return path;
@@ -142,7 +143,7 @@ export class RepoCache {
    */
   async #replace(path, blob) {
     if (await exists(path)) return path;
-    const made = `${path}.${mark()}.incomplete`;
+    const made = nameBeside(path, `.${mark()}.incomplete`);
     await symlink(relative(dirname(path), blob), made);
     await rename(made, path);
     return path;

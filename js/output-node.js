@@ -31,9 +31,12 @@ export async function writeWhole(path, field, bytes) {
 /** The longest name of a file, of the file systems in use. */
 const MOST_NAME_BYTES = 255;
 
-/** Returns a new name beside a file, which begins with as much of its name as there is room for. @param {string} path */
-function temporaryOf(path) {
-  const mark = `.${process.pid}.wisp-${randomUUID()}.tmp`;
+/**
+ * Returns a path beside a file, whose name begins with as much of the file's as there is room for.
+ * @param {string} path
+ * @param {string} mark the end of the name
+ */
+export function nameBeside(path, mark) {
   const letters = [...basename(path)];
   while (Buffer.byteLength(letters.join('') + mark) > MOST_NAME_BYTES) letters.pop();
   // join() would take `link/..` for the folder of the link.
@@ -71,7 +74,7 @@ export class OutputFile {
       throw new WispError('io', `${path}: exists and is not a regular file`, details);
     }
     this.#target = isThere ? await this.#try('resolve the path', realpath(path)) : path;
-    this.#temporary = temporaryOf(this.#target);
+    this.#temporary = nameBeside(this.#target, `.${process.pid}.wisp-${randomUUID()}.tmp`);
     const action = 'create a temporary file beside it';
     const file = (this.#file = await this.#try(action, open(this.#temporary, 'wx', 0o666)));
     if (!replaced) return;

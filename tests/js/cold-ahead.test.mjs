@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { Ahead, joinRanges } from '../../js/cold-ahead.js';
+import { Ahead } from '../../js/cold-ahead.js';
 import { HttpFile } from '../../js/cold-http.js';
-import { Ranges } from '../../js/cold-ranges.js';
+import { RangeSet, Ranges, joinRanges } from '../../js/cold-ranges.js';
 import { EmbedJob } from '../../js/job.js';
 import { Embedder } from '../../js/node.js';
 import { embedStream } from '../../js/text.js';
@@ -107,7 +107,7 @@ for (const [workers, options] of /** @type {[number, object][]} */ ([
 ])) {
   const own = 'worker' in options ? ' with memory of their own' : '';
   test(`a large call waits less often than it has batches; ${workers} workers${own}`, async (t) => {
-    // What each text needs, one after the other.
+    // Each text by itself, one after the other.
     const alone = await load({ workers: 0 });
     const single = countWaits(t);
     for (const [i, text] of texts.entries()) {
@@ -273,6 +273,16 @@ describe('texts of waiting calls', () => {
     assert.equal(third.texts.length, 5000 - job.waiting);
   });
 
+  test('none is asked about once workers have it', () => {
+    const job = jobOf(5000, 100);
+    const ahead = watched([job]);
+    while (job.waiting > 3000) job.take(256);
+    const [{ texts: asked }] = ahead.next();
+    assert.ok(Number(asked[0]) >= 2000 - 1024, `text ${asked[0]}`);
+    while (job.waiting > 0) job.take(256);
+    assert.deepEqual(ahead.next(), []);
+  });
+
   test('calls follow each other, and those that have ended are forgotten', async () => {
     const jobs = [jobOf(3, 10), jobOf(2, 10), jobOf(1, 10)];
     const ahead = watched(jobs);
@@ -307,7 +317,7 @@ describe('ranges that nobody waits for yet', () => {
       { length: 8 },
       (_, i) => /** @type {[number, number]} */ ([100 * i, 100 * i + 50]),
     );
-    const ahead = ranges.fetchAhead(early, signal);
+    const ahead = ranges.fetchAhead(early, 0, signal);
     const until = async (/** @type {number} */ count) => {
       while (answers.length < count) await new Promise((resolve) => setTimeout(resolve, 1));
       await new Promise((resolve) => setTimeout(resolve, 20));
@@ -332,7 +342,7 @@ describe('ranges that nobody waits for yet', () => {
     server.fault = () => {};
     const ranges = new Ranges(new HttpFile(server.url), 0);
     const stop = new AbortController();
-    const ahead = ranges.fetchAhead([[0, 10]], stop.signal);
+    const ahead = ranges.fetchAhead([[0, 10]], 0, stop.signal);
     while (server.open === 0) await new Promise((resolve) => setTimeout(resolve, 1));
     stop.abort();
     await assert.rejects(ahead, { code: 'cancelled' });
@@ -349,5 +359,72 @@ describe('ranges that nobody waits for yet', () => {
       ],
     );
     assert.deepEqual(joinRanges([], 9), []);
+  });
+
+  const MEGABYTE = 1 << 20;
+
+  test('are joined no further than one request goes, and have no byte twice', () => {
+    const [a, b, c] = [400_000, 800_000, 1_200_000];
+    assert.deepEqual(
+      joinRanges([[a, b], [0, a], [b, c], [a, c], [10, 20]], 0), // prettier-ignore
+      [
+        [0, b],
+        [b, c],
+      ],
+    );
+    const long = /** @type {[number, number]} */ ([0, 3 * MEGABYTE]);
+    assert.deepEqual(joinRanges([[...long], [5, 9]], 0), [long]);
+  });
+
+  /** A file whose requests take a turn each, and are written down. */
+  function fileOf() {
+    /** @type {[number, number][]} */
+    const asked = [];
+    const file = {
+      name: 'file',
+      async read(/** @type {[number, number]} */ [from, to], /** @type {any} */ into) {
+        asked.push([from, to]);
+        await new Promise((resolve) => setImmediate(resolve));
+        into.write(from, new Uint8Array(to - from));
+      },
+    };
+    return { asked, ranges: new Ranges(/** @type {any} */ (file), 64) };
+  }
+
+  test('that lie side by side are several requests: a text waits for the one that has its bytes', async () => {
+    const { asked, ranges } = fileOf();
+    const chunk = 1 << 16;
+    const chunks = Array.from(
+      { length: 80 },
+      (_, i) => /** @type {[number, number]} */ ([i * chunk, (i + 1) * chunk]),
+    );
+    await ranges.fetchAhead(chunks, 0, new AbortController().signal);
+    assert.ok(asked.every(([from, to]) => to - from <= MEGABYTE));
+    assert.equal(asked.length, 5);
+  });
+
+  test('are looked through once for all requests, not once for each', async (t) => {
+    const { asked, ranges } = fileOf();
+    const { signal } = new AbortController();
+    const count = 1000;
+    const rows = Array.from({ length: count }, (_, i) => {
+      const row = (i * 7919) % count;
+      return /** @type {[number, number]} */ ([800 * row, 800 * row + 400]);
+    });
+    let looks = 0;
+    const { missing } = RangeSet.prototype;
+    t.mock.method(
+      RangeSet.prototype,
+      'missing',
+      /** @this {RangeSet} */ function (/** @type {[number, number]} */ range) {
+        looks++;
+        return missing.call(this, range);
+      },
+    );
+    const early = ranges.fetchAhead([...rows], 0, signal);
+    for (let i = 0; i < count; i += 100) await ranges.need(rows.slice(i, i + 10), signal);
+    await early;
+    assert.equal(new Set(asked.map(String)).size, asked.length);
+    assert.ok(looks < 50 * count, `${looks} looks for ${count} ranges`);
   });
 });

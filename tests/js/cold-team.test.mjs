@@ -83,6 +83,16 @@ async function rowsOf(embedder) {
   return rows.map((each) => Array.from(each));
 }
 
+/**
+ * Asserts that calls have the rows that they are to have, by the workers that were there from the beginning.
+ * @param {Embedder} embedder
+ * @param {number[][]} expected
+ */
+async function assertSound(embedder, expected) {
+  assert.deepEqual(await rowsOf(embedder), expected);
+  assert.equal(embedder.stats().lostWorkers, 0);
+}
+
 /** Asserts that no byte was asked for twice. */
 function assertOnce() {
   const ranges = [...server.asked].sort((a, b) => a[0] - b[0]);
@@ -182,8 +192,7 @@ test('a call that is aborted while its pass waits; the next has the same bits', 
     while (server.open > 0) await new Promise((resolve) => setTimeout(resolve, 5));
     server.fault = undefined;
   }
-  assert.deepEqual(await rowsOf(embedder), expected);
-  assert.equal(embedder.stats().lostWorkers, 0);
+  await assertSound(embedder, expected);
 });
 
 test('a range that fails fails its call, and the next has the same bits', async () => {
@@ -197,8 +206,7 @@ test('a range that fails fails its call, and the next has the same bits', async 
     await assert.rejects(embedder.embed(TEXTS), { name: 'WispError', code: 'not_found' });
   }
   server.fault = undefined;
-  assert.deepEqual(await rowsOf(embedder), expected);
-  assert.equal(embedder.stats().lostWorkers, 0);
+  await assertSound(embedder, expected);
 });
 
 test('a worker that ends while it waits is replaced with its threads; no call is lost', async () => {
@@ -239,7 +247,11 @@ test('setSparse opens the model again for the threads', async () => {
   server.forget();
   const embedder = await load({ workers: 2 });
   await embedder.embed('a');
+  const { reads, readBytes, hits, misses } = coldOf(embedder);
+  assert.ok(reads > 0 && readBytes > 0);
   await embedder.setSparse({ predictor: 'lowrank' });
+  const now = coldOf(embedder);
+  assert.deepEqual([now.reads, now.readBytes, now.hits, now.misses], [reads, readBytes, hits, misses]); // prettier-ignore
   assert.deepEqual(await rowsOf(embedder), expected);
   assertOnce();
 });

@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { RepoCache } from '../../js/hub-cache.js';
 import { deleteCached, listCached } from '../../js/hub-node.js';
 import { checkMagic } from '../../js/hub.js';
 import { Embedder } from '../../js/node.js';
@@ -385,4 +386,22 @@ test('the first bytes tell a page and a pointer of Git LFS from files of a folde
     const pointer = 'version https://git-lfs.github.com/spec/v1\n';
     assert.throws(() => check(pointer, url), { code: 'format', message: /Git LFS/ });
   }
+});
+
+test('names of 255 bytes: revisions, and files that are copied or whose link is replaced', async () => {
+  const files = new RepoCache(cacheDir, 'o/m');
+  const [commit, other] = ['1', '2'].map((digit) => digit.repeat(40));
+  const long = 'n'.repeat(255);
+  await files.setCommit(long, commit);
+  assert.equal(await files.commitOf(long), commit);
+
+  mkdirSync(files.blobs, { recursive: true });
+  writeFileSync(files.blob(HASH), model);
+  const copy = await files.point(HASH, commit, long, { links: false, isNew: false });
+  assert.ok(readFileSync(copy).equals(model));
+  mkdirSync(join(cacheDir, FOLDER, 'snapshots', other));
+  symlinkSync('nowhere', files.snapshot(other, long));
+  const link = await files.point(HASH, other, long, { links: true, isNew: false });
+  assert.ok(readFileSync(link).equals(model));
+  assert.deepEqual(readdirSync(join(cacheDir, FOLDER, 'snapshots', other)), [long]);
 });

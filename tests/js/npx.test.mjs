@@ -173,6 +173,14 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
       [Buffer.from('{"text": "a", "name": "\xff"}', 'latin1'), /line 2: not valid UTF-8\n$/],
       [Buffer.from('"\\ud83d"'), /line 2: the text has half of a surrogate pair\n$/],
       [Buffer.from('{"text": "a", "te\\u0078t": "b"}'), /line 2: text: the key stands twice/],
+      [
+        Buffer.from('{"x": {"a": 1, "\\u0061" : 2}, "text": "a"}'),
+        /line 2: a: the key stands twice/,
+      ],
+      [
+        Buffer.from('{"text": "a", "x": ["b", {"b": {"b": "b"}, "c": [{}], "b": 0}]}'),
+        /line 2: b: the key stands twice/,
+      ],
       [nested(64), /line 2: nested too deeply/],
     ])) {
       const input = /** @type {any} */ (Buffer.concat([Buffer.from('"one"\n'), line]));

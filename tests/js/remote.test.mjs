@@ -96,7 +96,7 @@ describe('a model by URL', { skip: noCurl }, () => {
         const again = blocks - blocksOf(cache);
         assert.equal((await embed(server.url, cache, { args: offline })).code, 3);
         assertRows(await embed(server.url, cache, { args }));
-        // Of the parts that were kept the header alone comes again: it may be what was damaged.
+        // The header alone comes again, and no other part that was kept: it may be what was damaged.
         assert.equal(bytesFetched(server), again * BLOCK);
         assert.ok(again <= blocks / 2, `${again} of ${blocks} blocks`);
       }

@@ -162,43 +162,33 @@ for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
   );
 }
 
-test(
-  'a GGUF file among several is an error that says what to give',
-  { skip: noTool('chromium') },
-  async () => {
+describe('wrong files', { skip: noTool('chromium') }, () => {
+  /** @param {(page: import('playwright-core').Page) => Promise<void>} body */
+  async function withWeights(body) {
     const server = await serve();
     const browser = await chromium.launch(CHROMIUM);
     try {
-      await withPageAt(browser, `${server.origin}/web-demo/weights.html`, {}, async (page) => {
-        await page.locator('#files').setInputFiles([smallModel(), `${ROOT}${MODEL}`]);
-        await page.getByRole('alert').getByText('give one GGUF file at a time').waitFor();
-      });
+      await withPageAt(browser, `${server.origin}/web-demo/weights.html`, {}, body);
     } finally {
       await browser.close();
       await server.close();
     }
-  },
-);
+  }
 
-test(
-  'a folder that is dropped is an error that says what to do',
-  { skip: noTool('chromium') },
-  async () => {
-    const server = await serve();
-    const browser = await chromium.launch(CHROMIUM);
-    try {
-      await withPageAt(browser, `${server.origin}/web-demo/weights.html`, {}, async (page) => {
-        const { x, y } = /** @type {any} */ (await page.locator('#drop').boundingBox());
-        const devtools = await page.context().newCDPSession(page);
-        for (const type of /** @type {const} */ (['dragEnter', 'drop'])) {
-          const data = { items: [], files: [`${ROOT}${FOLDER}`], dragOperationsMask: 1 };
-          await devtools.send('Input.dispatchDragEvent', { type, x: x + 9, y: y + 9, data });
-        }
-        await page.getByRole('alert').getByText('it is a folder').waitFor();
-      });
-    } finally {
-      await browser.close();
-      await server.close();
-    }
-  },
-);
+  test('a GGUF file among several is an error that says what to give', () =>
+    withWeights(async (page) => {
+      await page.locator('#files').setInputFiles([smallModel(), `${ROOT}${MODEL}`]);
+      await page.getByRole('alert').getByText('give one GGUF file at a time').waitFor();
+    }));
+
+  test('a folder that is dropped is an error that says what to do', () =>
+    withWeights(async (page) => {
+      const { x, y } = /** @type {any} */ (await page.locator('#drop').boundingBox());
+      const devtools = await page.context().newCDPSession(page);
+      for (const type of /** @type {const} */ (['dragEnter', 'drop'])) {
+        const data = { items: [], files: [`${ROOT}${FOLDER}`], dragOperationsMask: 1 };
+        await devtools.send('Input.dispatchDragEvent', { type, x: x + 9, y: y + 9, data });
+      }
+      await page.getByRole('alert').getByText('it is a folder').waitFor();
+    }));
+});

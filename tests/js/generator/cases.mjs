@@ -346,6 +346,9 @@ export const cases = {
       throwsArgument(() => generate({ stop: 1 }), 'stop');
       throwsArgument(() => generate({ stopTokens: [0.5] }), 'stopTokens[0]');
       throwsArgument(() => generate({ logitBias: { x: 1 } }), 'logitBias');
+      for (const field of ['temperatureLast', 'contextShift'])
+        for (const value of [null, 'false', 0, {}])
+          throwsArgument(() => generate({ [field]: value }), field);
       for (const logitBias of [null, new Set([1]), [1], [[1, 1]], { '': 1 }, { 1: '1' }, 'x'])
         throwsArgument(() => generate({ logitBias }), 'logitBias');
       for (const logitBias of [new Map([[1.5, 1]]), new Map([[1, '1']]), new Map([['x', 1]])])

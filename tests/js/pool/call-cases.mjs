@@ -192,6 +192,8 @@ export const callCases = {
       // C would take what stands before it.
       const { field } = await rejects(embedder.embed('a', { prompt: 'a \0b' }), 'argument', /NUL/);
       check(field === 'prompt', field);
+      for (const prompt of /** @type {any[]} */ ([null, 7]))
+        await rejects(embedder.embed('a', { prompt }), 'argument', /^prompt: of type/);
       for (const predictor of /** @type {any[]} */ ([1n, Symbol('p'), null]))
         await rejects(embedder.setSparse({ predictor }), 'argument', /^predictor: of type/);
       await works(embedder);

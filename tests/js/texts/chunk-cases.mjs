@@ -146,6 +146,7 @@ export const chunkCases = {
         { overlap: Symbol('s') },
         { locale: 'no language' },
         { locale: 7 },
+        { locale: null },
         { signal: 3 },
       ])) {
         await rejects(chunk(embedder, 'a b', options), 'argument');
