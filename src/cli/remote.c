@@ -6,10 +6,11 @@
 #include "base/status.h"
 
 enum {
-    FIRST_BYTES = 1 << 20, /* are fetched first of a model that opens from its hot bytes, or a
-                              quarter of a smaller file */
-    GAP_BYTES = 16 * 1024, /* ranges with at most so many bytes between are fetched as one */
-    MOST_RELOADS = 2       /* of a file that changes on the server, or vanishes from the cache */
+    FIRST_BYTES = 1 << 20,       /* are fetched first of a model that opens from its hot bytes, or a
+                                    quarter of a smaller file */
+    GAP_BYTES = 16 * 1024,       /* ranges with at most so many bytes between are fetched as one */
+    MOST_JOINED_BYTES = 1 << 20, /* of a range that is made of several */
+    MOST_RELOADS = 2 /* of a file that changes on the server, or vanishes from the cache */
 };
 
 /* ---- parts of a file ------------------------------------------------------------------------ */
@@ -239,6 +240,7 @@ void remote_close(struct remote_model *remote) {
     release(remote);
     free(remote->url);
     free(remote->buffer);
+    free(remote->needs.ranges);
     *remote = (struct remote_model){0};
 }
 
@@ -264,18 +266,77 @@ static wisp_status provide(struct remote_model *r, wisp_session *session, wisp_r
     return status;
 }
 
+/* Adds ranges to those that are waited for. */
+static wisp_status add_needs(struct remote_needs *needs, const wisp_range *ranges, size_t n,
+                             wisp_error *error) {
+    if (n > needs->capacity - needs->n) {
+        const size_t capacity = 2 * needs->capacity + n;
+        wisp_range *larger = realloc(needs->ranges, capacity * sizeof *larger);
+        if (!larger)
+            return fail_memory(error, capacity * sizeof *larger);
+        needs->ranges = larger;
+        needs->capacity = capacity;
+    }
+    if (n > 0)
+        memcpy(needs->ranges + needs->n, ranges, n * sizeof *ranges);
+    needs->n += n;
+    return WISP_OK;
+}
+
+static int compare_ranges(const void *a, const void *b) {
+    const wisp_range *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Joins ranges that overlap or touch, as far as the result is read into one buffer. Those that are
+ * left are in rising order. */
+static void join_needs(struct remote_needs *needs) {
+    size_t count = 0;
+    if (needs->n > 0)
+        qsort(needs->ranges, needs->n, sizeof *needs->ranges, compare_ranges);
+    for (size_t i = 0; i < needs->n; i++) {
+        const wisp_range next = needs->ranges[i];
+        wisp_range *last = count > 0 ? &needs->ranges[count - 1] : NULL;
+        const uint64_t end = last ? last->offset + last->length : 0;
+        const uint64_t joined = last ? next.offset + next.length - last->offset : 0;
+        if (last && next.offset + next.length <= end)
+            continue;
+        if (last && next.offset <= end && joined <= MOST_JOINED_BYTES)
+            last->length = joined;
+        else
+            needs->ranges[count++] = next;
+    }
+    needs->n = count;
+}
+
+/* Brings the rows that the session's call waits for, and with them those of the tokens of n texts,
+ * so that the call does not wait for each of its batches. The needs of the call have the tokens of
+ * a prompt, which these texts lack, and read gaps along: over many texts that would be much. */
+static wisp_status bring_rows(struct remote_model *r, wisp_session *session, const wisp_text *texts,
+                              size_t n, wisp_error *error) {
+    struct remote_needs *needs = &r->needs;
+    const wisp_range *ranges;
+    size_t count;
+    needs->n = 0;
+    TRY(wisp_session_needs(session, GAP_BYTES, &ranges, &count, error));
+    TRY(add_needs(needs, ranges, count, error));
+    for (size_t i = 0; i < n; i++) {
+        TRY(wisp_session_text_needs(session, texts[i], 0, &ranges, &count, error));
+        TRY(add_needs(needs, ranges, count, error));
+    }
+    join_needs(needs);
+    TRY(bring(r, needs->ranges, needs->n, error));
+    for (size_t i = 0; i < needs->n; i++)
+        TRY(provide(r, session, needs->ranges[i], error));
+    return WISP_OK;
+}
+
 wisp_status remote_embed(struct remote_model *r, wisp_session *session, const wisp_text *texts,
                          size_t n, const wisp_embed_options *options, float *rows,
                          wisp_error *error) {
     wisp_status status = wisp_embed(session, texts, n, options, rows, error);
-    while (status == WISP_NEED_RANGES) {
-        const wisp_range *ranges;
-        size_t count = 0;
-        status = wisp_session_needs(session, GAP_BYTES, &ranges, &count, error);
-        if (status == WISP_OK)
-            status = bring(r, ranges, count, error);
-        for (size_t i = 0; i < count && status == WISP_OK; i++)
-            status = provide(r, session, ranges[i], error);
+    for (size_t ahead = n; status == WISP_NEED_RANGES; ahead = 0) {
+        status = bring_rows(r, session, texts, ahead, error);
         if (status == WISP_OK)
             status = wisp_embed_continue(session, error);
         else

@@ -7,6 +7,12 @@
 #include "cli/cli.h"
 #include "http/fetch.h"
 
+/* Ranges that are waited for. */
+struct remote_needs {
+    wisp_range *ranges; /* [capacity], n of them in use */
+    size_t n, capacity;
+};
+
 /* A model whose cold rows come from a server. Zeros mean that there is none. */
 struct remote_model {
     bool active;    /* its rows come by remote_embed */
@@ -17,6 +23,7 @@ struct remote_model {
     struct server_file server;
     unsigned char *buffer; /* [capacity]: a range, while the model takes it */
     size_t capacity;
+    struct remote_needs needs;
 };
 
 /* Opens the model at a URL. With arguments->hot_only and a `remote`, which the caller closes after
@@ -27,7 +34,8 @@ struct remote_model {
 wisp_status remote_open(const char *url, const struct model_arguments *arguments,
                         const wisp_model_options *options, wisp_model **model, wisp_error *error);
 
-/* Does what wisp_embed does, and fetches the rows that are absent. */
+/* Does what wisp_embed does, and fetches the rows that are absent: when the call first waits, those
+ * of the tokens of all its texts. */
 wisp_status remote_embed(struct remote_model *remote, wisp_session *session, const wisp_text *texts,
                          size_t n, const wisp_embed_options *options, float *rows,
                          wisp_error *error);
