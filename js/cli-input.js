@@ -146,8 +146,8 @@ function entryOf(line, name, number) {
 
 /**
  * Returns the members of an object as they stand in its JSON, which is valid, how many objects and arrays are within
- * each other there, this one included, and a key that stands twice in an object within. Parsing and printing them would change numbers such as 1.50 or
- * 12345678901234567890.
+ * each other there, this one included, and a key that stands twice in an object within. Parsing and printing them
+ * would change numbers such as 1.50 or 12345678901234567890.
  * @param {string} json
  */
 function membersOf(json) {

@@ -24,11 +24,10 @@ ALWAYS_INLINE struct level_weights level_weights_of(const struct level_layout *l
 }
 
 /* Computes the integer dot products of one part of small levels, or of lower and upper numbers side
- * by side. */
-ALWAYS_INLINE void level_dots_at_once(const uint8_t *q, size_t row_bytes,
-                                      const unsigned char *codes,
-                                      const struct level_weights *levels, vi *dots, const int rows,
-                                      const enum block_form form) {
+ * by side, whose sums do not fit the registers with many rows. */
+ALWAYS_INLINE void level_dots(const uint8_t *q, size_t row_bytes, const unsigned char *codes,
+                              const struct level_weights *levels, vi *dots, const int rows,
+                              const enum block_form form) {
     const bool is_small = form == FORM_SMALL_LEVELS;
     vi sum[Q4_ROWS * Q4_VECTORS], upper_sum[Q4_ROWS * Q4_VECTORS];
     UNROLL
@@ -64,28 +63,7 @@ ALWAYS_INLINE void level_dots_at_once(const uint8_t *q, size_t row_bytes,
     }
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++)
-        dots[i] = is_small ? sum[i] : vl_sum(vq_sum(upper_sum[i]), vq_sum(sum[i]));
-}
-
-/* The sums of several rows with lower and with upper numbers do not fit the registers together. */
-ALWAYS_INLINE void level_dots(const uint8_t *q, size_t row_bytes, const unsigned char *codes,
-                              const struct level_weights *levels, vi *dots, const int rows,
-                              const enum block_form form) {
-    if (form == FORM_SMALL_LEVELS || rows == 1) {
-        level_dots_at_once(q, row_bytes, codes, levels, dots, rows, form);
-        return;
-    }
-    vi sums[Q4_ROWS * Q4_VECTORS];
-    UNROLL
-    for (int i = 0; i < rows * Q4_VECTORS; i++)
-        dots[i] = vi_set1(0);
-    UNROLL_NATIVELY
-    for (int j = 0; j < 2; j++) {
-        q4_dots(q, row_bytes, codes, sums, rows, &levels->tables[j]);
-        UNROLL
-        for (int i = 0; i < rows * Q4_VECTORS; i++)
-            dots[i] = vl_sum(dots[i], sums[i]);
-    }
+        dots[i] = is_small ? sum[i] : vl_sum(upper_sum[i], sum[i]);
 }
 
 #else

@@ -7,8 +7,10 @@
  * product with the sum of the part's activations is added too. The sum is then corrected by the
  * activations' zero point and multiplied by their scale.
  *
- * A set defines Q4_UNROLL as UNROLL where an unrolled loop over a part is faster, and K_MOST_PACKED
- * and Q4_K_MOST_PACKED where more rows than these are faster with gemm_k_unpacked_template.h. */
+ * A set defines Q4_UNROLL as UNROLL where an unrolled loop over a part is faster, and
+ * K_MOST_PACKED, Q4_K_MOST_PACKED, LEVELS_MOST_PACKED and SMALL_LEVELS_MOST_PACKED where more rows
+ * than these are faster with gemm_unpacked_template.h, whose tiles have UNPACKED_ROWS rows or one
+ * less, and whose loops are UNPACKED_UNROLL. */
 
 #include "kernels/k_layout.h"
 #include "kernels/level_layout.h"
@@ -18,11 +20,6 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 
 #ifndef Q4_UNROLL
 #define Q4_UNROLL UNROLL_NOT
-#endif
-
-#ifndef K_MOST_PACKED
-#define K_MOST_PACKED SIZE_MAX
-#define Q4_K_MOST_PACKED SIZE_MAX
 #endif
 
 /* The packings of weights: those of pack_q4, pack_q4_1, the functions of K-quants (of five bits for
@@ -235,7 +232,9 @@ ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows, const enum
 
 #include "kernels/gemm_k_template.h"
 
-#include "kernels/gemm_k_unpacked_template.h"
+#ifdef K_MOST_PACKED
+#include "kernels/gemm_unpacked_template.h"
+#endif
 
 ALWAYS_INLINE void block_tile(const struct int8_tile *t, const int rows,
                               const enum block_form form) {
@@ -249,13 +248,19 @@ ALWAYS_INLINE void block_tile(const struct int8_tile *t, const int rows,
 
 /* Multiplies m rows, of which t is the first, by a panel. */
 ALWAYS_INLINE void block_panel(struct int8_tile t, size_t m, const enum block_form form) {
-    const size_t most = form == FORM_Q4_K ? Q4_K_MOST_PACKED
-                        : k_bits(form)    ? K_MOST_PACKED
-                                          : SIZE_MAX;
+#ifdef K_MOST_PACKED
+    const size_t most = form == FORM_Q4_K           ? Q4_K_MOST_PACKED
+                        : k_bits(form)              ? K_MOST_PACKED
+                        : form == FORM_LEVELS       ? LEVELS_MOST_PACKED
+                        : form == FORM_SMALL_LEVELS ? SMALL_LEVELS_MOST_PACKED
+                                                    : SIZE_MAX;
     if (m > most) {
-        k_unpacked_panel(t, m, form);
+        unpacked_panel(t, m, form);
         return;
     }
+#else
+    const size_t most = SIZE_MAX;
+#endif
     for (size_t step; m > 0; m -= step) {
         step = most >= Q4_ROWS && m >= Q4_ROWS ? Q4_ROWS
                : most >= Q4_FEW && m >= Q4_FEW ? Q4_FEW

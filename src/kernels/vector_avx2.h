@@ -309,8 +309,8 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
     return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
 }
 
-ALWAYS_INLINE vi vl_sum(vi upper, vi lower) {
-    return _mm256_add_epi32(_mm256_slli_epi32(upper, 4), lower);
+ALWAYS_INLINE vi vl_sum(vq upper, vq lower) {
+    return _mm256_add_epi32(_mm256_madd_epi16(upper, _mm256_set1_epi16(16)), vq_sum(lower));
 }
 
 #endif

@@ -412,8 +412,8 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
     return vi16_widen(sum);
 }
 
-ALWAYS_INLINE vi vl_sum(vi upper, vi lower) {
-    return vi_add(wasm_i32x4_shl(upper, 4), lower);
+ALWAYS_INLINE vi vl_sum(vq upper, vq lower) {
+    return vi_add(wasm_i32x4_shl(vq_sum(upper), 4), vq_sum(lower));
 }
 
 #else

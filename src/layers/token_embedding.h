@@ -60,8 +60,9 @@ size_t token_embedding_room(const struct token_embedding *embedding);
 size_t token_embedding_absent(const struct token_embedding *embedding, const int32_t *ids, size_t n,
                               wisp_range *ranges);
 
-/* Does so, too. Where there is not room for all rows, n is at most token_embedding_room, and the
- * rows of these tokens are held: they stay once they are present, until token_embedding_let_go. */
+/* Does what token_embedding_absent does, and holds the rows of these tokens where there is not room
+ * for all rows: they stay once they are present, until token_embedding_let_go. There n is at most
+ * token_embedding_room. */
 size_t token_embedding_hold(const struct token_embedding *embedding, const int32_t *ids, size_t n,
                             wisp_range *ranges);
 

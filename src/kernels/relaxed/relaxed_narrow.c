@@ -34,6 +34,10 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS =
 #ifdef VECTOR_Q4
 #define K_MOST_PACKED 1
 #define Q4_K_MOST_PACKED 7
+#define LEVELS_MOST_PACKED 1
+#define SMALL_LEVELS_MOST_PACKED SIZE_MAX
+#define UNPACKED_ROWS 2
+#define UNPACKED_UNROLL UNROLL_NOT
 #include "kernels/gemm_q4_template.h"
 #endif
 

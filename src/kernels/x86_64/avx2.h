@@ -31,6 +31,12 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 20, EXACT_WINS =
 #include "kernels/gemm_narrow_template.h"
 
 #ifndef VECTOR_PORTABLE
+#define K_MOST_PACKED 5
+#define Q4_K_MOST_PACKED 5
+#define LEVELS_MOST_PACKED 2
+#define SMALL_LEVELS_MOST_PACKED 2
+#define UNPACKED_ROWS 3
+#define UNPACKED_UNROLL UNROLL
 #include "kernels/gemm_q4_template.h"
 #else
 #include "kernels/i16_template.h"
