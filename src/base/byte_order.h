@@ -14,6 +14,12 @@ static inline uint64_t load_u64(const unsigned char *bytes) {
     return load_u32(bytes) | (uint64_t)load_u32(bytes + 4) << 32;
 }
 
+/* Writes two bytes, the low one first. */
+static inline void store_u16(unsigned char *bytes, uint16_t value) {
+    bytes[0] = (unsigned char)(value & 0xff);
+    bytes[1] = (unsigned char)(value >> 8);
+}
+
 /* Writes four bytes, the lowest one first. */
 static inline void store_u32(unsigned char *bytes, uint32_t value) {
     for (int i = 0; i < 4; i++)

@@ -52,11 +52,13 @@ static bool occupy_descriptors(void) {
 }
 
 bool console_open(void) {
+    /* A stream of fopencookie takes the size of its buffer only where it is given the buffer. */
+    static char buffer[OUTPUT_BUFFER_BYTES];
     const cookie_io_functions_t functions = {.write = write_output};
     if (!occupy_descriptors())
         return false;
     program_output = fopencookie(NULL, "w", functions);
-    return program_output && setvbuf(program_output, NULL, _IOFBF, OUTPUT_BUFFER_BYTES) == 0;
+    return program_output && setvbuf(program_output, buffer, _IOFBF, sizeof buffer) == 0;
 }
 
 int finish_output(void) {

@@ -4,7 +4,7 @@
  * Compiled for size in WebAssembly. */
 #include <string.h>
 
-#include "base/half.h"
+#include "base/byte_order.h"
 #include "kernels/kernels.h"
 #include "kernels/level_layout.h"
 #include "quant/codecs.h"
@@ -18,11 +18,6 @@ const struct level_layout layout_mxfp4 = {mxfp4_doubled, LEVEL_BFLOATS, 4, 18};
 size_t packed_level_bytes(const struct level_layout *layout, size_t n, size_t k, size_t panel) {
     const size_t rows = (n + panel - 1) / panel * panel;
     return rows * (int8_blocks(k) * layout->header_bytes + k / Q4_BLOCK * layout->part_bytes);
-}
-
-static void store_u16(unsigned bits, unsigned char *out) {
-    out[0] = (unsigned char)(bits & 0xff);
-    out[1] = (unsigned char)(bits >> 8);
 }
 
 /* Packs the scale of the weights from element c of a stored row to row j of a panel, whose block's
@@ -46,7 +41,7 @@ static float pack_scale(enum level_scales scales, const unsigned char *stored, s
         return half_at(block);
     }
     const float scale = mxfp4_scale(block[0]);
-    store_u16(bits_of_float(scale) >> 16, part + j * 2);
+    store_u16(part + j * 2, (uint16_t)(bits_of_float(scale) >> 16));
     return scale;
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/byte_order.h"
 #include "base/half.h"
 
 void dequantise_f32(const void *blocks, size_t n, float *out);
@@ -89,8 +90,12 @@ extern const signed char iq4_levels[16], mxfp4_doubled[16];
  * */
 void expand_levels(const unsigned char *nibbles, const signed char *levels, float d, float *out);
 
-/* Returns half of 2^(exponent - 127), the factor of mxfp4_doubled. */
+/* Returns half of 2^(exponent - 127), the factor of mxfp4_doubled, or NaN for the exponent 255,
+ * which stands for it in OCP's specification. (ggml computes with 2^128 there, and its check of
+ * tensors refuses the exponent.) */
 static inline float mxfp4_scale(unsigned exponent) {
+    if (exponent == 255)
+        return NAN;
     return exponent < 2 ? float_of_bits(0x00200000u << exponent)
                         : float_of_bits((exponent - 1) << 23);
 }
@@ -100,9 +105,7 @@ static inline float half_at(const unsigned char *bytes) {
 }
 
 static inline void store_half(float value, unsigned char *out) {
-    const uint16_t half = half_of_float(value);
-    out[0] = (unsigned char)(half & 0xff);
-    out[1] = (unsigned char)(half >> 8);
+    store_u16(out, half_of_float(value));
 }
 
 /* Returns the scale and the minimum of sub-block j of a Q4_K or Q5_K block, 0..63, from the 12

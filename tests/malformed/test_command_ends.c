@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kills every command of the program at random moments, and gives it full disks, limits on the
  * size of files, and pipes that are slow or closed. What it has written then is whole, absent or
- * cut short with an error (support/commands.h), and the next run works.
+ * cut short with an error (support/commands.h), and the next run works. Output is written in large
+ * pieces.
  *
  * WISP_KILLS is the number of kills; make campaign sets 1000. */
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -209,11 +211,48 @@ static void slow_pipes(void **state) {
     commands_expect_right();
 }
 
+/* Standard output is a socket of which each write is read by itself. */
+static void put_packets(void *context) {
+    if (dup2(*(const int *)context, STDOUT_FILENO) < 0)
+        _exit(126);
+}
+
+/* A command that does not flush what it prints writes it at once, up to 64 KB: lines do not mix
+ * with messages. */
+static void written_at_once(void **state) {
+    static char packet[1 << 17];
+    size_t longest = 0;
+    (void)state;
+    for (size_t c = 0; c < COMMANDS; c++) {
+        if (strcmp(commands[c].arguments[0], "inspect") != 0)
+            continue;
+        int ends[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+        struct command_run run = {
+            .command = &commands[c], .prepare = put_packets, .context = &ends[1]};
+        const pid_t child = command_start(&run);
+        close(ends[1]);
+        struct bytes output = {0};
+        for (ssize_t n; (n = recv(ends[0], packet, sizeof packet, 0)) > 0;) {
+            if (output.size % 65536 != 0)
+                command_wrong(&run, "packets", "a write ended after %zu bytes", output.size);
+            bytes_put(&output, packet, (size_t)n);
+        }
+        close(ends[0]);
+        if (command_wait(child) != 0 || !command_wrote(&commands[c], &output))
+            command_wrong(&run, "packets", "%zu bytes", output.size);
+        longest = output.size > longest ? output.size : longest;
+        bytes_release(&output);
+    }
+    commands_expect_right();
+    assert_true(longest > BUFSIZ);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_at_random), cmocka_unit_test(every_limit),
         cmocka_unit_test(no_space),         cmocka_unit_test(closed_pipe),
-        cmocka_unit_test(slow_pipes),
+        cmocka_unit_test(slow_pipes),       cmocka_unit_test(written_at_once),
     };
     return cmocka_run_group_tests(tests, commands_set_up, commands_tear_down);
 }
