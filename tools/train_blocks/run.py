@@ -10,7 +10,7 @@ from .decoder import Windows, load_decoder
 from .file import ModelFile
 from .names import copy_values
 from .student import Trained
-from .training import BlockTraining, Predictor
+from .training import BlockTraining, Predictor, judge
 
 
 def encoders(options, start):
@@ -50,13 +50,15 @@ def run(options):
     set_up(options)
     kind = encoders if options.teacher.is_dir() else decoders
     teacher, student, tokenizer = kind(options, start)
-    trained = Trained(student.model, teacher.model, start)
     for made in (teacher.model, student.model):
         made.to(options.device)
     texts = Texts(tokenizer, lines, [], options)
     if len(texts.plain.rows) < options.batch or not texts.held_out:
         raise Refusal(EXIT_INPUT, f"TEXT: {len(lines)} different lines are too few for --batch {options.batch} and "
                                   f"--held-out {options.held_out} in windows of {options.window} tokens")
+    print(f"{start.path}: held out: {judge(teacher, student, texts, options)}", flush=True)
+    trained = Trained(student.model, teacher.model, start)
+    student.model.to(options.device)
     print(trained.describe(), flush=True)
     settings = settings_of(options, (*SETTINGS, "window"),
                            {"TEACHER": weight_files(options.teacher), "--start": [options.start]}, {"TEXT": lines})

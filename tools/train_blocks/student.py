@@ -41,7 +41,7 @@ class Trained:
         scales, offsets = (part.view(len(order), -1)[order].view(-1, 1) for part in self.file.blocks(tensor))
         kind = self.file.kind(tensor)
         settles = len(TYPES[kind].levels) <= MOST_LEVELS_TO_SETTLE
-        blocks = (Settling if settles else Rounding)(kind, scales, offsets)
+        blocks = (Settling if settles else Rounding)(kind, scales, offsets).to(module.weight.device)
         weights, real = module.weight.detach(), self.original.get_submodule(name).weight
         weights[tuple(slice(length) for length in real.shape)] = real  # wisp quantize --pad-neurons adds neurons
         weights.copy_(blocks.start(weights.clone()))

@@ -2,7 +2,7 @@
 
 import torch
 from train_twin.losses import whole_errors
-from train_twin.training import Training
+from train_twin.training import Training, mean_cosine
 
 
 class Predictor:
@@ -22,6 +22,18 @@ def divergence(teacher, student, ids, _mask):
         wanted = teacher.log_probabilities(ids)
     mine = student.log_probabilities(ids)
     return (wanted.exp() * (wanted - mine)).sum(-1).mean(), None
+
+
+def judge(teacher, student, texts, options):
+    """Returns how far the student is from the teacher on the held-out lines, in words."""
+    if not isinstance(student, Predictor):
+        return mean_cosine(teacher, student, texts, options)
+    total = tokens = 0
+    for ids, mask in texts.held_out:
+        with torch.no_grad():
+            error, _ = divergence(teacher, student, ids.to(options.device), mask)
+        total, tokens = total + float(error) * mask.numel(), tokens + mask.numel()
+    return f"divergence {total / tokens:.5f}"
 
 
 LAST_TEMPERATURE = 0.02
@@ -46,11 +58,4 @@ class BlockTraining(Training):
     def judge(self):
         """Judges what would be written now."""
         self.trained.set_temperature(0)
-        if not isinstance(self.student, Predictor):
-            return super().judge()
-        total = tokens = 0
-        for ids, mask in self.texts.held_out:
-            with torch.no_grad():
-                error, _ = divergence(self.teacher, self.student, ids.to(self.options.device), mask)
-            total, tokens = total + float(error) * mask.numel(), tokens + mask.numel()
-        return f"divergence {total / tokens:.5f}"
+        return judge(self.teacher, self.student, self.texts, self.options)

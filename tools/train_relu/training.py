@@ -4,7 +4,7 @@ import math
 
 import torch
 from train_twin.losses import EPSILON, relative_error, whole_errors
-from train_twin.training import Training, train_all_but_words
+from train_twin.training import Training, cosines, train_all_but_words
 
 STEER_EVERY, STEER_BY = 4, 1.01
 
@@ -70,9 +70,9 @@ class SparseTraining(Training):
     def judge(self):
         """Returns the share of non-zero activations, and the mean cosine to the teacher, on the held-out lines."""
         nonzero = count = 0
-        cosines = []
-        for batch_cosines in self.compare():
-            cosines.append(batch_cosines)
+        found = []
+        for batch in cosines(self.teacher, self.student, self.texts, self.options):
+            found.append(batch)
             nonzero += sum(int((a != 0).sum()) for a in self.student.activations.values())
             count += sum(a.numel() for a in self.student.activations.values())
-        return f"{100 * nonzero / count:.2f} % non-zero, cosine {float(torch.cat(cosines).mean()):.5f}"
+        return f"{100 * nonzero / count:.2f} % non-zero, cosine {float(torch.cat(found).mean()):.5f}"

@@ -32,6 +32,20 @@ def train_all_but_words(model):
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
+def cosines(teacher, student, texts, options):
+    """Runs the held-out lines, and gives the cosines to the teacher of each batch of them."""
+    for batch in texts.held_out:
+        ids, mask = (part.to(options.device) for part in batch)
+        with torch.no_grad(), torch.autocast(options.device, torch.bfloat16, enabled=options.bf16):
+            found = (teacher.run(ids, mask)[0] * student.run(ids, mask)[0]).sum(-1)
+        yield found
+
+
+def mean_cosine(teacher, student, texts, options):
+    """Returns the mean of these cosines, in words."""
+    return f"cosine {float(torch.cat(list(cosines(teacher, student, texts, options))).mean()):.5f}"
+
+
 class Training:
     """The student and everything that a checkpoint holds. `plan` lists stages, each as (name, function that returns a
     batch's error and what subclasses add to it, batches, steps, rate, parameters)."""
@@ -89,17 +103,9 @@ class Training:
         """Returns the loss in words."""
         return f"loss {sum(parts):.4f}"
 
-    def compare(self):
-        """Runs the held-out lines, and gives the cosines to the teacher of each batch of them."""
-        for batch in self.texts.held_out:
-            ids, mask = (part.to(self.options.device) for part in batch)
-            with torch.no_grad(), torch.autocast(self.options.device, torch.bfloat16, enabled=self.options.bf16):
-                cosines = (self.teacher.run(ids, mask)[0] * self.student.run(ids, mask)[0]).sum(-1)
-            yield cosines
-
     def judge(self):
         """Returns how the student does on the held-out lines, in words."""
-        return f"cosine {float(torch.cat(list(self.compare())).mean()):.5f}"
+        return mean_cosine(self.teacher, self.student, self.texts, self.options)
 
 
 class Report:
