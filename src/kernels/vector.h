@@ -39,12 +39,15 @@
  *                       sets with VECTOR_NARROW they are -8..7 for vq_dot, -12..12 for vi16_dot
  *   vl_load_levels      does what vq_load_nibbles does, for nibbles that are codes of a vl_table
  *   LEVEL_FACTOR        is the factor by which the weights of vl_load_levels are too large
- *   vl_sum(a,b)         converts sums of upper and of lower numbers to vi, as 16 a + b; only in
- * sets with VECTOR_NARROW vk_bits(p,n,mask)   loads a vector of bytes, shifts each right by n bits
- * (left where n < 0) and masks them vk_or               returns the bits of two vectors of codes,
- * vk_codes vk_centred(c,n)     returns codes minus n, -32..31, as weights of vi_dot, or in sets
- * with VECTOR_NARROW of vi16_dot v2_load(p,i)        loads weights of VF_LANES outputs: the pair of
- * bits i of 4 bytes each, of which 0..3 stand for -1..2
+ *   vl_sum(a,b)         converts sums of upper and lower numbers to vi, as 16 a + b; only in sets
+ *                       with VECTOR_NARROW
+ *   vk_bits(p,n,mask)   loads a vector of bytes, shifts each right by n bits (left where n < 0) and
+ *                       masks them
+ *   vk_or               returns the bits of two vectors of codes, vk_codes
+ *   vk_centred(c,n)     returns codes minus n, -32..31, as weights of vi_dot, or in sets with
+ *                       VECTOR_NARROW of vi16_dot
+ *   v2_load(p,i)        loads weights of VF_LANES outputs: the pair of bits i of 4 bytes each, of
+ *                       which 0..3 stand for -1..2
  *
  * Sets with VECTOR_CODES multiply one row by the codes of ternary weights. They have vi_keep, which
  * is described below, and:
