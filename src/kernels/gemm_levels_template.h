@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weights that name levels, in the tiles of gemm_q4_template.h: their tables of levels, dot products
- * and scales. */
+ * Weights that name levels, in the tiles of gemm_q4_template.h: their tables of levels, dot
+ * products and scales. */
 
 #ifdef VECTOR_NARROW
 
