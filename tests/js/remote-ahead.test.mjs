@@ -96,7 +96,8 @@ describe('texts of one call', { skip: noCurl }, () => {
         assert.deepEqual([code, err], [0, '']);
         assert.ok(rows.equals(expected), 'other rows came');
         assert.ok(cold > 12, `${cold} requests`);
-        assert.ok(returns <= 1, `the call went back ${returns} times, in ${cold} requests`);
+        // A machine that stalls may let some pass by each other. A call that waits for each batch goes back 13 times.
+        assert.ok(returns <= 4, `the call went back ${returns} times, in ${cold} requests`);
       }, readFileSync(path)));
   }
 });
