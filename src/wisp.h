@@ -122,9 +122,9 @@ typedef struct wisp_source {
     const char *name;             /* the name of the source in errors. May be NULL */
     bool lasting;
     bool may_change;
-    bool keeps;         /* with `lasting` and `available`: `read` also has the bytes that were handed to
-                           wisp_session_provide, from then on. Token embeddings are then read when a
-                           text needs them and not kept in memory. Native only */
+    bool keeps; /* with `lasting` and `available`: `read` also has the bytes that were handed to
+                   wisp_session_provide, from then on. Token embeddings are then read when a
+                   text needs them and not kept in memory. Native only */
     uint64_t available; /* the library uses only bytes before this one: the beginning of a file that
                            is there so far, for wisp_source_hot_bytes and models opened with
                            `hot_only`. 0: all */

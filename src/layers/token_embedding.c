@@ -43,9 +43,8 @@ struct cold_tokens {
     uint32_t *row;           /* [slots]: the row in a slot; NULL where there are slots for all */
     unsigned char
         *uses; /* [slots]: how often the row was held, halved when the hand passes; and HELD */
-    atomic_uint_least32_t
-        slot[]; /* [cold rows]: 1 + the slot of the row (1 where it stays), 0 where it is absent, or
-                   WANTED */
+    atomic_uint_least32_t slot[]; /* [cold rows]: 1 + the slot of the row (1 where it stays), 0
+                                     where it is absent, or WANTED */
 };
 
 static bool rows_stay(const struct cold_tokens *cold) {
@@ -276,7 +275,8 @@ static uint32_t take_slot(struct cold_tokens *cold, uint64_t row) {
 }
 
 /* Keeps the checksum of a cold row that stays in the source. */
-static void sum_provided(const struct token_embedding *e, uint64_t row, const unsigned char *bytes) {
+static void sum_provided(const struct token_embedding *e, uint64_t row,
+                         const unsigned char *bytes) {
     const uint32_t id = e->split->token[e->part[0].tensor->rows + row];
     if (e->checksums)
         e->checksums[id] = checksum(bytes, (size_t)e->tensor->row_bytes);
@@ -293,7 +293,8 @@ void token_embedding_provide(const struct token_embedding *e, uint64_t offset, c
     while (atomic_flag_test_and_set_explicit(&e->cold->busy, memory_order_acquire))
         continue;
     for (; row < part->tensor->rows && start + (row + 1) * row_bytes <= end; row++) {
-        const unsigned char *from = (const unsigned char *)bytes + (start + row * row_bytes - offset);
+        const unsigned char *from =
+            (const unsigned char *)bytes + (start + row * row_bytes - offset);
         if (slot_of(e->cold, row) > 0)
             continue;
         uint32_t slot = 0;
