@@ -477,6 +477,28 @@ describe('a server that stops answering', () => {
     );
   });
 
+  test('a request that brings fewer than 100 bytes a second is made again', async () => {
+    reset();
+    const file = new HttpFile(server.url, 300);
+    const { signal } = new AbortController();
+    const { drips, first } = rangeFaults(server, bytes);
+    const drip = drips(100);
+    server.fault = first(drip, 1);
+    const ranges = new Ranges(file, 0);
+    await ranges.need([[0, 1000]], signal);
+    assert.deepEqual(Buffer.from(ranges.bytes.read([0, 1000])), bytes.subarray(0, 1000));
+    server.forget();
+    server.fault = drip;
+    await assert.rejects(
+      ranges.need([[1000, 2000]], signal),
+      failure({
+        code: 'io',
+        message: /http:.*: the server has sent \d bytes in 300 ms, and \d+ of \d+ in all/,
+      }),
+    );
+    assert.equal(server.asked.length, 5);
+  });
+
   test('a pause that the server asks for does not count as that time', async () => {
     reset();
     const file = new HttpFile(server.url, 1000);
