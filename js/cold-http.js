@@ -10,8 +10,8 @@ import { readerOf } from './source.js';
 /** A request that has brought no byte for so long is made again, */
 const STALL_MS = 30_000;
 
-/** and so is one that has brought fewer for each second of that time. */
-const SLOWEST = 100;
+/** and so is one that has brought fewer bytes for each millisecond of that time: 100 a second. */
+const SLOWEST = 0.1;
 
 /** A server that has not said for so long whether its file is the same counts as out of reach. */
 export const CHECK_MS = 5_000;
@@ -38,7 +38,6 @@ export class HttpFile {
   received = 0;
   name;
   #stall;
-  #least;
   /** The state of the file, as its server names it; null: it does not. @type {string | null | undefined} */
   state;
 
@@ -49,7 +48,6 @@ export class HttpFile {
   constructor(url, stall = STALL_MS) {
     this.name = url;
     this.#stall = stall;
-    this.#least = (SLOWEST * stall) / 1000;
   }
 
   /**
@@ -105,7 +103,7 @@ export class HttpFile {
         // A file that ends within the range has no more.
         at: () => (at < last() ? at : end) - start,
         read: () => this.#request([at, last()], bytes, signal, (to) => void (at = to)),
-        least: this.#least,
+        least: this.#stall * SLOWEST,
         isBroken: (error) =>
           error instanceof HubError ? error.status === 0 : !(error instanceof WispError),
       },
@@ -148,7 +146,7 @@ export class HttpFile {
         const { done, value } = (await body?.read()) ?? { done: true, value: undefined };
         if (done || !value) break;
         came += value.length;
-        if (came >= counted + this.#least) restart();
+        if (came >= counted + this.#stall * SLOWEST) restart();
         this.received += value.length;
         if (place + value.length > to) {
           throw this.#error(`more bytes came than the ${to - from} that the server named`);
@@ -166,8 +164,8 @@ export class HttpFile {
     } catch (error) {
       if (signal.aborted) throw cancelled(signal);
       if (!isStalled) throw error;
-      const sent = came > counted ? `${came - counted} bytes in` : 'nothing for';
-      const text = `${this.name}: the server has sent ${sent} ${this.#stall} ms, and ${came} of ${range[1] - range[0]} in all`;
+      const all = `${came} of ${range[1] - range[0]} bytes have come`;
+      const text = `${this.name}: ${all}, ${came - counted} in the last ${this.#stall} ms`;
       throw new HubError('io', text, 0, error);
     } finally {
       clearTimeout(timer);
