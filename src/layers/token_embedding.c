@@ -135,7 +135,7 @@ static wisp_status load_part(struct token_embedding *e, struct token_part *part,
     const bool cold = part == &e->part[1];
     size_t bytes;
     if (cold && e->dir->hot_only && (source->available > 0 || !source->lasting || in_memory))
-        return open_cold(e, source->lasting && source->keeps && !in_memory, error);
+        return open_cold(e, ROWS_MAY_STAY && source->lasting && source->keeps && !in_memory, error);
     if (tensor->make) {
         const void *made;
         if (!checked_size(tensor->bytes, &bytes) || !(part->copy = memory_allocate(bytes)))
