@@ -7,8 +7,11 @@ import { readerOf } from './source.js';
 /** @typedef {import('./cold-ranges.js').Range} Range */
 /** @typedef {import('./cold-ranges.js').Bytes} Bytes */
 
-/** A request that has brought no byte for so long is made again. */
+/** A request that has brought no byte for so long is made again, */
 const STALL_MS = 30_000;
+
+/** and so is one that has brought fewer bytes for each millisecond of that time: 100 a second. */
+const SLOWEST = 0.1;
 
 /** A server that has not said for so long whether its file is the same counts as out of reach. */
 export const CHECK_MS = 5_000;
@@ -100,6 +103,7 @@ export class HttpFile {
         // A file that ends within the range has no more.
         at: () => (at < last() ? at : end) - start,
         read: () => this.#request([at, last()], bytes, signal, (to) => void (at = to)),
+        least: this.#stall * SLOWEST,
         isBroken: (error) =>
           error instanceof HubError ? error.status === 0 : !(error instanceof WispError),
       },
@@ -108,8 +112,8 @@ export class HttpFile {
   }
 
   /**
-   * Makes one request, and writes what comes. A time limit begins anew with every part of the body, and after pauses
-   * that the server asks for.
+   * Makes one request, and writes what comes. A time limit begins anew when enough of the body has come, and after
+   * pauses that the server asks for.
    * @param {Range} range
    * @param {Bytes} bytes
    * @param {AbortSignal} signal
@@ -119,6 +123,8 @@ export class HttpFile {
     const stop = new AbortController();
     const forget = onAbort(signal, () => stop.abort(signal.reason));
     let isStalled = false;
+    let came = 0; // of the body
+    let counted = 0; // until the time limit began
     const stall = () => {
       isStalled = true;
       stop.abort();
@@ -127,6 +133,7 @@ export class HttpFile {
     let timer;
     const restart = (pause = 0) => {
       clearTimeout(timer);
+      counted = came;
       timer = setTimeout(stall, this.#stall + pause);
     };
     restart();
@@ -138,7 +145,8 @@ export class HttpFile {
       for (;;) {
         const { done, value } = (await body?.read()) ?? { done: true, value: undefined };
         if (done || !value) break;
-        restart();
+        came += value.length;
+        if (came >= counted + this.#stall * SLOWEST) restart();
         this.received += value.length;
         if (place + value.length > to) {
           throw this.#error(`more bytes came than the ${to - from} that the server named`);
@@ -156,7 +164,8 @@ export class HttpFile {
     } catch (error) {
       if (signal.aborted) throw cancelled(signal);
       if (!isStalled) throw error;
-      const text = `${this.name}: the server has sent nothing for ${this.#stall} ms`;
+      const all = `${came} of ${range[1] - range[0]} bytes have come`;
+      const text = `${this.name}: ${all}, ${came - counted} in the last ${this.#stall} ms`;
       throw new HubError('io', text, 0, error);
     } finally {
       clearTimeout(timer);

@@ -318,6 +318,7 @@ const FIRST_PAUSE = 0.1;
  * @property {(report: (total: number | undefined) => void) => Promise<void>} read
  *   reads the file from `at` on to the end of one response, and reports what has come
  * @property {(error: any) => boolean} isBroken whether an error of `read` is one of the connection
+ * @property {number} [least] bytes by which a request gets on that is given up with a HubError
  */
 
 /**
@@ -325,7 +326,10 @@ const FIRST_PAUSE = 0.1;
  * @param {Transfer} transfer
  * @param {Pick<HubOptions, 'signal' | 'onProgress'>} options
  */
-export async function readAll({ url, size, at, read, isBroken }, { signal, onProgress }) {
+export async function readAll(
+  { url, size, at, read, isBroken, least = 0 },
+  { signal, onProgress },
+) {
   let thrown = false; // by onProgress
   /** @param {number | undefined} total */
   const report = (total) => {
@@ -346,7 +350,7 @@ export async function readAll({ url, size, at, read, isBroken }, { signal, onPro
       if (thrown || !isBroken(error)) throw error;
       cause = error;
     }
-    if (at() > before) tries = 0;
+    if (at() > before + (cause instanceof HubError ? least : 0)) tries = 0;
     else if (tries === CONTINUATIONS) {
       if (cause instanceof HubError) throw cause;
       const all = size === undefined ? '' : ` of ${size}`;

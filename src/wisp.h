@@ -122,6 +122,9 @@ typedef struct wisp_source {
     const char *name;             /* the name of the source in errors. May be NULL */
     bool lasting;
     bool may_change;
+    bool keeps; /* with `lasting` and `available`: `read` also has the bytes that were handed to
+                   wisp_session_provide, from then on. Token embeddings are then read when a
+                   text needs them and not kept in memory. Native only */
     uint64_t available; /* the library uses only bytes before this one: the beginning of a file that
                            is there so far, for wisp_source_hot_bytes and models opened with
                            `hot_only`. 0: all */
@@ -194,11 +197,13 @@ typedef struct wisp_model_options {
                         time; sessions and threads whose batches are at other layers have those of
                         one layer each. They are not in memory all at once while the model is opened
                         either. The spellings of tokens are not kept. WISP_ERROR_ARGUMENT where what
-                        is left still exceeds the limit; it names the bytes. Of a source whose
+                        is left still exceeds the limit; it names the bytes. A model that is opened
+                        from a source which `keeps` what is provided needs wisp_model_limit_memory,
+                        too, with this limit and before a session is opened. Of another source whose
                         `available` is set, cold tokens are given up too and the limit is never
                         exceeded: it has to be enough for a batch, else WISP_ERROR_ARGUMENT names
                         the least, and the model serves one session, whose threads share each batch.
-                        Natively WISP_ERROR_ARGUMENT for another source, whose model
+                        Natively WISP_ERROR_ARGUMENT for other sources, whose models
                         wisp_model_limit_memory limits. 0: no limit */
     bool portable; /* compute embeddings that have the same bits on every machine, with every kernel
                       set, and in WebAssembly in every engine, so that an index made on one of them
@@ -243,8 +248,9 @@ WISP_API wisp_status wisp_source_hot_bytes(const wisp_source *source, uint64_t *
                                            wisp_error *error);
 
 /* Sets the limit that wisp_model_options.memory sets, for a model that wisp_model_open_source
- * opened with `hot_only`, before a session is opened; the model was then in memory as it was
- * opened. Fails as that option does. Only in the native library. */
+ * opened with `hot_only`, before a session is opened. The model was in memory as it was opened,
+ * unless its source `keeps` what is provided and that option was set. Fails as that option does.
+ * Only in the native library. */
 WISP_API wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_error *error);
 
 /* Closes a model. Its sessions must have been closed before. */
@@ -492,8 +498,8 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * (wisp_convert_options.hot_tokens; with `plain` no neurons are cold): absent, unless the source is
  * lasting, has all bytes, and is not copied with `in_memory`; then they are read when a text needs
  * them, and are not compared with digests. Embeddings that were provided stay in memory, whatever
- * `memory` says, but of a source (wisp_model_options.memory). A call waits for them also with
- * `skip_absent`.
+ * `memory` says, but of a source (wisp_model_options.memory), or in the source that `keeps` them. A
+ * call waits for them also with `skip_absent`.
  *
  * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent rows
  * stops and returns WISP_NEED_RANGES; the caller brings bytes, and the call goes on where it

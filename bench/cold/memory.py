@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Embeds texts natively with ever less memory, and looks from outside at what that costs.
 
-    python3 bench/cold/memory.py MODEL TEXTS [--predictor auto] [--shares 0.5,0.3] [--budgets 3000000000] [--no-all] [--json FILE]
+    python3 bench/cold/memory.py MODEL TEXTS [--predictor auto] [--shares 0.5,0.3] [--budgets 3000000000] [--no-all] [--url] [--json FILE]
 
 Each run is `wisp embed -t 1 --predictor lowrank`, or with another predictor: all of the model, all with cold neurons read when they are needed, and
-budgets that are shares of the model's bytes (--shares) or bytes. Prints processor time (the machine may have other work),
+budgets that are shares of the model's bytes (--shares) or bytes. With --url a server of this machine sends the model, and
+each run has a cache of its own, empty at first. Prints processor time (the machine may have other work),
 resident memory as the system counts it, and whether the embeddings have the bits of the first run."""
 
 import argparse
@@ -14,6 +15,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -28,12 +30,31 @@ def status(pid):
             if (found := re.search(rf"^{name}:\s+(\d+) kB", text, re.M))}
 
 
+SERVER = """
+const { serveRanges } = await import(process.argv[2]);
+const { readFileSync } = await import('node:fs');
+console.log((await serveRanges(readFileSync(process.argv[1]))).url);
+"""
+
+
+def serve(model):
+    command = ["node", "--input-type=module", "-e", SERVER, model, REPO / "tests/js/range-server.mjs"]
+    server = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
+    return server, server.stdout.readline().strip()
+
+
 def run(model, texts, *options):
+    with tempfile.TemporaryDirectory() as cache:
+        return run_with(cache, model, texts, *options)
+
+
+def run_with(cache, model, texts, *options):
     command = [REPO / "build/wisp", "embed", "-t", "1", "-m", model, "--format", "f32", "--stats", *options, texts]
     most = {"VmHWM": 0, "RssAnon": 0}
     digest, errors = hashlib.sha256(), []
     begin = time.monotonic()
-    child = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={**os.environ, "WISP_CACHE": cache})
     thread = threading.Thread(target=lambda: errors.append(child.stderr.read().decode()))
     thread.start()
     reader = threading.Thread(target=lambda: [digest.update(part) for part in iter(lambda: child.stdout.read(65536), b"")])
@@ -69,6 +90,7 @@ def main():
     parser.add_argument("--shares", default="0.5,0.3")
     parser.add_argument("--budgets", default="")
     parser.add_argument("--no-all", action="store_true", help="leave out the runs without a budget")
+    parser.add_argument("--url", action="store_true", help="the program gets the model from a server")
     parser.add_argument("--json")
     options = parser.parse_args()
     size = os.path.getsize(options.model)
@@ -78,8 +100,11 @@ def main():
     plans += [(f"wait, {budget / 1e6:.1f} MB ({100 * budget / size:.0f} %)", budget,
                ["--cold", "wait", "--memory", str(budget)]) for budget in budgets]
     load = os.getloadavg()[0]
+    server, model = serve(options.model) if options.url else (None, options.model)
     rows = [{"name": name, "budget": budget,
-             **run(options.model, options.texts, "--predictor", options.predictor, *more)} for name, budget, more in plans]
+             **run(model, options.texts, "--predictor", options.predictor, *more)} for name, budget, more in plans]
+    if server:
+        server.terminate()
     print(f"{Path(options.model).name}, {size / 1e6:.1f} MB; load {load:.1f} to {os.getloadavg()[0]:.1f}\n")
     print("| run | processor, s | of the first | VmHWM, MB | RssAnon, MB | over the budget, MB | same bits |\n"
           "|---|---|---|---|---|---|---|")

@@ -71,9 +71,8 @@ static wisp_status open_hot(struct remote_model *r, const wisp_model_options *op
                           .context = &r->cached,
                           .name = r->name,
                           .lasting = true,
-                          .may_change = true};
-    wisp_model_options without_limit = *options;
-    without_limit.memory = 0;
+                          .may_change = true,
+                          .keeps = true};
     uint64_t end = size / 4 < FIRST_BYTES ? size / 4 : FIRST_BYTES, hot = 0;
     while (hot == 0) {
         end = end < CACHE_BLOCK_BYTES ? CACHE_BLOCK_BYTES : end;
@@ -89,7 +88,7 @@ static wisp_status open_hot(struct remote_model *r, const wisp_model_options *op
     const wisp_range beginning = {0, hot};
     TRY(bring(r, &beginning, 1, error));
     source.available = hot;
-    wisp_status status = wisp_model_open_source(&source, &without_limit, model, error);
+    wisp_status status = wisp_model_open_source(&source, options, model, error);
     if (status == WISP_ERROR_FORMAT && is_of_pin(error) && !r->offline)
         cached_file_forget(&r->cached, end);
     if (status == WISP_OK && !r->offline)

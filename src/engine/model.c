@@ -273,9 +273,11 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         TRY(chunks_verify(&model->dir, &model->chunks, 0, model->chunks.n_hot, error));
         model->dir.hot_only = true;
         model->dir.lacks_neurons = neurons_are_cold(&model->dir);
-        model->dir.cold_framed = IN_FRAMES || (options->memory > 0 && available > 0);
+        const bool keeps = model->dir.sources[0].lasting && model->dir.sources[0].keeps;
+        model->dir.cold_framed = IN_FRAMES || (options->memory > 0 && available > 0 && !keeps);
         /* Frames say that one session alone uses what may be given up; a module has one. */
-        if (!IN_FRAMES && options->memory > 0 && available > 0 && !model->dir.lacks_neurons)
+        model->limit_due = !IN_FRAMES && options->memory > 0 && !model->dir.cold_framed;
+        if (!IN_FRAMES && model->dir.cold_framed && !model->dir.lacks_neurons)
             return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "memory",
                         "the file has no cold neurons, which could be given up");
     }

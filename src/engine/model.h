@@ -23,6 +23,7 @@ struct wisp_model {
     uint32_t dimensions;         /* values of an embedding; at most hidden_size */
     uint64_t least_memory;       /* that wisp_cold_stats has */
     double load_start, load_seconds;
+    bool limit_due; /* it was opened with `memory`, and wisp_model_limit_memory has not followed */
     bool cold_limited; /* frames and slots for cold rows are fewer than they: reserve_cold */
 };
 

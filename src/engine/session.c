@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/number_text.h"
 #include "engine/sequence.h"
+#include "models/rest.h"
 
 /* Returns the recalls [n_workers] of a layer. */
 static struct recall *recalls_of(const wisp_session *session, size_t layer) {
@@ -71,6 +72,9 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     if (options && options->recall && model->dir.lacks_neurons)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "recall",
                     "recall takes all neurons, and cold ones are not loaded (hot_only)");
+    if (WEIGHTS_MAY_REST && model->limit_due)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
+                    "the model was opened with a limit, and wisp_model_limit_memory sets it");
     TRY(pool_open(threads, &team, error));
     threads = pool_size(team);
     const size_t bytes = sizeof(wisp_session) + threads * sizeof(struct worker);

@@ -15,6 +15,8 @@ enum {
     MOST_REDIRECTS = 10,
     BUFFER_BYTES = 16 * CACHE_BLOCK_BYTES,
     TIMEOUT_SECONDS = 30,
+    SLOWEST = 100, /* bytes a second: a request that brings fewer for so long is given up. All six
+                      of a line keep above it with 600, at which 1 MB takes half an hour */
     POLL_MILLISECONDS = 100 /* so soon a cancelled call notices */
 };
 
@@ -38,6 +40,8 @@ struct transfer {
     uint64_t start;                 /* of the range */
     uint64_t at, end;               /* the next byte that is wanted, and the end of the range */
     uint64_t reached;               /* the most that `at` has been */
+    uint64_t from;                  /* where the request under way began, */
+    double since;                   /* and when, by clock_seconds */
     uint64_t body_end;              /* where the body of the answer ends in the file */
     unsigned char *buffer;          /* [BUFFER_BYTES]: the `filled` bytes before `at` */
     size_t filled;
@@ -376,6 +380,8 @@ static wisp_status begin_request(struct transfer *t, wisp_error *error) {
         return fail_memory(error, sizeof *t);
     }
     t->answer = (struct answer){.wait = -1};
+    t->from = t->at;
+    t->since = clock_seconds();
     t->judged = t->done = t->busy = false;
     *t->reason = '\0';
     curl->easy_setopt(t->easy, CURL_URL, file->url);
@@ -385,7 +391,7 @@ static wisp_status begin_request(struct transfer *t, wisp_error *error) {
     curl->easy_setopt(t->easy, CURL_MAX_REDIRECTS, (long)MOST_REDIRECTS);
     curl->easy_setopt(t->easy, CURL_NO_SIGNAL, 1L);
     curl->easy_setopt(t->easy, CURL_CONNECT_TIMEOUT, file->timeout);
-    curl->easy_setopt(t->easy, CURL_LOW_SPEED_LIMIT, 1L);
+    curl->easy_setopt(t->easy, CURL_LOW_SPEED_LIMIT, (long)SLOWEST);
     curl->easy_setopt(t->easy, CURL_LOW_SPEED_TIME, file->timeout);
     curl->easy_setopt(t->easy, CURL_USER_AGENT, "wisp/" WISP_VERSION);
     curl->easy_setopt(t->easy, CURL_HTTP_HEADER, t->headers);
@@ -413,6 +419,14 @@ static wisp_status fail_transfer(const struct transfer *t, int result, wisp_erro
                                              : "the server ended it";
     if (result == CURL_OUT_OF_MEMORY)
         return fail_memory(error, sizeof *t);
+    if (result == CURL_TIMED_OUT && t->at > t->from)
+        return fail(error, WISP_ERROR_IO, file->name, NULL,
+                    "bytes %llu to %llu: the server sends fewer than %d bytes a second; %llu of "
+                    "%llu bytes have come, the last %llu at %.1f a second",
+                    (unsigned long long)t->start, (unsigned long long)t->end - 1, SLOWEST,
+                    (unsigned long long)(t->at - t->start), (unsigned long long)(t->end - t->start),
+                    (unsigned long long)(t->at - t->from),
+                    (double)(t->at - t->from) / (clock_seconds() - t->since));
     if (result == CURL_TIMED_OUT)
         return fail(error, WISP_ERROR_IO, file->name, NULL,
                     "the server has sent nothing for %ld seconds", file->timeout);
@@ -461,7 +475,8 @@ static wisp_status finish(struct transfer *t, int result, wisp_error *error) {
         return WISP_OK;
     }
     t->again = 0;
-    if (t->at > t->reached)
+    const uint64_t least = result == CURL_TIMED_OUT ? (uint64_t)t->file->timeout * SLOWEST : 1;
+    if (t->at >= t->reached + least)
         t->failures = 0;
     else if (lasting || t->failures == MOST_FAILURES)
         return fail_transfer(t, result, error);

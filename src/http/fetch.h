@@ -4,7 +4,8 @@
  *
  * Requests are for single closed ranges ("bytes=a-b") in identity encoding, up to six at a time.
  * Every answer must be of the state that the file was in at first. A transfer that breaks off is
- * continued where it ended; one without progress is tried again four times, after pauses that
+ * continued where it ended; one without progress, or slower than 100 bytes a second for half a
+ * minute, is tried again four times, after pauses that
  * double, and so are answers that say that the server is busy. Redirects are followed anew for each
  * request, because their targets may expire, and never from https to http. A request that is
  * refused in the middle of a file (401, 403), or answered by another range, is made once more. */
@@ -21,7 +22,7 @@ struct server_file {
     const struct curl *curl;
     void *multi;
     struct file_state state;
-    long timeout;   /* seconds without a byte after which a request is made again */
+    long timeout;   /* seconds without bytes, or with few, after which a request is made again */
     bool no_ranges; /* the server sends the whole file whatever is asked for */
     struct transfer
         *whole;   /* the transfer of the running call whose answer is the whole file; NULL: none */

@@ -25,18 +25,31 @@ enum { HELD = 0x80, MOST_USES = 0x7f };
 /* The slot of an absent row that a pass waits for. */
 static const uint32_t WANTED = UINT32_MAX;
 
-/* Says which cold rows have been provided. They lie in slots, in the order in which they came. */
+/* A WebAssembly module has no source that keeps what was provided. */
+#ifdef __wasm__
+enum { ROWS_MAY_STAY = 0 };
+#else
+enum { ROWS_MAY_STAY = 1 };
+#endif
+
+/* Says which cold rows have been provided. They lie in slots, in the order in which they came, or
+ * stay in the source. */
 struct cold_tokens {
     atomic_flag busy;        /* a lock of whoever provides rows */
+    bool stay;               /* rows are read from the source, and there are no slots */
     atomic_uint_least32_t n; /* slots that have rows */
     uint32_t slots;          /* fewer than rows: a row takes the slot of one that is used seldom */
     uint32_t hand;           /* the slot that is looked at next, when one is needed */
     uint32_t *row;           /* [slots]: the row in a slot; NULL where there are slots for all */
     unsigned char
         *uses; /* [slots]: how often the row was held, halved when the hand passes; and HELD */
-    atomic_uint_least32_t
-        slot[]; /* [cold rows]: 1 + the slot of the row, 0 where it is absent, or WANTED */
+    atomic_uint_least32_t slot[]; /* [cold rows]: 1 + the slot of the row (1 where it stays), 0
+                                     where it is absent, or WANTED */
 };
+
+static bool rows_stay(const struct cold_tokens *cold) {
+    return ROWS_MAY_STAY && cold->stay;
+}
 
 static bool is_limited(const struct cold_tokens *cold) {
     return cold->row != NULL;
@@ -77,13 +90,14 @@ static wisp_status sum_rows(struct token_embedding *e, const struct token_part *
 }
 
 /* Makes the rows of the second part absent. */
-static wisp_status open_cold(struct token_embedding *e, wisp_error *error) {
+static wisp_status open_cold(struct token_embedding *e, bool stay, wisp_error *error) {
     const size_t rows = (size_t)e->part[1].tensor->rows; /* fewer than the vocabulary has */
     const size_t bytes = sizeof *e->cold + rows * sizeof *e->cold->slot;
     e->cold = calloc(1, bytes);
     if (!e->cold)
         return fail_memory(error, bytes);
     atomic_flag_clear(&e->cold->busy);
+    e->cold->stay = stay;
     e->bytes += bytes;
     return WISP_OK;
 }
@@ -97,6 +111,8 @@ wisp_status token_embedding_reserve(struct token_embedding *e, size_t rows, wisp
     struct token_part *part = &e->part[1];
     uint64_t all;
     size_t bytes;
+    if (rows_stay(cold))
+        return WISP_OK;
     if (!checked_multiply(rows, e->tensor->row_bytes, &all) || !checked_size(all, &bytes))
         return fail_memory(error, part->tensor->bytes);
     /* Slots take no memory before they are written. */
@@ -119,7 +135,7 @@ static wisp_status load_part(struct token_embedding *e, struct token_part *part,
     const bool cold = part == &e->part[1];
     size_t bytes;
     if (cold && e->dir->hot_only && (source->available > 0 || !source->lasting || in_memory))
-        return open_cold(e, error);
+        return open_cold(e, ROWS_MAY_STAY && source->lasting && source->keeps && !in_memory, error);
     if (tensor->make) {
         const void *made;
         if (!checked_size(tensor->bytes, &bytes) || !(part->copy = memory_allocate(bytes)))
@@ -258,6 +274,14 @@ static uint32_t take_slot(struct cold_tokens *cold, uint64_t row) {
     return cold->hand;
 }
 
+/* Keeps the checksum of a cold row that stays in the source. */
+static void sum_provided(const struct token_embedding *e, uint64_t row,
+                         const unsigned char *bytes) {
+    const uint32_t id = e->split->token[e->part[0].tensor->rows + row];
+    if (e->checksums)
+        e->checksums[id] = checksum(bytes, (size_t)e->tensor->row_bytes);
+}
+
 void token_embedding_provide(const struct token_embedding *e, uint64_t offset, const void *bytes,
                              size_t length) {
     const struct token_part *part = &e->part[1];
@@ -269,14 +293,18 @@ void token_embedding_provide(const struct token_embedding *e, uint64_t offset, c
     while (atomic_flag_test_and_set_explicit(&e->cold->busy, memory_order_acquire))
         continue;
     for (; row < part->tensor->rows && start + (row + 1) * row_bytes <= end; row++) {
+        const unsigned char *from =
+            (const unsigned char *)bytes + (start + row * row_bytes - offset);
         if (slot_of(e->cold, row) > 0)
             continue;
-        const uint32_t slot = take_slot(e->cold, row);
-        if (slot == e->cold->slots)
+        uint32_t slot = 0;
+        if (rows_stay(e->cold)) {
+            sum_provided(e, row, from);
+        } else if ((slot = take_slot(e->cold, row)) == e->cold->slots) {
             continue;
-        memcpy(part->copy + slot * row_bytes,
-               (const unsigned char *)bytes + (start + row * row_bytes - offset),
-               (size_t)row_bytes);
+        } else {
+            memcpy(part->copy + slot * row_bytes, from, (size_t)row_bytes);
+        }
         if (is_limited(e->cold)) {
             e->cold->row[slot] = (uint32_t)row;
             e->cold->uses[slot] = e->cold->slot[row] == WANTED ? HELD | 1 : 0;
@@ -337,7 +365,7 @@ wisp_status token_embedding_row(const struct token_embedding *e, int32_t id,
     const void *row = buffer;
     uint64_t at;
     const struct token_part *part = find_row(e, id, &at);
-    if (part == &e->part[1] && e->cold) {
+    if (part == &e->part[1] && e->cold && !rows_stay(e->cold)) {
         row = part->rows + (slot_of(e->cold, at) - 1) * row_bytes;
     } else if (part->rows) {
         row = part->rows + at * row_bytes;

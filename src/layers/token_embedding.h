@@ -28,7 +28,8 @@ struct token_embedding {
     const struct token_split *split; /* NULL: row i of the only part is that of token i */
     struct token_part part[2];       /* the second one is empty where there is no split */
     struct cold_tokens *cold;        /* which rows of the second part are there; NULL: all are */
-    uint64_t *checksums;             /* [vocabulary_size]: of rows that are read and may change */
+    uint64_t *checksums;             /* [vocabulary_size]: of rows that are read and may change. One
+                                        that is absent has none so far */
     size_t bytes; /* of checksums and of copied rows, except those that may be absent */
 };
 
@@ -36,9 +37,10 @@ struct token_embedding {
  * `in_memory` is set. Else it uses them in place where the source is in memory, reads each when
  * needed where the source is lasting, and copies them otherwise. In a hot_only directory cold rows
  * are absent where the source does not have them yet (`available`), or will not keep them (not
- * `lasting`, or `in_memory`). token_embedding_reserve must then be called. Fails where the tensor
- * is missing, has another shape, or cannot be read. `dir` must outlive it. The caller releases it
- * with token_embedding_release, also after an error. */
+ * `lasting`, or `in_memory`); those of a source that `keeps` what was provided stay there.
+ * token_embedding_reserve must then be called. Fails where the tensor is missing, has another
+ * shape, or cannot be read. `dir` must outlive it. The caller releases it with
+ * token_embedding_release, also after an error. */
 wisp_status token_embedding_load(struct token_embedding *embedding, const struct directory *dir,
                                  size_t vocabulary_size, size_t hidden_size, bool in_memory,
                                  wisp_error *error);
@@ -69,13 +71,15 @@ size_t token_embedding_hold(const struct token_embedding *embedding, const int32
 /* Ends the hold of all rows. */
 void token_embedding_let_go(const struct token_embedding *embedding);
 
-/* Copies all absent rows that lie wholly within bytes [offset, offset + length) of the file. Where
- * there is no room, a row that is held takes that of one which is not, and others stay absent. May
- * be called by several threads at a time, also while others use rows. */
+/* Copies all absent rows, unless they stay in the source, that lie wholly within bytes [offset,
+ * offset + length) of the file. Where there is no room, a row that is held takes that of one which
+ * is not, and others stay absent. May be called by several threads at a time, also while others use
+ * rows. */
 void token_embedding_provide(const struct token_embedding *embedding, uint64_t offset,
                              const void *bytes, size_t length);
 
-/* Returns the number of rows that were provided and are in memory. */
+/* Returns the number of rows that were provided and are in memory; 0 where they stay in the source.
+ */
 uint64_t token_embedding_provided(const struct token_embedding *embedding);
 
 void token_embedding_release(struct token_embedding *embedding);

@@ -108,5 +108,6 @@ wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_erro
     wisp_model_get_info(model, &info);
     if (model->dir.lacks_neurons)
         neuron_cold_limit(&model->network.neurons, bytes - info.resident_bytes, discard_pages);
+    model->limit_due = false;
     return WISP_OK;
 }

@@ -473,8 +473,30 @@ describe('a server that stops answering', () => {
     server.fault = () => {};
     await assert.rejects(
       ranges.need([[1000, 2000]], signal),
-      failure({ code: 'io', message: /sent nothing for 50 ms/ }),
+      failure({ code: 'io', message: /: 0 of 1000 bytes have come, 0 in the last 50 ms/ }),
     );
+  });
+
+  test('a request that brings fewer than 100 bytes a second is made again', async () => {
+    reset();
+    const file = new HttpFile(server.url, 300);
+    const { signal } = new AbortController();
+    const { drips, first } = rangeFaults(server, bytes);
+    const drip = drips(100);
+    server.fault = first(drip, 1);
+    const ranges = new Ranges(file, 0);
+    await ranges.need([[0, 1000]], signal);
+    assert.deepEqual(Buffer.from(ranges.bytes.read([0, 1000])), bytes.subarray(0, 1000));
+    server.forget();
+    server.fault = drip;
+    await assert.rejects(
+      ranges.need([[1000, 2000]], signal),
+      failure({
+        code: 'io',
+        message: /http:.*: \d of \d+ bytes have come, \d in the last 300 ms/,
+      }),
+    );
+    assert.equal(server.asked.length, 5);
   });
 
   test('a pause that the server asks for does not count as that time', async () => {

@@ -32,6 +32,20 @@ export function rangeFaults(server, bytes) {
       response.write(bytes.subarray(from, (from + last) >> 1), () => response[ends]());
     };
 
+  /** Sends a byte each so many milliseconds. @type {(pause: number) => Fault} */
+  const drips =
+    (pause) =>
+    (response, _, [from, to]) => {
+      const last = Math.min(to, bytes.length - 1);
+      let at = from;
+      const drip = () => response.write(bytes.subarray(at, ++at));
+      response.setHeader('ETag', etag);
+      response.writeHead(206, { 'Content-Range': `bytes ${from}-${last}/${bytes.length}` });
+      drip();
+      const timer = setInterval(drip, pause);
+      response.on('close', () => clearInterval(timer));
+    };
+
   /** @type {(headers: (from: number, last: number) => Record<string, string | number>, more?: number) => Fault} */
   const says =
     (headers, more = 0) =>
@@ -258,5 +272,5 @@ export function rangeFaults(server, bytes) {
       error: { code: 'format', message: /model.gguf/ },
     },
   };
-  return { ranges, opening, first };
+  return { ranges, opening, first, drips };
 }

@@ -13,6 +13,7 @@ import {
   COLD_FROM,
   assertRows,
   bytes,
+  bytesFetched,
   embed,
   fileOf,
   folder,
@@ -166,6 +167,30 @@ describe('servers', { skip: noCurl, concurrency: 16 }, () => {
       const run = await embed(server.url, newCache(), { env });
       assert.match(run.err, /http:.*nothing for 1 seconds/);
       assert.equal(run.code, 1);
+    }));
+
+  test('that send a byte now and then: once, and for ever', () =>
+    withServer(async (server) => {
+      const env = { WISP_HTTP_TIMEOUT: '1' };
+      const drip = rangeFaults(server, bytes).drips(200);
+      server.fault = (response, next, range, number) =>
+        number === 2 ? drip(response, next, range, number) : next();
+      assertRows(await embed(server.url, newCache(), { env }));
+      server.forget();
+      server.fault = (response, next, range, number) =>
+        number > 1 ? drip(response, next, range, number) : next();
+      const cache = newCache();
+      const run = await embed(server.url, cache, { env });
+      assert.match(
+        run.err,
+        /http:.*: bytes \d+ to \d+: the server sends fewer than 100 bytes a second; \d+ of \d+ bytes have come, the last \d+ at \d+\.\d a second/,
+      );
+      assert.equal(run.code, 1);
+      // What has come before is not fetched again.
+      server.forget();
+      server.fault = undefined;
+      assertRows(await embed(server.url, cache));
+      assert.ok(bytesFetched(server) < bytes.length, `${server.asked}`);
     }));
 
   test('whose redirects expire are asked anew', () =>

@@ -22,6 +22,22 @@ static int read_hot(void *context, uint64_t offset, void *buffer, size_t length)
     return 0;
 }
 
+static int read_kept(void *context, uint64_t offset, void *buffer, size_t length) {
+    const struct split *split = context;
+    for (size_t i = 0; i < length; i++)
+        if (offset + i >= split->hot_bytes && !split->came[offset + i])
+            return -1;
+    memcpy(buffer, split->bytes + offset, length);
+    return 0;
+}
+
+wisp_source split_keeping_source(const struct split *split) {
+    wisp_source source = split_source(split, true);
+    source.read = read_kept;
+    source.may_change = source.keeps = true;
+    return source;
+}
+
 wisp_source split_source(const struct split *split, bool by_read) {
     return by_read ? (wisp_source){.size = split->size,
                                    .read = read_hot,
@@ -62,12 +78,15 @@ struct split split_open(const char *activation, bool by_text, uint32_t type, uin
     split.hot = malloc((size_t)split.hot_bytes);
     assert_non_null(split.hot);
     memcpy(split.hot, split.bytes, (size_t)split.hot_bytes);
+    split.came = calloc(split.size, 1);
+    assert_non_null(split.came);
     return split;
 }
 
 void split_close(struct split *split) {
     free(split->bytes);
     free(split->hot);
+    free(split->came);
 }
 
 wisp_model *split_open_model(const struct split *split, bool by_read, wisp_predictor predictor) {
@@ -100,6 +119,7 @@ wisp_status split_provide(wisp_session *session, const struct split *split, wisp
     unsigned char *bytes = malloc((size_t)range.length);
     assert_non_null(bytes);
     memcpy(bytes, split->bytes + range.offset, (size_t)range.length);
+    memset(split->came + range.offset, 1, (size_t)range.length);
     const wisp_status status =
         wisp_session_provide(session, range.offset, bytes, (size_t)range.length, &error);
     free(bytes);

@@ -12,6 +12,7 @@ enum { COLD_HOT_TOKENS = 11 };
  * sanitizers see reads beyond them. */
 struct split {
     unsigned char *bytes, *hot;
+    unsigned char *came; /* [size]: 1 for a byte that split_provide has brought */
     size_t size;
     uint64_t hot_bytes;
     char path[256];
@@ -25,6 +26,10 @@ void split_close(struct split *split);
 
 /* Returns the hot bytes as a source in memory or, with `by_read`, as one that is read. */
 wisp_source split_source(const struct split *split, bool by_read);
+
+/* Returns a source that has the hot bytes, and keeps those that split_provide brings. It may
+ * change, and says no byte that has not come. */
+wisp_source split_keeping_source(const struct split *split);
 
 /* Opens a model of the hot bytes. */
 wisp_model *split_open_model(const struct split *split, bool by_read, wisp_predictor predictor);

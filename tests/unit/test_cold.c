@@ -147,6 +147,84 @@ static void limited_memory_gives_the_bits_of_the_whole_model(void **state) {
     }
 }
 
+/* Opens a model of a source that keeps what was provided, with a limit. */
+static wisp_model *open_keeping(const struct split *split, wisp_predictor predictor,
+                                uint64_t memory) {
+    const wisp_source source = split_keeping_source(split);
+    const wisp_model_options options = {.hot_only = true, .memory = memory, .predictor = predictor};
+    wisp_model *model;
+    wisp_error error;
+    if (wisp_model_open_source(&source, &options, &model, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    return model;
+}
+
+static uint64_t resident_of(const wisp_model *model) {
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    return info.resident_bytes;
+}
+
+static void a_source_that_keeps_rows_holds_weights_too(void **state) {
+    static float wanted[TEXTS * HIDDEN], rows[TEXTS * HIDDEN];
+    struct texts texts;
+    uint64_t random = 17;
+    (void)state;
+    make_texts(&texts);
+    for (size_t a = 0; a < 2 * ACTIVATIONS; a++) {
+        const wisp_predictor predictor = a % 2 ? WISP_PREDICTOR_SENTENCE : WISP_PREDICTOR_LOWRANK;
+        struct split split = split_open(activations[a / 2], a % 2, BLOCK_Q8_0, MIN_CHUNK_BYTES);
+        wisp_model *whole = open_with(split.path, WISP_COMPUTE_AUTO, predictor, NULL);
+        wisp_model *unlimited = open_keeping(&split, predictor, 0),
+                   *model = open_keeping(&split, predictor, 1);
+        const uint64_t least = cold_stats_of(model).least_memory;
+        wisp_session *first, *second, *reference = open_cold_session(whole, 1, false);
+        wisp_error error;
+        embed_or_fail(reference, texts.text, TEXTS, wanted);
+        /* Weights rest from the moment at which they were loaded. */
+        assert_true(resident_of(model) < resident_of(unlimited));
+        assert_int_equal(cold_stats_of(unlimited).least_memory, least);
+        assert_int_equal(wisp_session_open(model, NULL, &first, &error), WISP_ERROR_ARGUMENT);
+        assert_string_equal(error.field, "memory");
+        assert_int_equal(wisp_model_limit_memory(model, least - 1, &error), WISP_ERROR_ARGUMENT);
+        assert_string_equal(error.field, "memory");
+        assert_int_equal(wisp_model_limit_memory(model, least, &error), WISP_OK);
+        assert_int_equal(resident_of(model), least);
+        first = open_cold_session(model, (uint32_t)(1 + a % 3), false);
+        second = open_cold_session(model, 1, false);
+        for (int i = 0; i < 4; i++) {
+            memset(rows, 0, sizeof rows);
+            assert_true(split_embed(i % 2 ? second : first, &split, &texts, i < 2 ? 0 : 500,
+                                    &random, rows) > 0);
+            assert_memory_equal(rows, wanted, sizeof rows);
+            /* Cold neurons beside hot ones stay, and no token does. */
+            assert_int_equal(resident_of(model), least + cold_stats_of(model).warm_bytes);
+        }
+        assert_true(cold_stats_of(model).evictions > 0);
+        wisp_session_close(second);
+        wisp_session_close(first);
+        wisp_model_close(model);
+        /* Without a limit, too, tokens stay in the source, and one that changes there is noticed.
+         */
+        first = open_cold_session(unlimited, 1, false);
+        split_embed(first, &split, &texts, 0, &random, rows);
+        assert_memory_equal(rows, wanted, sizeof rows);
+        assert_int_equal(cold_stats_of(unlimited).tokens, 0);
+        wisp_session_close(first);
+        first = open_cold_session(unlimited, 1, false); /* which has read no rows so far */
+        const struct tensor *tokens = unlimited->network.tokens.part[1].tensor;
+        for (uint64_t i = 0; i < tokens->bytes; i++)
+            split.bytes[tokens->offset + i] ^= 1;
+        assert_int_equal(wisp_embed(first, texts.text, TEXTS, NULL, rows, &error), WISP_ERROR_IO);
+        assert_non_null(strstr(error.message, "differs"));
+        wisp_session_close(first);
+        wisp_session_close(reference);
+        wisp_model_close(unlimited);
+        wisp_model_close(whole);
+        split_close(&split);
+    }
+}
+
 /* A text whose tokens threads share, and one that is longer than a part of a pass, wait too. */
 static void threads_that_share_a_text_wait_together(void **state) {
     enum { WORDS = 14 };
@@ -434,6 +512,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_gives_the_bits_of_the_whole_model),
         cmocka_unit_test(limited_memory_gives_the_bits_of_the_whole_model),
+        cmocka_unit_test(a_source_that_keeps_rows_holds_weights_too),
         cmocka_unit_test(threads_that_share_a_text_wait_together),
         cmocka_unit_test(sessions_share_neurons),
         cmocka_unit_test(skipping_counts_what_it_leaves_out),
