@@ -204,7 +204,7 @@ typedef struct wisp_model_options {
                         exceeded: it has to be enough for a batch, else WISP_ERROR_ARGUMENT names
                         the least, and the model serves one session, whose threads share each batch.
                         Natively WISP_ERROR_ARGUMENT for other sources, whose models
-                        wisp_model_limit_memory limits. 0: no limit */
+                        wisp_model_limit_memory limits, and without `hot_only`. 0: no limit */
     bool portable; /* compute embeddings that have the same bits on every machine, with every kernel
                       set, and in WebAssembly in every engine, so that an index made on one of them
                       is searched on another. They are close to other int8 embeddings, not equal.
@@ -216,7 +216,8 @@ typedef struct wisp_model_options {
                                   that are there are compared when the model is opened, in about 3 s
                                   for 1 GB, and others when they are provided. WISP_ERROR_FORMAT
                                   where the header is another, WISP_ERROR_UNSUPPORTED where it has
-                                  no digests. NULL: any */
+                                  no digests, WISP_ERROR_ARGUMENT where this is no such text. NULL:
+                                  any */
 } wisp_model_options;
 
 /* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or

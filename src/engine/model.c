@@ -189,6 +189,11 @@ static wisp_status check_header(const wisp_model *model, const wisp_model_option
     const struct chunks *chunks = &model->chunks;
     unsigned char digest[CHUNK_DIGEST_BYTES];
     char hex[2 * CHUNK_DIGEST_BYTES + 1];
+    if (strlen(options->header_sha256) != sizeof hex - 1 ||
+        strspn(options->header_sha256, "0123456789abcdef") != sizeof hex - 1)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "header_sha256",
+                    "%.80s: %zu hexadecimal digits of lower case belong here",
+                    options->header_sha256, sizeof hex - 1);
     if (!chunks->digests)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "header_sha256",
                     "the file has no digests of its chunks, and so its header says nothing of the "
@@ -253,6 +258,9 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     if (options->hot_only && !model->network.architecture->embeds)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
                     "only models that make embeddings open without their cold neurons");
+    if (!IN_FRAMES && options->memory > 0 && !options->hot_only)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
+                    "only models opened with hot_only have a limit");
     TRY(choose_kernels(options, &kernels, error));
     if (options->header_sha256 && !HEADER_MAY_BE_PINNED)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "header_sha256",

@@ -210,6 +210,13 @@ static void a_header_can_be_pinned(void **state) {
             assert_string_equal(error.field, "header_sha256");
         }
     }
+    const char *const no_digests[] = {"", hex + 1, "ABCD"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(open_pinned(file.path, false, no_digests[i], &error), WISP_ERROR_ARGUMENT);
+        assert_string_equal(error.field, "header_sha256");
+    }
+    hex[63] = 'F';
+    assert_int_equal(open_pinned(file.path, false, hex, &error), WISP_ERROR_ARGUMENT);
     free(file.bytes);
 }
 

@@ -142,7 +142,7 @@ static void check_histogram(const wisp_file *file, size_t index, const float *va
 
 static void reads_tensors(void **state) {
     (void)state;
-    for (uint32_t type = 0; type < 64; type++) {
+    for (uint32_t type = 0; type < 256; type++) {
         struct tiny_shape shape = tiny_shape_q8_0;
         if (!block_format_by_id(type) || !block_format_by_id(type)->quantise)
             continue;

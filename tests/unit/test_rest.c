@@ -210,7 +210,8 @@ static void layers_do_not_wait_for_each_other(void **state) {
     free(bytes);
 }
 
-/* A source that is all available is refused with a limit, which nothing would keep. */
+/* A source that is all available, and a model with all neurons, are refused with a limit, which
+ * nothing would keep. */
 static void a_source_is_limited_after_it_is_opened(void **state) {
     wisp_model_options options = {.hot_only = true, .memory = MUCH};
     size_t size;
@@ -222,6 +223,11 @@ static void a_source_is_limited_after_it_is_opened(void **state) {
         .size = size, .read = read_bytes, .context = &reading, .lasting = true};
     wisp_model *model;
     assert_int_equal(wisp_model_open_source(&source, &options, &model, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "memory");
+    assert_null(model);
+    const wisp_model_options all = {.memory = MUCH}; /* no part of it could be given up */
+    assert_int_equal(wisp_model_open(tiny_model("tiny.gguf", "gelu"), &all, &model, &error),
                      WISP_ERROR_ARGUMENT);
     assert_string_equal(error.field, "memory");
     assert_null(model);
