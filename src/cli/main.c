@@ -41,8 +41,11 @@ static int run(int argc, char **argv) {
         return EXIT_USAGE;
     }
     for (size_t i = 0; program_commands[i].name; i++)
-        if (strcmp(argv[1], program_commands[i].name) == 0)
+        if (strcmp(argv[1], program_commands[i].name) == 0) {
+            static char prefix[] = "wisp"; /* of getopt's messages, as of complain's */
+            argv[1] = prefix;
             return program_commands[i].run(argc - 1, argv + 1);
+        }
     if (strcmp(argv[1], "--version") == 0)
         return print_version();
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||

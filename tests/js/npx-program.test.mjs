@@ -264,7 +264,7 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
   test('an unknown option', () => {
     const run = npx(['quantize', '--nope']);
     assert.equal(run.code, 2);
-    assert.match(run.err, /^quantize: unrecognized option.*nope/);
+    assert.match(run.err, /^wisp: unrecognized option.*nope/);
   });
 
   test('the input is the output', () => {
