@@ -2,7 +2,14 @@
  * Says which bytes a call of wisp_embed waits for, and takes them (sparse/neuron_cold.h). */
 #include <stdlib.h>
 
+#include "base/checksum.h"
 #include "engine/session.h"
+
+#ifdef __wasm__
+enum { CHUNKS_COME_AGAIN = 0 };
+#else
+enum { CHUNKS_COME_AGAIN = 1 };
+#endif
 
 /* Ranges are not joined beyond this length, so that they can be read into a buffer. The chunks that
  * one row lies in may be longer. */
@@ -109,13 +116,43 @@ wisp_status wisp_session_text_needs(wisp_session *session, wisp_text text, uint6
     return status;
 }
 
+/* Returns whether a chunk that is provided was read again from where it came from before. What a
+ * server sends may be chosen by whom checksums do not stop. */
+static bool is_read_again(const struct directory *dir) {
+    if (!CHUNKS_COME_AGAIN || dir->n_sources == 0)
+        return false;
+    const wisp_source *source = &dir->sources[0];
+    return source->lasting && (source->available == 0 || source->keeps);
+}
+
+/* Compares chunk i, which is a cold one, with its digest. Where memory is limited the same chunks
+ * are read over and over, and a checksum takes a twentieth of the time of SHA-256: it serves from
+ * the second time on. */
+static wisp_status check_chunk(wisp_session *session, uint64_t i, const unsigned char *bytes,
+                               wisp_error *error) {
+    const struct directory *dir = &session->model->dir;
+    const struct chunks *chunks = &session->model->chunks;
+    if (!is_read_again(dir))
+        return chunk_check(dir, chunks, i, bytes, error);
+    const uint64_t sum = checksum(bytes, (size_t)chunk_range(chunks, i).length);
+    if (!session->chunk_sums)
+        session->chunk_sums = calloc((size_t)(chunks->n - chunks->n_hot), sizeof sum);
+    if (!session->chunk_sums)
+        return fail_memory(error, (size_t)(chunks->n - chunks->n_hot) * sizeof sum);
+    uint64_t *known = &session->chunk_sums[i - chunks->n_hot];
+    if (sum != 0 && sum == *known)
+        return WISP_OK;
+    TRY(chunk_check(dir, chunks, i, bytes, error));
+    *known = sum;
+    return WISP_OK;
+}
+
 /* Compares the cold chunks that lie wholly within bytes [offset, offset + length) of the file with
  * their digests, and sets *checked to the range of them, which has no bytes where there are none.
  */
-static wisp_status check_chunks(const wisp_model *model, uint64_t offset,
-                                const unsigned char *bytes, size_t length, wisp_range *checked,
-                                wisp_error *error) {
-    const struct chunks *chunks = &model->chunks;
+static wisp_status check_chunks(wisp_session *session, uint64_t offset, const unsigned char *bytes,
+                                size_t length, wisp_range *checked, wisp_error *error) {
+    const struct chunks *chunks = &session->model->chunks;
     const uint64_t end = offset + length, first = offset > chunks->cold ? offset : chunks->cold;
     for (uint64_t i = first < chunks->end ? chunk_at(chunks, first) : chunks->n; i < chunks->n;
          i++) {
@@ -124,7 +161,7 @@ static wisp_status check_chunks(const wisp_model *model, uint64_t offset,
             break;
         if (chunk.offset < offset)
             continue;
-        TRY(chunk_check(&model->dir, chunks, i, bytes + (chunk.offset - offset), error));
+        TRY(check_chunk(session, i, bytes + (chunk.offset - offset), error));
         if (checked->length == 0)
             checked->offset = chunk.offset;
         checked->length += chunk.length;
@@ -149,7 +186,7 @@ wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const v
     if (chunks->digests) {
         /* Only rows in cold chunks that came whole are taken, and none where a chunk is wrong. */
         wisp_range checked = {0};
-        TRY(check_chunks(session->model, offset, bytes, length, &checked, error));
+        TRY(check_chunks(session, offset, bytes, length, &checked, error));
         from += checked.length > 0 ? checked.offset - offset : 0;
         offset = checked.offset;
         length = (size_t)checked.length;

@@ -195,6 +195,7 @@ void wisp_session_close(wisp_session *session) {
     if (session->has_frames)
         neuron_cold_leave(&session->model->network.neurons);
     free(session->needs.ranges);
+    free(session->chunk_sums);
     pool_close(session->team);
     for (uint32_t i = 0; i < session->n_workers; i++) {
         workspace_release(&session->workers[i].text);

@@ -52,8 +52,10 @@ struct wisp_session {
         wisp_range *ranges; /* [capacity]: the result of wisp_session_needs */
         size_t capacity;
     } needs;
-    bool skip_absent;   /* of wisp_session_options */
-    uint32_t n_workers; /* members of the team */
+    uint64_t *chunk_sums; /* [cold chunks]: checksums of those that were compared with their
+                             digests, else 0; NULL: none was, or none is kept (provide.c) */
+    bool skip_absent;     /* of wisp_session_options */
+    uint32_t n_workers;   /* members of the team */
     struct worker workers[];
 };
 

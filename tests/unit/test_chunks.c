@@ -288,6 +288,19 @@ static void rows_are_taken_of_right_chunks_alone(void **state) {
     provide_or_fail(session, &file, c->cold, c->end - c->cold);
     assert_int_equal(wisp_embed_continue(session, &error), WISP_OK);
     assert_memory_equal(row, wanted, sizeof row);
+
+    /* Chunks that come again are compared again. */
+    provide_or_fail(session, &file, c->cold, c->end - c->cold);
+    for (uint64_t i = c->n_hot; i < c->n; i++) {
+        const wisp_range range = chunk_range(c, i);
+        const uint64_t at = range.offset + i * 7919 % range.length;
+        file.bytes[at] ^= 1;
+        assert_int_equal(wisp_session_provide(session, range.offset, file.bytes + range.offset,
+                                              (size_t)range.length, &error),
+                         WISP_ERROR_FORMAT);
+        expect_chunk(&error, &file, i);
+        file.bytes[at] ^= 1;
+    }
     wisp_session_close(session);
     wisp_model_close(model);
     free(file.bytes);
