@@ -386,10 +386,11 @@ export function prepare(engine, texts, { prompt, dimensions = 0 } = {}) {
   const rows = takeMemory(`${texts.length} rows`, () => new Float32Array(texts.length * size));
   const named = prompt ? engine.prompt(prompt) : undefined;
   if (prompt && named === undefined && /^[\w-]+$/.test(prompt)) {
+    const name = prompt.slice(0, 99);
     throw new WispError(
       'not_found',
-      `prompt: the model has no prompt '${prompt}'. The text of a prompt has a space or a mark, as ` +
-        `in '${prompt}: '`,
+      `prompt: the model has no prompt '${name}'. The text of a prompt has a space or a mark, as ` +
+        `in '${name}: '`,
       { field: 'prompt' },
     );
   }

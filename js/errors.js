@@ -19,6 +19,9 @@ export const STATUS_CODES = [
 
 /** Every error that wisp throws on purpose. */
 export class WispError extends Error {
+  // A field, because with frozen intrinsics nobody may assign to a name that Error has.
+  name = 'WispError';
+
   /** By this node.cjs recognises an error without loading this module. */
   get [Symbol.for('wisp-engine')]() {
     return 'WispError';
@@ -32,7 +35,6 @@ export class WispError extends Error {
    */
   constructor(code, message, { field = '', cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
-    this.name = 'WispError';
     this.code = code;
     this.field = field;
   }
@@ -144,7 +146,7 @@ export function packError(error) {
 export function unpackError({ code, message, field, cause }) {
   if (!cause) return new WispError(code, message, { field });
   const original = new Error(cause.message);
-  original.name = cause.name;
+  Object.defineProperty(original, 'name', { value: cause.name });
   original.stack = cause.stack;
   return new WispError(code, message, { field, cause: original });
 }

@@ -389,7 +389,8 @@ function checkWhole(value, name, most) {
  * @param {string} name
  */
 function idsOf(ids, name) {
-  if (!Number.isInteger(ids?.length)) throw wrong(name, 'no array of token ids');
+  if (typeof ids !== 'object' || !Number.isInteger(ids?.length))
+    throw wrong(name, 'no array of token ids');
   for (let i = 0; i < ids.length; i++) checkWhole(ids[i] ?? NaN, `${name}[${i}]`, 2 ** 31 - 1);
   return Int32Array.from(ids);
 }

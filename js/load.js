@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { NoWorkersError, WispError, cancelled, onAbort, throwIfAborted } from './errors.js';
 import { OneTaskJob } from './job.js';
-import { checkOptions, checkSparse, checkString, shown, wrong } from './options.js';
+import { checkOptions, checkString, shown, wrong } from './options.js';
 import { Pool } from './pool.js';
 
 /** @typedef {import('../types/index.js').LoadOptions} LoadOptions */
@@ -290,7 +290,6 @@ export class LoadedModel {
   async setSparse(options = {}) {
     checkOptions(options, ['predictor', 'sparsity']);
     const { predictor, sparsity } = options;
-    checkSparse({ predictor, sparsity });
     return this.#pool.setSparse({ predictor, sparsity });
   }
 

@@ -19,6 +19,8 @@ export function checkOptions(options, known) {
     }
     if (value === undefined) continue;
     if (/^(compute|kernels|predictor)$/.test(name)) checkString(value, name);
+    if (name === 'sparsity') checkSparse({ sparsity: value });
+    if (name === 'worker' && !value) throw wrong(name, 'no URL and no function');
     if (name === 'onProgress' && typeof value !== 'function') throw wrong(name, 'no function');
     if (name === 'signal' && typeof value?.addEventListener !== 'function') {
       throw wrong(name, 'no AbortSignal; give the signal of an AbortController');

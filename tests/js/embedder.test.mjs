@@ -373,9 +373,10 @@ describe('the default model', () => {
 });
 
 describe('the end of the process', () => {
-  /** @param {string} script */
-  async function run(script) {
-    const args = ['--input-type=module', '--eval', `import { Embedder } from '${ENTRY}';${script}`];
+  /** @param {string} script @param {...string} flags of Node */
+  async function run(script, ...flags) {
+    const program = `import { Embedder } from '${ENTRY}';${script}`;
+    const args = [...flags, '--input-type=module', '--eval', program];
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     let out = '';
     child.stdout.on('data', (chunk) => (out += chunk));
@@ -383,6 +384,15 @@ describe('the end of the process', () => {
     const [code] = await once(child, 'close');
     return { code, out };
   }
+
+  test('errors have their codes where intrinsics are frozen', async () => {
+    const script = `
+      const e = await Embedder.load(${JSON.stringify(SMALL)}, { workers: 1 });
+      await e.embed('a', { prompt: 'none' }).catch((error) => console.log(error.name, error.code));
+      await e.close();`;
+    const flags = ['--frozen-intrinsics', '--no-warnings'];
+    assert.deepEqual(await run(script, ...flags), { code: 0, out: 'WispError not_found\n' });
+  });
 
   test('comes by itself, closed or not, and not before calls are done', async () => {
     const load = `const e = await Embedder.load(${JSON.stringify(SMALL)}, { workers: 2 });`;

@@ -180,7 +180,7 @@ export const cases = {
         [{ lengthPenalty: NaN }, 'lengthPenalty'],
         [{ lengthPenalty: '1' }, 'lengthPenalty'],
         [{ temperature: 1 }, 'temperature'],
-        [{ stopTokens: 1 }, 'stopTokens'],
+        ...[1, '', () => {}, null].map((stopTokens) => [{ stopTokens }, 'stopTokens']),
       ])) {
         const error = await rejects(generator.beamSearch(PROMPT, options), 'argument');
         check(error.field === field, `${error.field} and not ${field}`);
@@ -345,6 +345,8 @@ export const cases = {
       throwsArgument(() => generate({ stop: [''] }), 'stop');
       throwsArgument(() => generate({ stop: 1 }), 'stop');
       throwsArgument(() => generate({ stopTokens: [0.5] }), 'stopTokens[0]');
+      for (const stopTokens of ['', () => {}, null])
+        throwsArgument(() => generate({ stopTokens }), 'stopTokens');
       throwsArgument(() => generate({ logitBias: { x: 1 } }), 'logitBias');
       for (const field of ['temperatureLast', 'contextShift'])
         for (const value of [null, 'false', 0, {}])

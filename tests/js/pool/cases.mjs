@@ -168,6 +168,10 @@ export const cases = {
   'workers exit while they start': bootFails('boot=exit', { startTimeout: 1000 }),
   "a worker's script is not there": (env) =>
     rejects(env.Embedder.load(env.model, { worker: env.missingScript }), 'worker'),
+  'a worker that is none': async (env) => {
+    for (const worker of /** @type {any[]} */ ([null, '', 0, false]))
+      await rejects(env.Embedder.load(env.model, { worker }), 'argument', /^worker/);
+  },
   'a module that is no engine': async (env) => {
     const empty = new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]));
     await rejects(env.Embedder.load(env.model, { workers: 2, wasm: empty }), 'worker');
@@ -360,6 +364,8 @@ export const cases = {
         await rejects(env.Embedder.load(env.model, options), 'argument');
       }
       await rejects(embedder.embed(['a'], { prompt: 'qurey' }), 'not_found', /no prompt 'qurey'/);
+      const long = await rejects(embedder.embed(['a'], { prompt: 'q'.repeat(1e6) }), 'not_found');
+      check(long.message.length < 400, `a message of ${long.message.length} characters`);
       for (const workers of /** @type {any} */ ([-1, 1.5, NaN, '2'])) {
         await rejects(env.Embedder.load(env.model, { workers }), 'argument', /workers/);
       }

@@ -93,7 +93,8 @@ export const sparseCases = {
     await refused(calibrated, { sparsity: 1.5 }, 'argument', 'sparsity', /1\.5 is not from 0/);
     await refused(calibrated, { sparsity: -1 }, 'argument', 'sparsity', /-1 is not from 0/);
     await refused(calibrated, { sparsity: NaN }, 'argument', 'sparsity', /nan is not from 0/);
-    await refused(calibrated, { sparsity: '1' }, 'argument', 'sparsity', /string/);
+    for (const sparsity of ['1', null, Symbol('s'), () => {}])
+      await refused(calibrated, { sparsity }, 'argument', 'sparsity', /not a number/);
     const dense = { predictor: 'dense', sparsity: 0.5 };
     await refused(calibrated, dense, 'argument', 'sparsity', /lowrank/);
     await refused(calibrated, { predictor: 'best' }, 'argument', 'predictor', /'best'/);
