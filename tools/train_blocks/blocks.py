@@ -129,9 +129,9 @@ class Round(torch.autograd.Function):
 class Rounding(Blocks):
     """Trains real weights, of which the nearest values are computed with: for types with many levels."""
 
-    def start(self, weights):
-        """Returns what is trained, from weights to begin with."""
-        return weights
+    def start(self, _original, values):
+        """Returns what is trained, which has these values at first."""
+        return values
 
     def forward(self, weights):
         blocks = weights.reshape(-1, BLOCK)
@@ -148,15 +148,21 @@ class Settling(Blocks):
     # Places move faster than values of the same learning rate.
     PACE = 100
     NEAREST = 0.02  # the least distance from a level at the start: else no gradient would come through
+    FARTHEST = 0.4  # the most from the level of the file's value
 
-    def start(self, weights):
-        ratio = (weights.reshape(-1, BLOCK) - self.offsets()) / self.scales()
-        lower = (torch.bucketize(ratio, self.levels, right=True) - 1).clamp(0, len(self.levels) - 2)
+    def start(self, original, values):
+        """Returns what is trained, which at a temperature of 0 has these values. The other of a weight's two levels is
+        on the side where the original's weight is, and the place is that weight's as far as FARTHEST allows."""
+        ratio, settled = ((weights.reshape(-1, BLOCK) - self.offsets()) / self.scales() for weights in (original, values))
+        code = nearest(settled, self.levels)
+        lower = torch.where(ratio < self.levels[code], code - 1, code).clamp(0, len(self.levels) - 2)
         self.register_buffer("lower", lower)
         least, most = self.levels[lower], self.levels[lower + 1]
-        place = ((ratio - least) / (most - least)).clamp(self.NEAREST, 1 - self.NEAREST)
-        self.temperature = 1.0
-        return (torch.logit(place) / self.PACE).view(weights.shape)
+        place = (ratio - least) / (most - least)
+        place = torch.where(code > lower, place.clamp(1 - self.FARTHEST, 1 - self.NEAREST),
+                            place.clamp(self.NEAREST, self.FARTHEST))
+        self.temperature = 0
+        return (torch.logit(place) / self.PACE).view(values.shape)
 
     def forward(self, trained):
         blocks = trained.reshape(-1, BLOCK)

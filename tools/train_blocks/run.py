@@ -10,7 +10,7 @@ from .decoder import Windows, load_decoder
 from .file import ModelFile
 from .names import copy_values
 from .student import Trained
-from .training import BlockTraining, Predictor, judge
+from .training import BlockTraining, Predictor
 
 
 def encoders(options, start):
@@ -56,7 +56,6 @@ def run(options):
     if len(texts.plain.rows) < options.batch or not texts.held_out:
         raise Refusal(EXIT_INPUT, f"TEXT: {len(lines)} different lines are too few for --batch {options.batch} and "
                                   f"--held-out {options.held_out} in windows of {options.window} tokens")
-    print(f"{start.path}: held out: {judge(teacher, student, texts, options)}", flush=True)
     trained = Trained(student.model, teacher.model, start)
     student.model.to(options.device)
     print(trained.describe(), flush=True)

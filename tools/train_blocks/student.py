@@ -9,14 +9,13 @@ from .blocks import TYPES, Rounding, Settling
 from .names import name_of, row_order
 
 NOT_TRAINED = {"bert": ("token_embd.weight",)}  # a batch has few of an encoder's words
-
-
 MOST_LEVELS_TO_SETTLE = 32
 
 
 class Trained:
     """The tensors of a file that are trained, in the modules of a model that has the file's values: matrices in TYPES
-    and vectors in F32. Others keep their values. Matrices begin with the weights of the original."""
+    and vectors in F32. Others keep their values. The original's weights say to which other values
+    those of matrices may settle."""
 
     def __init__(self, model, original, file):
         self.model, self.original, self.file = model, original, file
@@ -42,9 +41,10 @@ class Trained:
         kind = self.file.kind(tensor)
         settles = len(TYPES[kind].levels) <= MOST_LEVELS_TO_SETTLE
         blocks = (Settling if settles else Rounding)(kind, scales, offsets).to(module.weight.device)
-        weights, real = module.weight.detach(), self.original.get_submodule(name).weight
-        weights[tuple(slice(length) for length in real.shape)] = real  # wisp quantize --pad-neurons adds neurons
-        weights.copy_(blocks.start(weights.clone()))
+        weights, original = module.weight.detach(), module.weight.detach().clone()
+        real = self.original.get_submodule(name).weight
+        original[tuple(slice(length) for length in real.shape)] = real  # wisp quantize --pad-neurons adds neurons
+        weights.copy_(blocks.start(original, weights))
         head = getattr(self.model, "lm_head", None)
         shares = head is not None and head is not module and head.weight is module.weight
         for owner in (module, head) if shares else (module,):

@@ -36,6 +36,7 @@ def judge(teacher, student, texts, options):
     return f"divergence {total / tokens:.5f}"
 
 
+FIRST_TEMPERATURE = 0.3  # low enough that the model begins near START, whose levels GPTQ chose with care
 LAST_TEMPERATURE = 0.02
 SETTLED = 0.8  # the part of all steps after which each weight has one of its two levels
 
@@ -52,7 +53,8 @@ class BlockTraining(Training):
 
     def advance(self):
         done = self.step / self.total / SETTLED
-        self.trained.set_temperature(LAST_TEMPERATURE ** done if done < 1 else 0)
+        cooled = FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE) ** done
+        self.trained.set_temperature(cooled if done < 1 else 0)
         return super().advance()
 
     def judge(self):
