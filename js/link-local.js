@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker's code on the calling thread, for a pool without workers.
 
+/** Node's, of which tests with fake timers replace the global one later. */
+const { setImmediate } = /** @type {any} */ (globalThis);
+
 /**
  * Runs `body` in a task of its own. Browsers delay timers, in hidden tabs by a second and more, but not
  * messages. In Node a port would keep the process running.
  * @param {() => void} body
  */
 export function nextTask(body) {
-  const { setImmediate } = /** @type {any} */ (globalThis);
   if (setImmediate) return void setImmediate(body);
   const { port1, port2 } = new MessageChannel();
   port1.onmessage = () => {

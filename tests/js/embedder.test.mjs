@@ -394,6 +394,16 @@ describe('the end of the process', () => {
     assert.deepEqual(await run(script, ...flags), { code: 0, out: 'WispError not_found\n' });
   });
 
+  test('fake timers do not stop a call on the calling thread', async () => {
+    const script = `
+      for (const name of ['setTimeout', 'setInterval', 'setImmediate']) globalThis[name] = () => {};
+      performance.now = () => 0;
+      const e = await Embedder.load(${JSON.stringify(SMALL)}, { workers: 0, backend: 'wasm' });
+      console.log((await e.embed(['a', 'b'])).count);
+      await e.close();`;
+    assert.deepEqual(await run(script), { code: 0, out: '2\n' });
+  });
+
   test('comes by itself, closed or not, and not before calls are done', async () => {
     const load = `const e = await Embedder.load(${JSON.stringify(SMALL)}, { workers: 2 });`;
     for (const script of [
