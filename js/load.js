@@ -344,7 +344,11 @@ const RELAXED_PROBE = new Uint8Array([
 
 /**
  * @returns {Build} the faster build that runs here
+ * @throws {WispError} `unsupported` where the engine has no WebAssembly
  */
 export function pickBuild() {
+  if (!globalThis.WebAssembly) {
+    throw new WispError('unsupported', 'no WebAssembly here: Lockdown Mode and --jitless end it');
+  }
   return WebAssembly.validate(RELAXED_PROBE) ? 'relaxed' : 'simd128';
 }

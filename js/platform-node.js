@@ -27,7 +27,10 @@ const READ_BYTES = 4 * 1024 * 1024;
 /** @type {import('../types/internal.js').Platform} */
 export const platform = {
   cores: availableParallelism,
-  noWorkers: () => undefined,
+  noWorkers: () =>
+    (process.permission?.has('worker') ?? true)
+      ? undefined
+      : 'the process may not start threads: node --allow-worker',
   folder,
   sharing: () => ({ shared: true, reason: 'Node shares memory between threads' }),
   compile: compileRead,

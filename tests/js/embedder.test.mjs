@@ -404,6 +404,25 @@ describe('the end of the process', () => {
     assert.deepEqual(await run(script), { code: 0, out: '2\n' });
   });
 
+  test('without threads, or without WebAssembly: the calling thread, or an error', async () => {
+    const script = `
+      try {
+        const e = await Embedder.load(${JSON.stringify(SMALL)}, { backend: 'wasm' });
+        console.log((await e.embed('a')).length > 0, e.info().workers, e.info().reasons.workers);
+        await e.close();
+      } catch (error) {
+        console.log(error.name, error.code, error.message);
+      }`;
+    const flag = ['--permission', '--experimental-permission'].find((name) =>
+      process.allowedNodeEnvironmentFlags.has(name),
+    );
+    const flags = [String(flag), '--allow-fs-read=*', '--no-warnings'];
+    const out = 'true 0 the process may not start threads: node --allow-worker\n';
+    assert.deepEqual(await run(script, ...flags), { code: 0, out });
+    const { out: said } = await run(script, '--jitless', '--no-warnings');
+    assert.match(said, /WispError unsupported no WebAssembly here/);
+  });
+
   test('comes by itself, closed or not, and not before calls are done', async () => {
     const load = `const e = await Embedder.load(${JSON.stringify(SMALL)}, { workers: 2 });`;
     for (const script of [
