@@ -341,7 +341,7 @@ export class Ranges {
     for (const need of this.#needs) {
       const { ranges, isAhead } = need;
       const isMissing = (/** @type {Range} */ range) => this.bytes.missing(range).length > 0;
-      // What comes early comes in order, and there is much of it.
+      // Early ranges come in order, and there are many of them.
       while (isAhead && ranges.length > 0 && !isMissing(ranges[0])) ranges.shift();
       if (ranges.some(isMissing)) continue;
       this.#needs.delete(need);

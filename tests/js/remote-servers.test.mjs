@@ -186,7 +186,7 @@ describe('servers', { skip: noCurl, concurrency: 16 }, () => {
         /http:.*: bytes \d+ to \d+: the server sends fewer than 100 bytes a second; \d+ of \d+ bytes have come, the last \d+ at \d+\.\d a second/,
       );
       assert.equal(run.code, 1);
-      // What has come before is not fetched again.
+      // Bytes that came before are not fetched again.
       server.forget();
       server.fault = undefined;
       assertRows(await embed(server.url, cache));

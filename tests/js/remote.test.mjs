@@ -72,7 +72,7 @@ describe('a model by URL', { skip: noCurl }, () => {
       assert.equal(little.code, 2);
       const least = /(\d+) bytes are always in memory/.exec(little.err)?.[1];
       assert.ok(least, little.err);
-      // What came is there, and so much is enough.
+      // All that is needed has come, and the least limit is enough.
       server.forget();
       const memory = ['--memory', String(least), '-t', '2'];
       assertRows(await embed(server.url, cache, { args: [...COLD, ...memory] }));
