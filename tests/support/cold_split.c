@@ -25,7 +25,8 @@ static int read_hot(void *context, uint64_t offset, void *buffer, size_t length)
 static int read_kept(void *context, uint64_t offset, void *buffer, size_t length) {
     const struct split *split = context;
     for (size_t i = 0; i < length; i++)
-        if (offset + i >= split->hot_bytes && !split->came[offset + i])
+        if (offset + i >= split->hot_bytes &&
+            !atomic_load_explicit(&split->came[offset + i], memory_order_relaxed))
             return -1;
     memcpy(buffer, split->bytes + offset, length);
     return 0;
@@ -78,7 +79,7 @@ struct split split_open(const char *activation, bool by_text, uint32_t type, uin
     split.hot = malloc((size_t)split.hot_bytes);
     assert_non_null(split.hot);
     memcpy(split.hot, split.bytes, (size_t)split.hot_bytes);
-    split.came = calloc(split.size, 1);
+    split.came = calloc(split.size, sizeof *split.came);
     assert_non_null(split.came);
     return split;
 }
@@ -119,7 +120,8 @@ wisp_status split_provide(wisp_session *session, const struct split *split, wisp
     unsigned char *bytes = malloc((size_t)range.length);
     assert_non_null(bytes);
     memcpy(bytes, split->bytes + range.offset, (size_t)range.length);
-    memset(split->came + range.offset, 1, (size_t)range.length);
+    for (uint64_t i = 0; i < range.length; i++)
+        atomic_store_explicit(&split->came[range.offset + i], 1, memory_order_relaxed);
     const wisp_status status =
         wisp_session_provide(session, range.offset, bytes, (size_t)range.length, &error);
     free(bytes);

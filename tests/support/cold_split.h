@@ -3,6 +3,8 @@
 #ifndef TESTS_COLD_SPLIT_H
 #define TESTS_COLD_SPLIT_H
 
+#include <stdatomic.h>
+
 #include "engine/model.h"
 #include "support/sparse_models.h"
 
@@ -12,7 +14,7 @@ enum { COLD_HOT_TOKENS = 11 };
  * sanitizers see reads beyond them. */
 struct split {
     unsigned char *bytes, *hot;
-    unsigned char *came; /* [size]: 1 for a byte that split_provide has brought */
+    atomic_uchar *came; /* [size]: 1 for a byte that split_provide has brought, from any thread */
     size_t size;
     uint64_t hot_bytes;
     char path[256];
