@@ -19,7 +19,8 @@ size_t kv_number_bytes(enum kv_type type) {
     return type == KV_F32 ? sizeof(float) : type == KV_F16 ? sizeof(uint16_t) : sizeof(int8_t);
 }
 
-size_t kv_blocks(const struct kv_shape *shape) {
+/* Returns the blocks of a head, each of which has a scale. */
+static size_t kv_blocks(const struct kv_shape *shape) {
     return (shape->head_size + KV_BLOCK - 1) / KV_BLOCK;
 }
 

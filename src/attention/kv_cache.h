@@ -61,9 +61,6 @@ struct kv_head {
 /* Returns the bytes of a number of a type. */
 size_t kv_number_bytes(enum kv_type type);
 
-/* Returns the blocks of a head. */
-size_t kv_blocks(const struct kv_shape *shape);
-
 /* Opens an empty cache. Fails where a page could not be addressed. The caller releases it with
  * kv_cache_release, also after an error. */
 wisp_status kv_cache_open(struct kv_cache *cache, const struct kv_shape *shape, wisp_error *error);

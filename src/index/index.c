@@ -88,7 +88,8 @@ void wisp_index_get_info(const wisp_index *index, wisp_index_info *info) {
 
 /* ---- places --------------------------------------------------------------------------------- */
 
-int index_compare(wisp_text a, wisp_text b) {
+/* Compares ids, byte by byte. */
+static int compare_ids(wisp_text a, wisp_text b) {
     const size_t both = smaller(a.length, b.length);
     const int order = both ? memcmp(a.bytes, b.bytes, both) : 0;
     if (order != 0)
@@ -99,7 +100,7 @@ int index_compare(wisp_text a, wisp_text b) {
 /* Orders by id, and equal ids by row. */
 static int compare_places(const void *a, const void *b) {
     const struct index_place *x = a, *y = b;
-    const int order = index_compare(x->id, y->id);
+    const int order = compare_ids(x->id, y->id);
     return order ? order : (x->row > y->row) - (x->row < y->row);
 }
 
@@ -108,7 +109,7 @@ static size_t lower_bound(const wisp_index *index, wisp_text id, size_t n) {
     size_t low = 0, high = n;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (index_compare(index->places[middle].id, id) < 0)
+        if (compare_ids(index->places[middle].id, id) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -118,7 +119,7 @@ static size_t lower_bound(const wisp_index *index, wisp_text id, size_t n) {
 
 static struct index_place *find(const wisp_index *index, wisp_text id) {
     const size_t n = index->rows - index->deleted, at = lower_bound(index, id, n);
-    return at < n && index_compare(index->places[at].id, id) == 0 ? &index->places[at] : NULL;
+    return at < n && compare_ids(index->places[at].id, id) == 0 ? &index->places[at] : NULL;
 }
 
 wisp_status index_sort(wisp_index *index, const char *file, wisp_error *error) {
@@ -130,7 +131,7 @@ wisp_status index_sort(wisp_index *index, const char *file, wisp_error *error) {
     if (n > 0)
         qsort(places, n, sizeof *places, compare_places);
     for (size_t i = 1; i < n; i++)
-        if (index_compare(places[i - 1].id, places[i].id) == 0)
+        if (compare_ids(places[i - 1].id, places[i].id) == 0)
             return fail(error, WISP_ERROR_FORMAT, file, "ids", "rows %zu and %zu have the same id",
                         places[i - 1].row, places[i].row);
     return WISP_OK;
@@ -282,7 +283,7 @@ static void settle(wisp_index *index, struct index_place *added, size_t n) {
     size_t fresh = 0 /* ids that the index did not have */, replaced = 0;
     qsort(added, n, sizeof *added, compare_places);
     for (size_t i = 0; i < n; i++) {
-        if (i + 1 < n && index_compare(added[i].id, added[i + 1].id) == 0) {
+        if (i + 1 < n && compare_ids(added[i].id, added[i + 1].id) == 0) {
             index->entries[added[i].row].deleted = true;
             replaced++;
             continue;
@@ -305,7 +306,7 @@ static void settle(wisp_index *index, struct index_place *added, size_t n) {
     size_t from = before;
     for (size_t left = fresh; left > 0;) {
         const size_t to = from + left - 1;
-        if (from > 0 && index_compare(index->places[from - 1].id, added[left - 1].id) > 0)
+        if (from > 0 && compare_ids(index->places[from - 1].id, added[left - 1].id) > 0)
             index->places[to] = index->places[--from];
         else
             index->places[to] = added[--left];

@@ -54,9 +54,6 @@ wisp_status index_new(size_t dimensions, wisp_index_kind kind, wisp_index **inde
 /* Makes room for `more` rows. On failure the index is as before. */
 wisp_status index_reserve(wisp_index *index, size_t more, wisp_error *error);
 
-/* Compares ids, byte by byte. */
-int index_compare(wisp_text a, wisp_text b);
-
 /* Fills index->places from the entries of all rows. Fails with WISP_ERROR_FORMAT, naming `file`,
  * where two rows have one id. */
 wisp_status index_sort(wisp_index *index, const char *file, wisp_error *error);

@@ -328,55 +328,56 @@ ONE_FOR_LAYOUTS void ternary_product(struct quantised_rows x, const void *w, siz
                   (struct block_layout){.scaled = scaled});
 }
 
-/* Define gemm_NAME of kernels.h over weights that pack_NAME packs: BLOCK_PRODUCT for a form with
- * one layout, LAYOUT_PRODUCT by a function that takes the layout. */
-#define LAYOUT_PRODUCT(NAME, FUNCTION, LAYOUT)                                                     \
+/* Defines gemm_NAME of kernels.h, over weights that pack_NAME packs, as a call of FUNCTION. The
+ * further arguments are its last ones, which say how the weights lie. */
+#define PRODUCT(NAME, FUNCTION, ...)                                                               \
     static void gemm_##NAME(struct quantised_rows x, const void *w, const float *bias, float *y,   \
                             size_t ldy, size_t m, size_t n, size_t k) {                            \
         FUNCTION(x, w, packed_##NAME##_bytes(Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,        \
-                 LAYOUT);                                                                          \
+                 __VA_ARGS__);                                                                     \
     }
-#define BLOCK_PRODUCT(NAME, FORM)                                                                  \
-    static void gemm_##NAME(struct quantised_rows x, const void *w, const float *bias, float *y,   \
-                            size_t ldy, size_t m, size_t n, size_t k) {                            \
-        block_product(x, w, packed_##NAME##_bytes(Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,   \
-                      FORM, (struct block_layout){0});                                             \
-    }
-LAYOUT_PRODUCT(ternary, ternary_product, K_BLOCK)
-LAYOUT_PRODUCT(pq2_0, ternary_product, INT8_BLOCK)
-LAYOUT_PRODUCT(q2_0, ternary_product, TERNARY_LEAST)
-LAYOUT_PRODUCT(i2_s, ternary_product, 0)
-LAYOUT_PRODUCT(q5_0, five_bit_product, K_SCALES_D)
-LAYOUT_PRODUCT(q5_1, five_bit_product, K_SCALES_D_AND_M)
-BLOCK_PRODUCT(q4, FORM_Q4_0)
-BLOCK_PRODUCT(q4_1, FORM_Q4_1)
-BLOCK_PRODUCT(q4_k, FORM_Q4_K)
-BLOCK_PRODUCT(q2_k, FORM_Q2_K)
-BLOCK_PRODUCT(q3_k, FORM_Q3_K)
-BLOCK_PRODUCT(q5_k, FORM_Q5)
-BLOCK_PRODUCT(q6_k, FORM_Q6_K)
+#define ONE_LAYOUT (struct block_layout){0} /* the form alone says how the weights lie */
+PRODUCT(ternary, ternary_product, K_BLOCK)
+PRODUCT(pq2_0, ternary_product, INT8_BLOCK)
+PRODUCT(q2_0, ternary_product, TERNARY_LEAST)
+PRODUCT(i2_s, ternary_product, 0)
+PRODUCT(q5_0, five_bit_product, K_SCALES_D)
+PRODUCT(q5_1, five_bit_product, K_SCALES_D_AND_M)
+PRODUCT(q4, block_product, FORM_Q4_0, ONE_LAYOUT)
+PRODUCT(q4_1, block_product, FORM_Q4_1, ONE_LAYOUT)
+PRODUCT(q4_k, block_product, FORM_Q4_K, ONE_LAYOUT)
+PRODUCT(q2_k, block_product, FORM_Q2_K, ONE_LAYOUT)
+PRODUCT(q3_k, block_product, FORM_Q3_K, ONE_LAYOUT)
+PRODUCT(q5_k, block_product, FORM_Q5, ONE_LAYOUT)
+PRODUCT(q6_k, block_product, FORM_Q6_K, ONE_LAYOUT)
 
-/* One function serves several types, to keep WebAssembly small. */
-#define LEVELS_PRODUCT(NAME, FORM)                                                                 \
-    static __attribute__((noinline)) void NAME(                                                    \
-        struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy, size_t m, \
-        size_t n, size_t k, const struct level_layout *layout) {                                   \
-        const struct level_weights levels = level_weights_of(layout, FORM);                        \
-        block_product(x, w, packed_level_bytes(layout, Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, \
-                      k, FORM, (struct block_layout){.levels = &levels});                          \
-    }
-LEVELS_PRODUCT(level_product, FORM_LEVELS)
+/* One function serves all types whose weights name levels: it makes the tables of their levels. */
+static __attribute__((noinline)) void level_product(struct quantised_rows x, const void *w,
+                                                    const float *bias, float *y, size_t ldy,
+                                                    size_t m, size_t n, size_t k,
+                                                    const struct level_layout *layout) {
+    const struct level_weights levels = level_weights_of(layout, FORM_LEVELS);
+    block_product(x, w, packed_level_bytes(layout, Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,
+                  FORM_LEVELS, (struct block_layout){.levels = &levels});
+}
 #ifdef VECTOR_NARROW
-LEVELS_PRODUCT(small_level_product, FORM_SMALL_LEVELS)
+static __attribute__((noinline)) void small_level_product(struct quantised_rows x, const void *w,
+                                                          const float *bias, float *y, size_t ldy,
+                                                          size_t m, size_t n, size_t k,
+                                                          const struct level_layout *layout) {
+    const struct level_weights levels = level_weights_of(layout, FORM_SMALL_LEVELS);
+    block_product(x, w, packed_level_bytes(layout, Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,
+                  FORM_SMALL_LEVELS, (struct block_layout){.levels = &levels});
+}
 #else
 #define small_level_product level_product
 #endif
 
 /* Defines gemm_NAME of kernels.h over weights that pack_NAME packs. */
-#define LEVEL_PRODUCT(NAME, PRODUCT)                                                               \
+#define LEVEL_PRODUCT(NAME, FUNCTION)                                                              \
     static void gemm_##NAME(struct quantised_rows x, const void *w, const float *bias, float *y,   \
                             size_t ldy, size_t m, size_t n, size_t k) {                            \
-        PRODUCT(x, w, bias, y, ldy, m, n, k, &layout_##NAME);                                      \
+        FUNCTION(x, w, bias, y, ldy, m, n, k, &layout_##NAME);                                     \
     }
 LEVEL_PRODUCT(iq4_nl, level_product)
 LEVEL_PRODUCT(iq4_xs, level_product)

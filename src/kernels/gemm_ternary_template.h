@@ -3,8 +3,6 @@
  * of the weights of a part (ternary_layout.h) are added up as integers. `scaled` of a tile is that
  * of its layout. */
 
-#include "kernels/ternary_layout.h"
-
 /* Adds the products of 4 weights of each output, at a position of the codes of 16, to the sums of a
  * tile. */
 ALWAYS_INLINE void ternary_step(const uint8_t *q, size_t row_bytes, const unsigned char *codes,

@@ -300,7 +300,8 @@ static wisp_status parse_rules(struct parser *p, struct wisp_grammar *grammar) {
                       "a group can begin with itself (left recursion)");
 }
 
-wisp_status grammar_parse(wisp_text text, struct wisp_grammar **grammar, wisp_error *error) {
+/* Compiles GBNF. Errors are WISP_ERROR_FORMAT with the line and column. */
+static wisp_status compile_gbnf(wisp_text text, struct wisp_grammar **grammar, wisp_error *error) {
     const char *begin = text.length ? text.bytes : "";
     struct parser p = {.begin = begin, .at = begin, .end = begin + text.length, .error = error};
     struct wisp_grammar *made = calloc(1, sizeof *made);
@@ -319,7 +320,7 @@ wisp_status wisp_grammar_open(wisp_text gbnf, wisp_grammar **grammar, wisp_error
     TRY(require((const void *)grammar, "grammar", error));
     *grammar = NULL;
     TRY(require_texts(&gbnf, 1, error));
-    return grammar_parse(gbnf, grammar, error);
+    return compile_gbnf(gbnf, grammar, error);
 }
 
 wisp_status wisp_grammar_open_schema(wisp_text schema, wisp_grammar **grammar, wisp_error *error) {
@@ -328,7 +329,7 @@ wisp_status wisp_grammar_open_schema(wisp_text schema, wisp_grammar **grammar, w
     *grammar = NULL;
     TRY(require_texts(&schema, 1, error));
     TRY(json_schema_to_gbnf(schema, &gbnf, error));
-    const wisp_status status = grammar_parse(gbnf, grammar, error);
+    const wisp_status status = compile_gbnf(gbnf, grammar, error);
     free((char *)(uintptr_t)gbnf.bytes);
     return status;
 }

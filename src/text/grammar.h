@@ -38,9 +38,6 @@ struct wisp_grammar {
     uint32_t root, rules, alternatives;
 };
 
-/* Compiles GBNF. Errors are WISP_ERROR_FORMAT with the line and column. gbnf.c */
-wisp_status grammar_parse(wisp_text text, struct wisp_grammar **grammar, wisp_error *error);
-
 static inline bool set_has(const struct byte_set *set, unsigned char byte) {
     return set->bits[byte / 8] >> byte % 8 & 1;
 }

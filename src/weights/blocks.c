@@ -31,7 +31,8 @@
                                                .product = NAME##_product};
 
 WEIGHTS_OF(q4_0, q4, q4, BLOCK_Q4_0, 0)
-#ifdef DECODER_KERNELS /* models that embed are small: int8 is faster there */
+/* Modules that only embed take int8 in place of these: their models are small, and it is faster. */
+#ifdef DECODER_KERNELS
 WEIGHTS_OF(q4_1, q4_1, q4_1, BLOCK_Q4_1, Q4_BLOCK)
 WEIGHTS_OF(q4_k, q4_k, q4_k, BLOCK_Q4_K, Q4_BLOCK)
 WEIGHTS_OF(q2_k, q2_k, q2_k, BLOCK_Q2_K, Q4_BLOCK / 2)
