@@ -162,8 +162,7 @@ typedef enum wisp_predictor {
 
 /* The types in which a session that generates keeps the keys and values of a text's tokens. Fewer
  * bytes let a longer text fit and are read faster. docs/decisions.md has the errors that were
- * measured.
- * */
+ * measured. */
 typedef enum wisp_cache_type {
     WISP_CACHE_F32 = 0,
     WISP_CACHE_F16 = 1, /* 16-bit floats: half the bytes */
@@ -182,29 +181,34 @@ WISP_API bool wisp_compute_find(const char *name, wisp_compute *compute);
 WISP_API bool wisp_predictor_find(const char *name, wisp_predictor *predictor);
 WISP_API bool wisp_cache_type_find(const char *name, wisp_cache_type *cache_type);
 
+/* Limits of memory: wisp_model_options.memory limits wisp_model_info.resident_bytes of a model that
+ * is opened with `hot_only`. How depends on where its bytes come from:
+ *
+ * - From a path. Cold neurons that are used seldom are given up, 64 at a time, but never those that
+ *   a batch is computing or waits for, which may exceed the limit. Where the other parts exceed it,
+ *   matrices, predictors and positions stay in the file as far as they have to, also while the
+ *   model is opened, and are read for each batch, a layer at a time; sessions and threads whose
+ *   batches are at other layers have those of one layer each.
+ * - From a source that `keeps` what it is provided with: as from a path, but the caller also calls
+ *   wisp_model_limit_memory, with the same limit, before a session is opened.
+ * - From another source whose `available` is set, and from every source in WebAssembly. Cold tokens
+ *   are given up, too, and the limit is never exceeded, so it has to be enough for a batch. The
+ *   model serves one session, whose threads share each batch.
+ * - From other sources the option is WISP_ERROR_ARGUMENT; wisp_model_limit_memory limits these
+ *   models when they are open.
+ *
+ * A model with a limit does not keep the spellings of tokens. Opening fails with
+ * WISP_ERROR_ARGUMENT, which names the least limit, where this one is lower. The native library
+ * also refuses a limit without `hot_only` (WISP_ERROR_ARGUMENT), and of a source of the third kind
+ * whose file has no cold neurons (WISP_ERROR_UNSUPPORTED). */
 typedef struct wisp_model_options {
     wisp_compute compute;
     const char *kernels; /* a name from wisp_kernels_name. NULL: the fastest kernel set */
     wisp_predictor predictor;
     bool in_memory;  /* copy the token embeddings too, so that nothing is read after opening */
     bool hot_only;   /* open without the cold neurons: see "models without their cold neurons" */
-    uint64_t memory; /* with `hot_only`: the bytes that the model may hold
-                        (wisp_model_info.resident_bytes). Cold neurons that are used seldom are then
-                        given up, 64 at a time, but never those that a batch is computing or waits
-                        for, which may exceed the limit. Where the other parts exceed it, too, the
-                        native library leaves matrices, predictors and positions in a lasting
-                        source, as far as it has to, and reads them for each batch, a layer at a
-                        time; sessions and threads whose batches are at other layers have those of
-                        one layer each. They are not in memory all at once while the model is opened
-                        either. The spellings of tokens are not kept. WISP_ERROR_ARGUMENT where what
-                        is left still exceeds the limit; it names the bytes. A model that is opened
-                        from a source which `keeps` what is provided needs wisp_model_limit_memory,
-                        too, with this limit and before a session is opened. Of another source whose
-                        `available` is set, cold tokens are given up too and the limit is never
-                        exceeded: it has to be enough for a batch, else WISP_ERROR_ARGUMENT names
-                        the least, and the model serves one session, whose threads share each batch.
-                        Natively WISP_ERROR_ARGUMENT for other sources, whose models
-                        wisp_model_limit_memory limits, and without `hot_only`. 0: no limit */
+    uint64_t memory; /* with `hot_only`: the most bytes that the model may hold, as "limits of
+                        memory" above says. 0: no limit */
     bool portable; /* compute embeddings that have the same bits on every machine, with every kernel
                       set, and in WebAssembly in every engine, so that an index made on one of them
                       is searched on another. They are close to other int8 embeddings, not equal.
@@ -495,12 +499,12 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * WISP_ERROR_UNSUPPORTED for another predictor, a model that generates, and a file of a version of
  * wisp that wrote no row scales.
  *
- * So are the embeddings of tokens that are not hot, in a file that has hot ones
- * (wisp_convert_options.hot_tokens; with `plain` no neurons are cold): absent, unless the source is
- * lasting, has all bytes, and is not copied with `in_memory`; then they are read when a text needs
- * them, and are not compared with digests. Embeddings that were provided stay in memory, whatever
- * `memory` says, but of a source (wisp_model_options.memory), or in the source that `keeps` them. A
- * call waits for them also with `skip_absent`.
+ * In a file that has hot tokens (wisp_convert_options.hot_tokens; with `plain` no neurons are cold)
+ * the embeddings of all other tokens are absent, too. A lasting source that has all bytes, and is
+ * not copied with `in_memory`, needs none provided: they are read when a text needs them, and are
+ * not compared with digests. Embeddings that were provided stay in memory whatever `memory` says,
+ * unless the source `keeps` them or cold tokens are given up (limits of memory, above). A call
+ * waits for embeddings also with `skip_absent`.
  *
  * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent rows
  * stops and returns WISP_NEED_RANGES; the caller brings bytes, and the call goes on where it
@@ -542,11 +546,11 @@ WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
                                         const wisp_range **ranges, size_t *count,
                                         wisp_error *error);
 
-/* Does so for the token embeddings that a text needs, whether or not a call waits, so that they can
- * be provided before the text is embedded. It adds no prompt, not even the model's own: a text that
- * is embedded behind a prompt has to begin with it here. Where `memory` of a source is limited,
- * rows that no call waits for are taken only while there is room. The neurons that a text needs are
- * known only when it is computed. */
+/* Does what wisp_session_needs does for the token embeddings that a text needs, whether or not a
+ * call waits, so that they can be provided before the text is embedded. It adds no prompt, not even
+ * the model's own: a text that is embedded behind a prompt has to begin with it here. Where cold
+ * tokens are given up (limits of memory), rows that no call waits for are taken only while there is
+ * room. The neurons that a text needs are known only when it is computed. */
 WISP_API wisp_status wisp_session_text_needs(wisp_session *session, wisp_text text, uint64_t gap,
                                              const wisp_range **ranges, size_t *count,
                                              wisp_error *error);
