@@ -273,7 +273,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     if (COLD_NEURONS_MAY_BE_ABSENT && options->hot_only) {
         uint64_t hot_bytes;
         TRY(neurons_hot_bytes(&model->dir, &hot_bytes, error));
-        const uint64_t available = model->dir.sources[0].available;
+        const wisp_source *source = &model->dir.sources[0];
+        const uint64_t available = source->available;
         if (available > 0 && available < hot_bytes)
             return fail(error, WISP_ERROR_IO, model->dir.file, NULL,
                         "bytes %llu to %llu are missing, before the first cold neuron",
@@ -281,8 +282,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         TRY(chunks_verify(&model->dir, &model->chunks, 0, model->chunks.n_hot, error));
         model->dir.hot_only = true;
         model->dir.lacks_neurons = neurons_are_cold(&model->dir);
-        const bool keeps = model->dir.sources[0].lasting && model->dir.sources[0].keeps;
-        model->dir.cold_framed = IN_FRAMES || (options->memory > 0 && available > 0 && !keeps);
+        model->dir.cold_framed =
+            IN_FRAMES || (options->memory > 0 && available > 0 && !source_reads_again(source));
         /* Frames say that one session alone uses what may be given up; a module has one. */
         model->limit_due = !IN_FRAMES && options->memory > 0 && !model->dir.cold_framed;
         if (!IN_FRAMES && model->dir.cold_framed && !model->dir.lacks_neurons)

@@ -5,12 +5,6 @@
 #include "base/checksum.h"
 #include "engine/session.h"
 
-#ifdef __wasm__
-enum { CHUNKS_COME_AGAIN = 0 };
-#else
-enum { CHUNKS_COME_AGAIN = 1 };
-#endif
-
 /* Ranges are not joined beyond this length, so that they can be read into a buffer. The chunks that
  * one row lies in may be longer. */
 static const uint64_t MOST_RANGE_BYTES = UINT64_C(1) << 20;
@@ -116,23 +110,15 @@ wisp_status wisp_session_text_needs(wisp_session *session, wisp_text text, uint6
     return status;
 }
 
-/* Returns whether a chunk that is provided was read again from where it came from before. What a
- * server sends may be chosen by whom checksums do not stop. */
-static bool is_read_again(const struct directory *dir) {
-    if (!CHUNKS_COME_AGAIN || dir->n_sources == 0)
-        return false;
-    const wisp_source *source = &dir->sources[0];
-    return source->lasting && (source->available == 0 || source->keeps);
-}
-
 /* Compares chunk i, which is a cold one, with its digest. Where memory is limited the same chunks
  * are read over and over, and a checksum takes a twentieth of the time of SHA-256: it serves from
- * the second time on. */
+ * the second time on, but not for what a server sends again, which may be chosen by whom checksums
+ * do not stop. */
 static wisp_status check_chunk(wisp_session *session, uint64_t i, const unsigned char *bytes,
                                wisp_error *error) {
     const struct directory *dir = &session->model->dir;
     const struct chunks *chunks = &session->model->chunks;
-    if (!is_read_again(dir))
+    if (dir->n_sources == 0 || !source_reads_again(&dir->sources[0]))
         return chunk_check(dir, chunks, i, bytes, error);
     const uint64_t sum = checksum(bytes, (size_t)chunk_range(chunks, i).length);
     if (!session->chunk_sums)

@@ -212,6 +212,19 @@ void tensor_cache_release(struct tensor_cache *cache);
 wisp_status source_read(const wisp_source *source, const char *field, uint64_t offset, void *buffer,
                         size_t length, wisp_error *error);
 
+/* A WebAssembly module has no source from which bytes come again. */
+#ifdef __wasm__
+enum { SOURCES_READ_AGAIN = 0 };
+#else
+enum { SOURCES_READ_AGAIN = 1 };
+#endif
+
+/* Returns whether all bytes that a session has taken can be read from the source again: it has all
+ * of them, or keeps those that were provided. */
+static inline bool source_reads_again(const wisp_source *source) {
+    return SOURCES_READ_AGAIN && source->lasting && (source->available == 0 || source->keeps);
+}
+
 /* Returns whether none of n values is NaN or infinite. */
 bool all_finite(const float *values, size_t n);
 

@@ -352,23 +352,17 @@ PRODUCT(q5_k, block_product, FORM_Q5, ONE_LAYOUT)
 PRODUCT(q6_k, block_product, FORM_Q6_K, ONE_LAYOUT)
 
 /* One function serves all types whose weights name levels: it makes the tables of their levels. */
-static __attribute__((noinline)) void level_product(struct quantised_rows x, const void *w,
-                                                    const float *bias, float *y, size_t ldy,
-                                                    size_t m, size_t n, size_t k,
-                                                    const struct level_layout *layout) {
-    const struct level_weights levels = level_weights_of(layout, FORM_LEVELS);
-    block_product(x, w, packed_level_bytes(layout, Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,
-                  FORM_LEVELS, (struct block_layout){.levels = &levels});
-}
+#define LEVELS_PRODUCT(NAME, FORM)                                                                 \
+    static __attribute__((noinline)) void NAME(                                                    \
+        struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy, size_t m, \
+        size_t n, size_t k, const struct level_layout *layout) {                                   \
+        const struct level_weights levels = level_weights_of(layout, FORM);                        \
+        block_product(x, w, packed_level_bytes(layout, Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, \
+                      k, FORM, (struct block_layout){.levels = &levels});                          \
+    }
+LEVELS_PRODUCT(level_product, FORM_LEVELS)
 #ifdef VECTOR_NARROW
-static __attribute__((noinline)) void small_level_product(struct quantised_rows x, const void *w,
-                                                          const float *bias, float *y, size_t ldy,
-                                                          size_t m, size_t n, size_t k,
-                                                          const struct level_layout *layout) {
-    const struct level_weights levels = level_weights_of(layout, FORM_SMALL_LEVELS);
-    block_product(x, w, packed_level_bytes(layout, Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,
-                  FORM_SMALL_LEVELS, (struct block_layout){.levels = &levels});
-}
+LEVELS_PRODUCT(small_level_product, FORM_SMALL_LEVELS)
 #else
 #define small_level_product level_product
 #endif

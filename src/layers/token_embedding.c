@@ -25,13 +25,6 @@ enum { HELD = 0x80, MOST_USES = 0x7f };
 /* The slot of an absent row that a pass waits for. */
 static const uint32_t WANTED = UINT32_MAX;
 
-/* A WebAssembly module has no source that keeps what was provided. */
-#ifdef __wasm__
-enum { ROWS_MAY_STAY = 0 };
-#else
-enum { ROWS_MAY_STAY = 1 };
-#endif
-
 /* Says which cold rows have been provided. They lie in slots, in the order in which they came, or
  * stay in the source. */
 struct cold_tokens {
@@ -48,7 +41,7 @@ struct cold_tokens {
 };
 
 static bool rows_stay(const struct cold_tokens *cold) {
-    return ROWS_MAY_STAY && cold->stay;
+    return SOURCES_READ_AGAIN && cold->stay;
 }
 
 static bool is_limited(const struct cold_tokens *cold) {
@@ -135,7 +128,7 @@ static wisp_status load_part(struct token_embedding *e, struct token_part *part,
     const bool cold = part == &e->part[1];
     size_t bytes;
     if (cold && e->dir->hot_only && (source->available > 0 || !source->lasting || in_memory))
-        return open_cold(e, ROWS_MAY_STAY && source->lasting && source->keeps && !in_memory, error);
+        return open_cold(e, source_reads_again(source) && !in_memory, error);
     if (tensor->make) {
         const void *made;
         if (!checked_size(tensor->bytes, &bytes) || !(part->copy = memory_allocate(bytes)))

@@ -90,14 +90,18 @@ void split_close(struct split *split) {
     free(split->came);
 }
 
+wisp_model *open_of_source(const wisp_source *source, const wisp_model_options *options) {
+    wisp_model *model;
+    wisp_error error;
+    if (wisp_model_open_source(source, options, &model, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    return model;
+}
+
 wisp_model *split_open_model(const struct split *split, bool by_read, wisp_predictor predictor) {
     const wisp_model_options options = {.hot_only = true, .predictor = predictor};
     const wisp_source source = split_source(split, by_read);
-    wisp_model *model;
-    wisp_error error;
-    if (wisp_model_open_source(&source, &options, &model, &error) != WISP_OK)
-        fail_msg("%s", error.message);
-    return model;
+    return open_of_source(&source, &options);
 }
 
 wisp_session *open_cold_session(const wisp_model *model, uint32_t threads, bool skip) {

@@ -33,6 +33,9 @@ wisp_source split_source(const struct split *split, bool by_read);
  * change, and says no byte that has not come. */
 wisp_source split_keeping_source(const struct split *split);
 
+/* Opens a model of a source that is right. */
+wisp_model *open_of_source(const wisp_source *source, const wisp_model_options *options);
+
 /* Opens a model of the hot bytes. */
 wisp_model *split_open_model(const struct split *split, bool by_read, wisp_predictor predictor);
 

@@ -152,11 +152,7 @@ static wisp_model *open_keeping(const struct split *split, wisp_predictor predic
                                 uint64_t memory) {
     const wisp_source source = split_keeping_source(split);
     const wisp_model_options options = {.hot_only = true, .memory = memory, .predictor = predictor};
-    wisp_model *model;
-    wisp_error error;
-    if (wisp_model_open_source(&source, &options, &model, &error) != WISP_OK)
-        fail_msg("%s", error.message);
-    return model;
+    return open_of_source(&source, &options);
 }
 
 static uint64_t resident_of(const wisp_model *model) {
