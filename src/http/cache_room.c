@@ -26,7 +26,7 @@ struct entry {
     char hash[CACHE_HASH_DIGITS + 1];
     uint64_t bytes;       /* on disk: holes take none */
     struct timespec used; /* when it was opened last */
-    bool is_too_large;    /* larger than the bound of all */
+    bool goes_first; /* larger than the bound of all, or the rest of an entry that was deleted */
 };
 
 struct entries {
@@ -95,8 +95,8 @@ void cached_file_use(struct cached_file *file) {
         futimens(file->use, NULL); /* the time by which the entry is ordered */
 }
 
-/* Deletes an entry that nobody uses. When the process ends before it is done, the rest is deleted
- * with the next entry that has to go. */
+/* Deletes an entry that nobody uses. When the process ends before it is done, the next one that
+ * makes room deletes the rest, be it a .use without bytes. */
 static bool delete_entry(const struct cached_file *file, const char *hash) {
     char path[2 * PATH_MAX], use_path[2 * PATH_MAX];
     path_of(file, hash, ".use", use_path);
@@ -170,31 +170,30 @@ static void list_entries(const struct cached_file *file, struct entries *entries
         closedir(folder);
 }
 
-/* Orders entries as they go: first those that are larger than the bound by themselves, then those
- * that were used longest ago. */
+/* Orders entries as they go: after those that go first, those that were used longest ago. */
 static int compare_uses(const void *a, const void *b) {
     const struct entry *x = a, *y = b;
-    if (x->is_too_large != y->is_too_large)
-        return x->is_too_large ? -1 : 1;
+    if (x->goes_first != y->goes_first)
+        return x->goes_first ? -1 : 1;
     return is_earlier(&x->used, &y->used) ? -1 : is_earlier(&y->used, &x->used);
 }
 
 wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *error) {
     struct entries entries = {0};
-    uint64_t bound, total = 0; /* of entries that are not too large: only these make room */
+    uint64_t bound, total = 0; /* of entries that do not go first: only these make room */
     TRY(read_bound(&bound, error));
     list_entries(file, &entries);
     for (size_t i = 0; i < entries.n; i++) {
         struct entry *entry = &entries.all[i];
-        entry->is_too_large = entry->bytes > bound;
-        total += entry->is_too_large ? 0 : entry->bytes;
+        entry->goes_first = entry->bytes > bound || entry->bytes == 0;
+        total += entry->goes_first ? 0 : entry->bytes;
     }
     if (entries.n > 0)
         qsort(entries.all, entries.n, sizeof *entries.all, compare_uses);
-    for (size_t i = 0; i < entries.n && (entries.all[i].is_too_large || total > bound); i++) {
+    for (size_t i = 0; i < entries.n && (entries.all[i].goes_first || total > bound); i++) {
         const struct entry *entry = &entries.all[i];
         const bool own = strcmp(entry->hash, file->stem + folder_length(file)) == 0;
-        if (!own && delete_entry(file, entry->hash) && !entry->is_too_large)
+        if (!own && delete_entry(file, entry->hash) && !entry->goes_first)
             total -= entry->bytes;
     }
     free(entries.all);

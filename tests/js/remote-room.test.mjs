@@ -2,7 +2,7 @@
 // wisp --model http://...: how much a cache keeps, and what it takes for the same file.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import {
@@ -65,12 +65,22 @@ describe('the bound of the cache', { skip: noCurl }, () => {
       }
       running.child.stdin.end(TEXTS);
       assertRows(await running.ended);
+      server.forget();
       const killed = begin(cache, args, env);
       await until(() => server.asked.length > 0);
       killed.child.kill('SIGKILL');
       await killed.ended;
       server.etag = '"three"';
       assertRows(await embed(`${server.url}?c`, cache, { env }));
+      assert.equal(entriesOf(cache).size, 1);
+    }));
+
+  test('what a process left that was killed while it deleted an entry goes', () =>
+    withServer(async (server) => {
+      const cache = newCache();
+      mkdirSync(join(cache, 'http'), { recursive: true });
+      writeFileSync(join(cache, 'http', `${'0'.repeat(32)}.use`), '');
+      assertRows(await embed(server.url, cache));
       assert.equal(entriesOf(cache).size, 1);
     }));
 
