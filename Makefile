@@ -2,7 +2,7 @@
 #
 #   make           the native library and program         make wasm            the WebAssembly modules
 #   make addon     native code for Node                   make addon-packages  its npm packages by platform
-#   make package   the npm package, in build/npm
+#   make package   the npm package, in build/npm      make wheel           the Python package, in build/wheels
 #   make demo      embed texts both ways, tell a story    make serve           the pages in web-demo/, on this machine
 #   make test      set up and run the tests               make test-all        every test to its end, as in CI
 #   make lint      formatting, warnings, static analysis  make asan            C tests under sanitizers
@@ -14,6 +14,11 @@
 # build/. Tools that are missing are fetched into .tools/ by tools/setup.py.
 
 MAKEFLAGS += --no-builtin-rules
+# As many jobs as cores, unless the user says how many. One more for the demo, which waits for downloads, and for tests,
+# because those in JavaScript wait for servers and clocks half of their time.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell expr $$(nproc) + $(words $(firstword $(filter demo test%,$(MAKECMDGOALS)))))
+endif
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := native
@@ -35,23 +40,35 @@ comma := ,
 Q = $(if $(V),,@)
 SAY = @printf '  %-8s %s\n'
 
+# A command writes to NEW, which then takes its name: a file that an interrupted run left is whole, and a program that runs
+# can be replaced. The shell's number keeps two runs of make apart. OBJECT is for compilers, which also list headers.
+NEW = $(@D)/.$$$$-$(@F)
+MOVE = && mv -f $(NEW) $@
+OBJECT = -MT $@ -MF $(NEW:.o=.d) -c $< -o $(NEW) && mv -f $(NEW:.o=.d) $(@:.o=.d) $(MOVE)
+# gcc names the files of coverage by the object.
+build/coverage/%.o: OBJECT = -c $< -o $@
+
 SETUP = python3 tools/setup.py
 
 # ---- sources --------------------------------------------------------------------------------------
 
 # Folders decide what is built. The portable ones run anywhere, in WebAssembly too; the native ones
 # need a file system and threads. Kernels for one machine are in a folder of its name.
-PORTABLE_FOLDERS := base quant kernels formats text weights layers attention sparse models engine
-NATIVE_FOLDERS := host huggingface native index convert calibrate
+PORTABLE_FOLDERS := base quant kernels formats text tokenizers grammar schema jinja prompt chat weights layers attention sparse models device engine
+NATIVE_FOLDERS := host huggingface native index convert calibrate quantise
 PORTABLE := $(foreach folder,$(PORTABLE_FOLDERS),$(wildcard src/$(folder)/*.c))
+# What a product has of the tables of the folders above: each product links one of these lists.
+PRODUCT := src/products/native.c
+# What reads templates, grammars and schemas, in WebAssembly a module of its own.
+LANGUAGES := $(foreach folder,schema jinja prompt,$(wildcard src/$(folder)/*.c))
 HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
-CLI := $(wildcard src/cli/*.c src/http/*.c)
+CLI := $(wildcard src/cli/*.c src/http/*.c src/serve/*.c)
 
 MACHINE := $(shell uname -m)
 
 ISA_avx2 = -mavx2 -mfma -mf16c
 ISA_avx_vnni = $(ISA_avx2) -mavxvnni
-ISA_avx512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mbmi2 -mfma
+ISA_avx512 = -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mbmi2 -mfma
 ISA_amx = $(ISA_avx512) -mamx-tile -mamx-int8
 ISA_neon = -march=armv8.2-a+dotprod
 ISA_neon_i8mm = -march=armv8.2-a+dotprod+i8mm
@@ -78,7 +95,7 @@ COMPILER_fuzz := .tools/stamp/clang
 
 CC_native = $(CC)
 # Builds in any folder give the same bytes: debug information names files from the top of the checkout.
-FLAGS_native = $(CFLAGS) -DNDEBUG -fPIC -ffile-prefix-map=$(CURDIR)=.
+FLAGS_native = $(CFLAGS) $(if $(CI),-Werror) -DNDEBUG -fPIC -ffile-prefix-map="$(CURDIR)"=.
 CC_debug = $(CC)
 FLAGS_debug = -O1 -g
 CC_asan = $(CC)
@@ -128,51 +145,54 @@ TEST_FOLDERS := unit kernels malformed
 TEST_FILES := $(foreach folder,$(TEST_FOLDERS),$(wildcard tests/$(folder)/test_*.c))
 TESTS := $(patsubst tests/%.c,%,$(TEST_FILES))
 TEST_SUPPORT := $(wildcard tests/support/*.c) $(filter-out $(TEST_FILES),$(wildcard tests/kernels/*.c))
-BINDING := $(wildcard src/binding/*.c src/binding/generate/*.c)
-# tests/support/allocations.c wraps these functions in tests.
-WATCH_ALLOCATIONS := $(patsubst %,-Wl$(comma)--wrap=%, malloc calloc realloc aligned_alloc free)
+BINDING := $(wildcard src/binding/*.c src/binding/embed/*.c src/binding/rank/*.c src/binding/generate/*.c)
+ASKING := $(wildcard src/binding/languages/*.c)
+# tests/support/allocations.c wraps these functions in tests, and other.c there the last.
+WRAPPED := $(patsubst %,-Wl$(comma)--wrap=%, malloc calloc realloc aligned_alloc free architecture_find)
 
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 
 define flavour
-LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(PORTABLE) $(HOSTED) $(wildcard src/kernels/$(MACHINE_$(1))/*.c))
+KERNELS_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(wildcard src/kernels/$(MACHINE_$(1))/*.c))
+LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(PORTABLE) $(HOSTED) $(PRODUCT)) $$(KERNELS_$(1))
 CLI_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(CLI))
 SUPPORT_$(1) := $$(patsubst %.c,build/$(1)/%.o,$(TEST_SUPPORT)) build/$(1)/cmocka.o \
-    $$(patsubst src/%.c,build/$(1)/%.o,$(BINDING))
+    $$(patsubst src/%.c,build/$(1)/%.o,$(BINDING) $(ASKING))
 TESTS_$(1) := $$(patsubst %,build/$(1)/tests/%,$(TESTS))
 
 build/$(1)/%.o: src/%.c Makefile | $(COMPILER_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
 	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) $$(if $$(LINK_$(1)),-DWISP_STATIC) $$(ISA) $$(UNWATCHED_$(1)) \
-	    -c $$< -o $$@
+	    $$(OBJECT)
 
 build/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/cmocka $(COMPILER_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
-	$$(Q)$$(CC_$(1)) $$(COMMON) -Itests $$(FLAGS_$(1)) -isystem .tools/cmocka/include -c $$< -o $$@
+	$$(Q)$$(CC_$(1)) $$(COMMON) -Itests $$(FLAGS_$(1)) -isystem .tools/cmocka/include $$(OBJECT)
 
 build/$(1)/cmocka.o: | .tools/stamp/cmocka $(COMPILER_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
 	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) -w -DHAVE_CONFIG_H -I.tools/cmocka/src -I.tools/cmocka/include \
-	    -c .tools/cmocka/src/cmocka.c -o $$@
+	    -c .tools/cmocka/src/cmocka.c -o $$(NEW) $$(MOVE)
 
 build/$(1)/wisp: $$(CLI_$(1)) $$(LIB_$(1))
 	$$(SAY) LINK $$@
-	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$(NEW) $$(MOVE)
 
 $$(TESTS_$(1)): build/$(1)/tests/%: build/$(1)/tests/%.o $$(SUPPORT_$(1)) $$(LIB_$(1))
 	$$(SAY) LINK $$@
-	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $(WATCH_ALLOCATIONS) $$^ $$(LDLIBS) -o $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $(WRAPPED) $$^ $$(LDLIBS) -o $$(NEW) $$(MOVE)
 
 # The only C test of what JavaScript calls.
 WRITING_$(1) := $$(patsubst %,build/$(1)/binding/%.o,engine generate/text)
 build/$(1)/tests/unit/test_writing: $$(WRITING_$(1))
 -include $$(WRITING_$(1):%.o=%.d)
 
-# Only the program loads libraries (src/http/curl.c). C libraries of before 2021 have dlopen in one of its own.
-build/$(1)/wisp build/$(1)/wisp-refusing $$(FUZZERS:fuzz_%=build/$(1)/replay_%): LDLIBS += $$(if $$(LINK_$(1)),,-ldl)
+# The program loads libraries (src/http/curl.c), and so does the library (src/device/find_library.c). C libraries of before
+# 2021 have dlopen in one of its own.
+$$(TESTS_$(1)) build/$(1)/wisp build/$(1)/wisp-refusing $$(FUZZERS:fuzz_%=build/$(1)/replay_%): LDLIBS += $$(if $$(LINK_$(1)),,-ldl)
 
 .SECONDARY: $$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o)
 -include $$(patsubst %.o,%.d,$$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o))
@@ -180,7 +200,7 @@ build/$(1)/wisp build/$(1)/wisp-refusing $$(FUZZERS:fuzz_%=build/$(1)/replay_%):
 # The program for tests that refuse its allocations.
 build/$(1)/wisp-refusing: build/$(1)/tests/malformed/refuse.o $$(CLI_$(1)) $$(LIB_$(1))
 	$$(SAY) LINK $$@
-	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$(NEW) $$(MOVE)
 
 # A fuzz target as a program that runs it once on each file of a corpus, and the writer of seeds.
 REPLAYS_$(1) := $$(FUZZERS:fuzz_%=build/$(1)/replay_%)
@@ -190,7 +210,7 @@ $$(REPLAYS_$(1)): build/$(1)/replay_%: build/$(1)/tests/fuzz/fuzz_%.o build/$(1)
 build/$(1)/seeds: build/$(1)/tests/fuzz/seeds.o $$(SUPPORT_$(1)) $$(LIB_$(1))
 $$(REPLAYS_$(1)) build/$(1)/seeds:
 	$$(SAY) LINK $$@
-	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $(WATCH_ALLOCATIONS) $$^ $$(LDLIBS) -o $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $(WRAPPED) $$^ $$(LDLIBS) -o $$(NEW) $$(MOVE)
 
 .SECONDARY: $$(patsubst %,build/$(1)/tests/fuzz/%.o,$$(FUZZERS) replay seeds)
 -include $$(patsubst %,build/$(1)/tests/fuzz/%.d,$$(FUZZERS) replay seeds)
@@ -200,31 +220,31 @@ $(foreach name,$(FLAVOURS),$(eval $(call flavour,$(name))))
 # ---- native ---------------------------------------------------------------------------------------
 
 .PHONY: native wasm
-native: build/wisp build/libwisp.a build/libwisp.so
+native: $(KERNELS_native) build/wisp build/libwisp.a build/libwisp.so # kernels first: they take longest
 
-# A program that runs cannot be written over, but its name can be taken by another file.
 build/wisp: build/native/wisp
-	$(Q)rm -f $@ && cp $< $@
+	$(Q)cp $< $(NEW) $(MOVE)
 
 # Links one object in which all names but wisp_* are local, so that none collides with a user's name.
 build/libwisp.o: $(LIB_native)
 	$(SAY) LD $@
-	$(Q)$(CC) -r -nostdlib $^ -o $@
-	$(Q)objcopy --localize-hidden $@
+	$(Q)$(CC) -r -nostdlib $^ -o $(NEW) && objcopy --localize-hidden $(NEW) $(MOVE)
 
 build/libwisp.a: build/libwisp.o
 	$(SAY) AR $@
-	$(Q)rm -f $@ && ar rcsD $@ $<
+	$(Q)ar rcsD $(NEW) $< $(MOVE)
 
 build/libwisp.so: $(LIB_native)
 	$(SAY) LINK $@
-	$(Q)$(CC) -shared -Wl,-soname,libwisp.so.0 -Wl,-Map=$@.map $^ $(LDLIBS) -o $@
+	$(Q)$(CC) -shared -Wl,-soname,libwisp.so.0 -Wl,-Map=$@.map $^ $(LDLIBS) -o $(NEW) $(MOVE)
 
 # ---- addon ----------------------------------------------------------------------------------------
 
 # The addon for Node has the core, threads, and what JavaScript calls. Its files see Node's headers from npm,
 # and find Node's functions in the program that loads them.
-ADDON := $(PORTABLE) src/host/pool_threads.c $(BINDING) $(wildcard src/node/*.c)
+# Those with POSIX's files, of which Windows has no equal.
+ADDON_FILES := $(addprefix src/,host/digest_files.c host/file.c host/own_file.c host/scratch_file.c native/kv_file.c native/prompt_folder.c)
+ADDON := $(PORTABLE) $(PRODUCT) src/host/pool_threads.c $(BINDING) $(wildcard src/node/*.c) $(ADDON_FILES)
 ADDON_FLAGS = -DNAPI_VERSION=8 -isystem node_modules/node-api-headers/include
 # Leaves out what is not used, and hides all names but those by which Node finds the addon.
 ADDON_LINK = -shared -Wl,--gc-sections -Wl,--version-script=src/node/exports.map -s
@@ -241,7 +261,7 @@ $(filter build/native/node/%,$(ADDON_native)): | .tools/stamp/node_modules
 
 build/wisp.node: $(ADDON_native) src/node/exports.map
 	$(SAY) LINK $@
-	$(Q)$(CC) $(ADDON_LINK) $(ADDON_native) $(LDLIBS) -o $@
+	$(Q)$(CC) $(ADDON_LINK) $(ADDON_native) $(LDLIBS) -o $(NEW) $(MOVE)
 
 -include $(patsubst %.o,%.d,$(filter build/native/node/% build/native/binding/%,$(ADDON_native)))
 
@@ -261,7 +281,7 @@ ADDON_SETUP_linux-x64-musl := .tools/stamp/musl
 ADDON_SETUP_linux-arm64-gnu := .tools/stamp/aarch64
 ADDON_SETUP_linux-arm64-musl := .tools/stamp/zig
 ADDON_SETUP_darwin-arm64 := .tools/stamp/zig
-ADDON_WITHOUT_win32-x64 = %/amx.c
+ADDON_WITHOUT_win32-x64 = %/amx.c $(ADDON_FILES)
 # Windows asks for the name of the program that has Node's functions.
 ADDON_LIBS_win32-x64 = build/addon/node_api.lib build/addon/js_native_api.lib
 build/addon/win32-x64.node: $(ADDON_LIBS_win32-x64)
@@ -275,13 +295,16 @@ ADDON_ISA_darwin-arm64_neon = $(ADDON_ISA_linux-arm64-musl_neon)
 ADDON_ISA_darwin-arm64_neon_i8mm = $(ADDON_ISA_linux-arm64-musl_neon_i8mm)
 
 define addon_for
-ADDON_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$(ADDON) $$(filter-out $$(ADDON_WITHOUT_$(1)),$$(wildcard src/kernels/$(2)/*.c)))
+ADDON_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$$(filter-out $$(ADDON_WITHOUT_$(1)),$(ADDON) $$(wildcard src/kernels/$(2)/*.c)))
 
 build/addon/$(1)/%.o: src/%.c Makefile | $(ADDON_SETUP_$(1)) .tools/stamp/node_modules
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
 	$$(Q)$$(ADDON_CC_$(1)) $$(COMMON) -O3 -DNDEBUG -fPIC $$(ADDON_FLAGS) \
-	    $$(or $$(ADDON_ISA_$(1)_$$(ISA_NAME)),$$(ISA)) -c $$< -o $$@
+	    $$(or $$(ADDON_ISA_$(1)_$$(ISA_NAME)),$$(ISA)) $$(OBJECT)
+
+# The addon opens no libraries: those of old systems are not linked.
+$$(filter build/addon/$(1)/device/%,$$(ADDON_$(1))): ADDON_FLAGS += -DWISP_STATIC
 
 build/addon/$(1).node: $$(ADDON_$(1)) src/node/exports.map
 	$$(SAY) LINK $$@
@@ -292,7 +315,7 @@ build/addon/$(1).node: $$(ADDON_$(1)) src/node/exports.map
 endef
 $(foreach target,$(ADDON_TARGETS),$(eval $(call addon_for,$(target),$(if $(findstring x64,$(target)),x86_64,aarch64))))
 
-# The packages for Linux have the program, too, for commands that JavaScript leaves to it (js/cli-program.js). It brings
+# The packages for Linux have the program, too, for commands that JavaScript leaves to it (js/program/cli-program.js). It brings
 # musl, so one serves all C libraries.
 define addon_program
 PROGRAM_$(1) := $$(patsubst src/%.c,build/addon/linux-$(1)-musl/%.o,\
@@ -301,7 +324,7 @@ $$(filter build/addon/linux-$(1)-musl/http/%,$$(PROGRAM_$(1))): ADDON_FLAGS += -
 
 build/addon/linux-$(1).program: $$(PROGRAM_$(1))
 	$$(SAY) LINK $$@
-	$$(Q)$$(ADDON_CC_linux-$(1)-musl) -static -Wl,--gc-sections -s $$^ $$(LDLIBS) -o $$@
+	$$(Q)$$(ADDON_CC_linux-$(1)-musl) -static -Wl,--gc-sections -s $$^ $$(LDLIBS) -o $$(NEW) $$(MOVE)
 
 -include $$(PROGRAM_$(1):%.o=%.d)
 endef
@@ -322,9 +345,21 @@ package: wasm | .tools/stamp/node_modules
 
 # ---- demo -----------------------------------------------------------------------------------------
 
-.PHONY: demo
-demo: native wasm
-	node tools/demo.mjs
+# Shows the native answer first, and then the one module that this Node runs. Emscripten comes beside the compilation.
+.PHONY: demo demo-tools demo-native demo-modules
+demo:
+	$(Q)python3 tools/check_programs.py node
+	$(Q)WISP_DEMO_START=$$(date +%s) $(MAKE) --no-print-directory \
+	    demo-tools demo-native demo-modules BUILD=$$(node tools/demo.mjs build)
+
+demo-tools: .tools/stamp/wasm-cc
+	@:
+
+demo-native: $(KERNELS_native) build/wisp
+	$(Q)node tools/demo.mjs native
+
+demo-modules: demo-native js/wisp-$(BUILD).wasm
+	$(Q)node tools/demo.mjs modules
 
 # Serves the page and prints its address; "make serve ARGS=--isolated" allows shared memory.
 .PHONY: serve
@@ -342,180 +377,251 @@ models/wisp-cold.gguf: models/wisp-default.gguf | build/wisp
 
 WASM_COMMON = -std=c11 -D_GNU_SOURCE -Isrc -O3 -DNDEBUG -fvisibility=hidden -ffp-contract=off \
               $(WARNINGS) -MMD -MP
-WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
+# Without these Emscripten compiles libraries of C++, OpenGL and OpenAL, which nothing calls.
+WASM_C_ONLY = -sDEFAULT_TO_CXX=0 -sAUTO_NATIVE_LIBRARIES=0
+WASM_LEVEL = -O3
+WASM_LINK = $(WASM_LEVEL) --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
             -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=1MB -sSTACK_SIZE=256KB \
-            -sERROR_ON_UNDEFINED_SYMBOLS=0
+            -sERROR_ON_UNDEFINED_SYMBOLS=0 $(WASM_C_ONLY)
 # Every user downloads the modules. So code that runs once, or once for a batch, is compiled for size,
-# and so are the scalar kernels, which are never the fastest: folders of such code, and files that say so.
+# and so are the scalar kernels, which are never the fastest: folders of such code, and files that say so. Folders without
+# loops over weights or texts come first: there the smallest code is as fast.
+WASM_LEAST := src/base/% src/tokenizers/bert_tokenizer_open.c src/sparse/neuron_% src/sparse/ffn_load.c src/sparse/plan.c src/kernels/select.c \
+    src/formats/% src/models/% src/engine/% src/chat/% wasm/% src/binding/% src/products/%
 WASM_SMALL := $(shell grep -l '^ \* Compiled for size in WebAssembly\. \*/' $(PORTABLE))
-WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% src/binding/% \
-                          $(WASM_SMALL),$<),-Os)
+WASM_ONCE = $(if $(filter $(WASM_LEAST),$<),-Oz,$(if $(filter src/weights/% $(WASM_SMALL),$<),-Os))
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
-WASM_SOURCES := $(PORTABLE) $(wildcard src/binding/*.c wasm/*.c)
+WASM_SOURCES := $(filter-out $(LANGUAGES),$(PORTABLE)) $(wildcard src/binding/*.c wasm/*.c)
 
 # There are two modules for each instruction set. wisp-*.wasm only embeds texts: files that ask for WISP_EMBED_ONLY,
 # by itself or as DECODER_KERNELS, leave out what only decoders need, and those that ask whether
 # COLD_NEURONS_MAY_BE_ABSENT have what only these modules need. wisp-generate-*.wasm has everything, and the
 # exports in src/binding/generate; the files that ask are compiled a second time for it, all others are shared.
 WASM_ASKING := $(shell grep -lE 'WISP_EMBED_ONLY|DECODER_KERNELS|COLD_NEURONS_MAY_BE_ABSENT' $(WASM_SOURCES))
-WASM_GENERATE := $(WASM_ASKING) $(wildcard src/binding/generate/*.c)
+WASM_ONLY_EMBED := $(wildcard src/binding/embed/*.c wasm/embed/*.c) src/products/embed.c
+WASM_ONLY_GENERATE := $(wildcard src/binding/generate/*.c src/binding/embed/*.c wasm/generate/*.c) src/binding/languages/ask.c src/products/generate.c
+WASM_GENERATE := $(WASM_ASKING) $(WASM_ONLY_GENERATE)
+# wisp-encoders-*.wasm scores pairs of texts and embeds by all encoders: what wisp-generate-*.wasm is compiled of, with
+# other exports.
+WASM_ONLY_ENCODERS := $(wildcard src/binding/embed/*.c src/binding/rank/*.c) src/products/encoders.c
+# wisp-udf-*.wasm is the same with the exports that databases call (wasm/udf), for `npx wisp-engine udf`.
 # wisp-embed-threads-*.wasm and wisp-threads-*.wasm are the two again, with memory that the workers of a team share. All
 # of them is compiled for that, and what asks twice, as above.
 WASM_THREADS = -matomics -mbulk-memory
+# tools/setup.py says there why the Emscripten that it found cannot build them, if it cannot.
+WITHOUT_THREADS = .tools/emcc-without-threads
 WASM_LINK_THREADS = -sINITIAL_MEMORY=4MB -sSHARED_MEMORY -sIMPORTED_MEMORY -Wl,--export=__stack_pointer
 WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-generate-$(set).wasm js/wisp-threads-$(set).wasm \
-    js/wisp-embed-threads-$(set).wasm)
+    js/wisp-embed-threads-$(set).wasm js/wisp-encoders-$(set).wasm js/wisp-udf-$(set).wasm)
 
 # Modules lie beside the JavaScript that loads them, as in the package.
-wasm: $(WASM_MODULES) js/wisp-convert.wasm js/wisp-program.wasm js/index-kernels.js
+wasm: $(WASM_MODULES) js/wisp-languages.wasm js/wisp-convert.wasm js/wisp-program.wasm js/index/index-kernels.js common-js
+
+# The entries for require(), which the package has, too.
+.PHONY: common-js
+common-js: js/node.cjs
+js/node.cjs: tools/common-js.mjs $(wildcard js/*.js)
+	$(Q)node $< js
 
 js/%.wasm: build/wasm/%.wasm
-	$(Q)cp $< $@
+	$(Q)test ! -e $< || { cp $< $(NEW) $(MOVE); }
 
 # The module of indexes is so small that a script holds it. It needs no libraries and no malloc.
 WASM_INDEX := wasm/index/index.c src/base/checksum.c
 WASM_LINK_INDEX = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=none -sALLOW_MEMORY_GROWTH \
-                  -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=128KB -sSTACK_SIZE=16KB -Wl,--export=__heap_base
+                  -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=128KB -sSTACK_SIZE=16KB -Wl,--export=__heap_base \
+                  $(WASM_C_ONLY)
 
 build/wasm/wisp-index.wasm: $(WASM_INDEX) src/base/checksum.h src/base/byte_order.h Makefile | .tools/stamp/emcc
 	@mkdir -p $(@D)
 	$(SAY) EMCC $@
-	$(Q).tools/bin/emcc $(filter-out -MMD -MP,$(WASM_COMMON)) $(WASM_simd128) $(WASM_LINK_INDEX) $(WASM_INDEX) -o $@
+	$(Q).tools/bin/emcc $(filter-out -MMD -MP,$(WASM_COMMON)) $(WASM_simd128) $(WASM_LINK_INDEX) $(WASM_INDEX) -o $(NEW) $(MOVE)
 
-js/index-kernels.js: build/wasm/wisp-index.wasm tools/embed_kernels.mjs
-	$(Q)node tools/embed_kernels.mjs $< $@
+js/index/index-kernels.js: build/wasm/wisp-index.wasm tools/embed_kernels.mjs
+	$(Q)node tools/embed_kernels.mjs $< $(NEW) $(MOVE)
 
 # The module that converts models is loaded only for that. Of these files the linker takes what wisp_convert reaches.
-# It has all types of tensors: files that ask for WISP_CONVERTER leave most out of the other modules.
-WASM_CONVERT := $(foreach folder,base quant formats text huggingface convert,$(wildcard src/$(folder)/*.c)) \
+WASM_CONVERT := src/products/convert.c $(foreach folder,base quant formats text tokenizers huggingface convert,$(wildcard src/$(folder)/*.c)) \
                 src/kernels/weights.c src/native/open_path.c $(wildcard wasm/convert/*.c)
 OBJECTS_convert := $(WASM_CONVERT:%.c=build/wasm/convert/%.o)
 
-build/wasm/convert/%.o: %.c Makefile | .tools/stamp/emcc
+build/wasm/convert/%.o: %.c Makefile | .tools/stamp/wasm-cc
 	@mkdir -p $(@D)
 	$(SAY) EMCC $@
-	$(Q).tools/bin/emcc $(WASM_COMMON) $(if $(filter src/quant/%,$<),,-Os) $(WASM_simd128) -DWISP_CONVERTER -c $< -o $@
+	$(Q).tools/bin/wasm-cc $(WASM_COMMON) $(if $(filter src/quant/%,$<),,-Os) $(WASM_simd128) $(OBJECT)
 
 build/wasm/wisp-convert.wasm: $(OBJECTS_convert)
 	$(SAY) LINK $@
-	$(Q).tools/bin/emcc $(WASM_LINK) -sINITIAL_MEMORY=4MB -sSTACK_SIZE=1MB $(WASM_simd128) -Wl$(comma)-Map=$@.map $^ -o $@
+	$(Q).tools/bin/emcc $(WASM_LINK) -sINITIAL_MEMORY=4MB -sSTACK_SIZE=1MB $(WASM_simd128) -Wl$(comma)-Map=$@.map $^ -o $(NEW) $(MOVE)
 
 -include $(OBJECTS_convert:%.o=%.d)
 
+# The module that reads templates, grammars and schemas. Modules that generate ask it (wasm/generate), and pages load it
+# when they need it.
+OBJECTS_languages := $(patsubst %.c,build/wasm/languages/%.o,\
+    $(foreach folder,base text grammar,$(wildcard src/$(folder)/*.c)) $(LANGUAGES) src/binding/languages/answer.c \
+    $(wildcard wasm/languages/*.c))
+
+build/wasm/languages/%.o: %.c Makefile | .tools/stamp/wasm-cc
+	@mkdir -p $(@D)
+	$(SAY) EMCC $@
+	$(Q).tools/bin/wasm-cc $(WASM_COMMON) -Oz $(WASM_simd128) $(OBJECT)
+
+build/wasm/wisp-languages.wasm: $(OBJECTS_languages)
+	$(SAY) LINK $@
+	$(Q).tools/bin/emcc $(WASM_LINK) $(WASM_simd128) -Wl$(comma)-Map=$@.map $^ -o $(NEW) $(MOVE)
+
+-include $(OBJECTS_languages:%.o=%.d)
+
 define wasm_build
-OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard src/kernels/$(1)/*.c))
+SHARED_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard src/kernels/$(1)/*.c))
+OBJECTS_$(1) := $$(SHARED_$(1)) $$(WASM_ONLY_EMBED:%.c=build/wasm/$(1)/%.o)
 OBJECTS_generate-$(1) := $$(patsubst %.c,build/wasm/generate-$(1)/%.o,$(WASM_GENERATE) $(wildcard src/kernels/$(1)/*.c)) \
-    $$(filter-out $$(WASM_ASKING:%.c=build/wasm/$(1)/%.o) build/wasm/$(1)/src/kernels/$(1)/%,$$(OBJECTS_$(1)))
+    $$(filter-out $$(WASM_ASKING:%.c=build/wasm/$(1)/%.o) build/wasm/$(1)/src/kernels/$(1)/%,$$(SHARED_$(1)))
+
+OBJECTS_encoders-$(1) := $$(WASM_ONLY_ENCODERS:%.c=build/wasm/generate-$(1)/%.o) \
+    $$(filter-out $$(WASM_ONLY_GENERATE:%.c=build/wasm/generate-$(1)/%.o),$$(OBJECTS_generate-$(1)))
+
+OBJECTS_udf-$(1) := build/wasm/generate-$(1)/wasm/udf/udf.o $$(filter-out %/wasm/host.o $$(foreach folder,$(1) generate-$(1),\
+    build/wasm/$$(folder)/src/binding/%),$$(OBJECTS_encoders-$(1)))
 
 OBJECTS_threads-$(1) := $$(patsubst %.c,build/wasm/threads-$(1)/%.o,\
-    $(filter-out wasm/pool_single.c,$(WASM_SOURCES)) $(wildcard src/kernels/$(1)/*.c src/binding/generate/*.c wasm/threads/*.c))
-OBJECTS_embed-threads-$(1) := $$(patsubst %.c,build/wasm/embed-threads-$(1)/%.o,$(WASM_ASKING) $(wildcard src/kernels/$(1)/*.c)) \
+    $(filter-out wasm/pool_single.c,$(WASM_SOURCES)) $(wildcard src/kernels/$(1)/*.c wasm/threads/*.c) $(WASM_ONLY_GENERATE))
+OBJECTS_embed-threads-$(1) := $$(patsubst %.c,build/wasm/embed-threads-$(1)/%.o,\
+    $(WASM_ASKING) $(WASM_ONLY_EMBED) $(wildcard src/kernels/$(1)/*.c)) \
     $$(filter-out $$(WASM_ASKING:%.c=build/wasm/threads-$(1)/%.o) build/wasm/threads-$(1)/src/kernels/$(1)/% \
-        build/wasm/threads-$(1)/src/binding/generate/%,$$(OBJECTS_threads-$(1)))
+        $$(WASM_ONLY_GENERATE:%.c=build/wasm/threads-$(1)/%.o),$$(OBJECTS_threads-$(1)))
 
-build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
+build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/wasm-cc
 	@mkdir -p $$(@D)
 	$$(SAY) EMCC $$@
-	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) -DWISP_EMBED_ONLY -c $$< -o $$@
+	$$(Q).tools/bin/wasm-cc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) -DWISP_EMBED_ONLY $$(OBJECT)
 
-build/wasm/generate-$(1)/%.o: %.c Makefile | .tools/stamp/emcc
+build/wasm/generate-$(1)/%.o: %.c Makefile | .tools/stamp/wasm-cc
 	@mkdir -p $$(@D)
 	$$(SAY) EMCC $$@
-	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) -c $$< -o $$@
+	$$(Q).tools/bin/wasm-cc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) $$(OBJECT)
 
-build/wasm/threads-$(1)/%.o: %.c Makefile | .tools/stamp/emcc
+build/wasm/threads-$(1)/%.o: %.c Makefile | .tools/stamp/wasm-cc
 	@mkdir -p $$(@D)
 	$$(SAY) EMCC $$@
-	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) $$(WASM_THREADS) -c $$< -o $$@
+	$$(Q).tools/bin/wasm-cc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) $$(WASM_THREADS) $$(OBJECT)
 
-build/wasm/embed-threads-$(1)/%.o: %.c Makefile | .tools/stamp/emcc
+build/wasm/embed-threads-$(1)/%.o: %.c Makefile | .tools/stamp/wasm-cc
 	@mkdir -p $$(@D)
 	$$(SAY) EMCC $$@
-	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) $$(WASM_THREADS) -DWISP_EMBED_ONLY -c $$< -o $$@
+	$$(Q).tools/bin/wasm-cc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) $$(WASM_THREADS) -DWISP_EMBED_ONLY $$(OBJECT)
 
 build/wasm/wisp-threads-$(1).wasm: $$(OBJECTS_threads-$(1))
 build/wasm/wisp-embed-threads-$(1).wasm: $$(OBJECTS_embed-threads-$(1))
 build/wasm/wisp-threads-$(1).wasm build/wasm/wisp-embed-threads-$(1).wasm:
 	$$(SAY) LINK $$@
-	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_LINK_THREADS) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$@
+	$$(Q)if [ -e $$(WITHOUT_THREADS) ]; then echo "  left out: $$@: $$$$(cat $$(WITHOUT_THREADS))"; else \
+	    .tools/bin/emcc $$(WASM_LINK) $$(WASM_LINK_THREADS) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$(NEW) $$(MOVE); fi
 
+# After the linker, optimising for size makes these smaller, and those that generate larger.
+build/wasm/wisp-$(1).wasm build/wasm/wisp-encoders-$(1).wasm build/wasm/wisp-embed-threads-$(1).wasm \
+build/wasm/wisp-languages.wasm: WASM_LEVEL = -Os
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 build/wasm/wisp-generate-$(1).wasm: $$(OBJECTS_generate-$(1))
-build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm:
+build/wasm/wisp-encoders-$(1).wasm: $$(OBJECTS_encoders-$(1))
+build/wasm/wisp-udf-$(1).wasm: $$(OBJECTS_udf-$(1))
+build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm build/wasm/wisp-encoders-$(1).wasm build/wasm/wisp-udf-$(1).wasm:
 	$$(SAY) LINK $$@
-	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$@
+	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$(NEW) $$(MOVE)
 
 -include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)) $$(OBJECTS_generate-$(1)) $$(OBJECTS_threads-$(1)) \
-    $$(OBJECTS_embed-threads-$(1)))
+    $$(OBJECTS_embed-threads-$(1)) $$(OBJECTS_encoders-$(1)) $$(OBJECTS_udf-$(1)))
 endef
 $(eval $(call wasm_build,simd128))
 $(eval $(call wasm_build,relaxed))
 
 # The program for Node, with the commands of wasm/program/commands.c: a file there takes the place of that of src/cli
-# with its name. What it shares with the module that converts, or else with those that generate, is compiled once.
+# with its name. What it shares with the module that converts, those that generate or that of languages is compiled once.
 PROGRAM := $(filter-out $(patsubst wasm/program/%,src/cli/%,$(wildcard wasm/program/*.c)) src/host/pool_threads.c,\
-    $(foreach folder,calibrate cli host,$(wildcard src/$(folder)/*.c)) src/native/inspect.c $(wildcard wasm/program/*.c))
+    $(foreach folder,calibrate quantise cli host,$(wildcard src/$(folder)/*.c)) src/native/inspect.c $(wildcard wasm/program/*.c))
 PROGRAM_ENGINE := $(filter-out $(WASM_CONVERT),$(PORTABLE)) wasm/pool_single.c $(wildcard src/kernels/simd128/*.c)
-OBJECTS_program := $(PROGRAM:%.c=build/wasm/program/%.o) \
-    $(filter-out build/wasm/convert/wasm/%,$(OBJECTS_convert)) \
+OBJECTS_program := $(patsubst %.c,build/wasm/program/%.o,$(PROGRAM) $(PRODUCT)) \
+    $(filter-out build/wasm/convert/wasm/% build/wasm/convert/src/products/%,$(OBJECTS_convert)) \
     $(filter $(PROGRAM_ENGINE:%.c=build/wasm/simd128/%.o) $(PROGRAM_ENGINE:%.c=build/wasm/generate-simd128/%.o),\
-        $(OBJECTS_generate-simd128))
+        $(OBJECTS_generate-simd128)) $(LANGUAGES:%.c=build/wasm/languages/%.o)
 
-build/wasm/program/%.o: %.c Makefile | .tools/stamp/emcc
+build/wasm/program/%.o: %.c Makefile | .tools/stamp/wasm-cc
 	@mkdir -p $(@D)
 	$(SAY) EMCC $@
-	$(Q).tools/bin/emcc $(WASM_COMMON) -Os $(WASM_simd128) -c $< -o $@
+	$(Q).tools/bin/wasm-cc $(WASM_COMMON) -Os $(WASM_simd128) $(OBJECT)
 
 build/wasm/wisp-program.wasm: $(OBJECTS_program)
 	$(SAY) LINK $@
 	$(Q).tools/bin/emcc $(filter-out --no-entry,$(WASM_LINK)) -sINITIAL_MEMORY=4MB -sSTACK_SIZE=1MB $(WASM_simd128) \
-	    -Wl$(comma)-Map=$@.map $^ -o $@
+	    -Wl$(comma)-Map=$@.map $^ -o $(NEW) $(MOVE)
 
 -include $(PROGRAM:%.c=build/wasm/program/%.d)
 
+include python/rules.mk
 include tests/rules.mk
+include tests/cuda/rules.mk
 include bench/rules.mk
 
 # ---- lint -----------------------------------------------------------------------------------------
 
 C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.[ch] wasm/*/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
-NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT) \
+NATIVE_C := $(PORTABLE) $(HOSTED) $(PRODUCT) $(CLI) $(TEST_FILES) $(TEST_SUPPORT) \
             $(wildcard tests/fuzz/*.c tests/oracle/*.c src/binding/*.c src/binding/*/*.c src/node/*.c) tests/malformed/refuse.c
 TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include $(ADDON_FLAGS)
 
 .PHONY: lint lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js format
-lint: lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js
+lint: lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js lint-python
 
-# Includes form no circle and point downwards.
+# Includes form no circle and point downwards; docs/folders.svg shows them.
 lint-includes:
-	$(Q)python3 tools/check_includes.py
+	$(RUN) lint/includes -- python3 tools/check_includes.py
+	$(RUN) lint/picture -- python3 tools/draw_folders.py --check
 
 # Commit messages name no path of one machine.
 lint-commits:
-	$(Q)python3 tools/check_commits.py
+	$(RUN) lint/commits -- python3 tools/check_commits.py
 
 lint-format: | .tools/stamp/clang
-	$(Q).tools/bin/clang-format --dry-run -Werror $(C_FILES)
+	$(RUN) lint/format -- .tools/bin/clang-format --dry-run -Werror $(C_FILES)
 
-# gcc and clang find different faults; neither may find any.
-lint-warnings: | .tools/stamp/clang .tools/stamp/cmocka .tools/stamp/node_modules
-	@for file in $(NATIVE_C); do \
-	    for cc in gcc .tools/bin/clang; do \
-	        $$cc $(TIDY_FLAGS) -O1 $(WARNINGS) -Werror -c $$file -o /dev/null || exit 1; \
-	    done; \
-	done
+# The slow ones check one folder at a time: run/lint/tidy/src/text. $(call files_in,FOLDER,FILES) are those of a folder.
+files_in = $(foreach file,$(2),$(if $(filter $(1)/,$(dir $(file))),$(file)))
+C_FOLDERS := $(sort $(patsubst %/,%,$(dir $(NATIVE_C))))
+TIDIED := $(PORTABLE) $(HOSTED) $(CLI) $(PRODUCT)
+TIDIED_FOLDERS := $(sort $(patsubst %/,%,$(dir $(TIDIED))))
+LINT_TIDY := $(TIDIED_FOLDERS:%=run/lint/tidy/%)
+LINT_WARNINGS := $(C_FOLDERS:%=run/lint/warnings/%)
+.PHONY: $(LINT_TIDY) $(LINT_WARNINGS) run/lint/eslint run/lint/prettier run/lint/tsc
 
-lint-tidy: | .tools/stamp/clang .tools/stamp/cmocka
-	$(Q).tools/bin/clang-tidy --quiet $(PORTABLE) $(HOSTED) $(CLI) -- $(TIDY_FLAGS)
+# gcc and clang find different faults; neither may find any. clang finds them without generating code. In CI gcc's are
+# errors of the native build (FLAGS_native), so that it compiles no file twice.
+lint-warnings: $(LINT_WARNINGS)
+$(LINT_WARNINGS): run/lint/warnings/%: | .tools/stamp/clang .tools/stamp/cmocka .tools/stamp/node_modules
+	$(RUN) lint/warnings/$* -- sh -ec 'for file in $(call files_in,$*,$(NATIVE_C)); do \
+	        $(if $(CI),,gcc $(TIDY_FLAGS) -O1 $(WARNINGS) -Werror -c $$file -o /dev/null;) \
+	        .tools/bin/clang $(TIDY_FLAGS) -fsyntax-only $(WARNINGS) -Werror $$file; \
+	    done'
+
+lint-tidy: $(LINT_TIDY)
+$(LINT_TIDY): run/lint/tidy/%: | .tools/stamp/clang .tools/stamp/cmocka
+	$(RUN) lint/tidy/$* -- .tools/bin/clang-tidy --quiet $(call files_in,$*,$(TIDIED)) -- $(TIDY_FLAGS)
 
 lint-cppcheck: | .tools/stamp/cppcheck
-	$(Q).tools/bin/cppcheck --quiet --std=c11 --enable=warning,performance,portability \
+	$(RUN) lint/cppcheck -- .tools/bin/cppcheck --quiet --std=c11 --enable=warning,performance,portability \
 	    --inline-suppr --suppressions-list=tools/cppcheck-suppressions --error-exitcode=1 -Isrc \
 	    $(PORTABLE) $(HOSTED) $(CLI)
 
-lint-js: | .tools/stamp/node_modules
-	npm run --silent lint
+lint-js: run/lint/eslint run/lint/prettier run/lint/tsc
+run/lint/eslint run/lint/prettier run/lint/tsc: | .tools/stamp/node_modules
+run/lint/tsc: | common-js
+run/lint/eslint:
+	$(RUN) lint/eslint -- node_modules/.bin/eslint .
+run/lint/prettier:
+	$(RUN) lint/prettier -- node_modules/.bin/prettier --check .
+run/lint/tsc:
+	$(RUN) lint/tsc -- node_modules/.bin/tsc
 
 format: | .tools/stamp/clang .tools/stamp/node_modules
 	.tools/bin/clang-format -i $(C_FILES)
@@ -525,17 +631,18 @@ format: | .tools/stamp/clang .tools/stamp/node_modules
 
 .PHONY: install
 install: native
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-	    $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/wisp
-	install build/wisp $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 src/wisp.h $(DESTDIR)$(PREFIX)/include/
-	install -m 644 build/libwisp.a $(DESTDIR)$(PREFIX)/lib/
-	install build/libwisp.so $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)
-	ln -sf libwisp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libwisp.so.0
-	ln -sf libwisp.so.0 $(DESTDIR)$(PREFIX)/lib/libwisp.so
-	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf $(DESTDIR)$(PREFIX)/share/wisp/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in \
-	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/pkgconfig" \
+	    "$(DESTDIR)$(PREFIX)/include/wisp" "$(DESTDIR)$(PREFIX)/share/wisp"
+	install build/wisp "$(DESTDIR)$(PREFIX)/bin/"
+	install -m 644 src/wisp.h "$(DESTDIR)$(PREFIX)/include/"
+	install -m 644 src/wisp/*.h "$(DESTDIR)$(PREFIX)/include/wisp/"
+	install -m 644 build/libwisp.a "$(DESTDIR)$(PREFIX)/lib/"
+	install build/libwisp.so "$(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)"
+	ln -sf libwisp.so.$(VERSION) "$(DESTDIR)$(PREFIX)/lib/libwisp.so.0"
+	ln -sf libwisp.so.0 "$(DESTDIR)$(PREFIX)/lib/libwisp.so"
+	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf "$(DESTDIR)$(PREFIX)/share/wisp/"
+	sed -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in \
+	    > "$(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc"
 
 # ---- tools ----------------------------------------------------------------------------------------
 
@@ -543,5 +650,8 @@ install: native
 	$(SETUP) $*
 	@touch $@
 
+.tools/stamp/wasm-cc: | .tools/stamp/emcc
 .tools/stamp/node_modules: package.json package-lock.json
 .tools/stamp/python: tools/requirements.txt
+.tools/stamp/wheel: tools/requirements-wheel.txt
+.tools/stamp/adapters: tools/requirements-adapters.txt

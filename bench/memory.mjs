@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures the memory that the package adds to Node and to Chromium, for docs/javascript.md:
-// node bench/memory.mjs [MODEL] [--cold] [--only PLACE] [--rounds N], where MODEL is a file within the checkout, and
+// node bench/memory.mjs [MODEL] [--cold] [--only PLACE] [--rounds N], if MODEL is a file within the checkout, and
 // --cold opens it by ranges. Run `make wasm` first. It works on Linux only.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { launch } from './runners/browsers.mjs';
 import { descendants, pageProcess, proportionalMegabytes } from './runners/processes.mjs';
-import { serve } from '../js/serve.js';
+import { serve } from '../js/program/serve.js';
 import { serveFiles } from './server.mjs';
 
 const {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes RESULTS.md from the JSON that driver.py leaves: report.py FOLDER OUTPUT. The folder has peers.json, and
-wisp.json where wisp was measured alone as well."""
+wisp.json if wisp was measured alone as well."""
 
 import json
 import sys

@@ -14,8 +14,13 @@ build/bench/sparse: bench/sparse/time.c build/libwisp.a
 	$(SAY) LINK $@
 	$(Q)$(BENCH_CC) $^ $(LDLIBS) -o $@
 
-# It looks behind wisp.h, so it has the objects and not the library.
+# These look behind wisp.h, so they have the objects and not the library.
 build/bench/ahead: bench/sparse/ahead.c $(LIB_native)
+	@mkdir -p $(@D)
+	$(SAY) LINK $@
+	$(Q)$(BENCH_CC) $^ $(LDLIBS) -o $@
+
+build/bench/kv_memory build/bench/attention_quality: build/bench/%: bench/generate/%.c $(LIB_native)
 	@mkdir -p $(@D)
 	$(SAY) LINK $@
 	$(Q)$(BENCH_CC) $^ $(LDLIBS) -o $@
@@ -50,7 +55,7 @@ build/bench/peak/%.cjs: bench/peak/peak.c bench/peak/wasm.c bench/peak/peak.h be
 	    .tools/bin/emcc -std=c11 -D_GNU_SOURCE -O3 $(WARNINGS) $(WASM_$*) -c bench/peak/$$file.c \
 	        -o $(@D)/$$file-$*.o || exit 1; \
 	done
-	$(Q).tools/bin/emcc -O1 -sENVIRONMENT=node $(@D)/peak-$*.o $(@D)/wasm-$*.o -o $@
+	$(Q).tools/bin/emcc -O1 -sENVIRONMENT=node $(WASM_C_ONLY) $(@D)/peak-$*.o $(@D)/wasm-$*.o -o $@
 
 # ---- instructions of the Arm kernels --------------------------------------------------------------
 

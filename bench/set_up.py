@@ -71,7 +71,7 @@ def install_with_debians_pip(python, requirements):
     with workspace.scratch() as folder:
         prefix.unpack(apt.fetch_debs(None, ["python3-pip-whl"], assumed=".*"), folder)
         wheel = next(folder.glob("usr/share/python-wheels/pip-*.whl"))
-        run(python, wheel / "pip", "install", "--quiet", "-r", requirements)
+        run(python, wheel / "pip", "install", "--quiet", "--require-hashes", "-r", requirements)
 
 
 def set_up_python():
@@ -84,7 +84,7 @@ def set_up_python():
     run(sys.executable, "-m", "venv", "--clear", "--without-pip", PEERS)
     if importlib.util.find_spec("ensurepip"):
         run(python, "-m", "ensurepip", stdout=subprocess.DEVNULL)
-        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements)
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", requirements)
     else:
         install_with_debians_pip(python, requirements)
     stamp.write_text(digest, encoding="utf-8")

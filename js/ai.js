@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/ai: an embedder as the AI SDK (the package ai) expects a model. It needs nothing of the SDK.
-import { checkOptions, checkString, wrong } from './options.js';
+import { checkOptions, checkString, wrong } from './base/options.js';
 
-export { WispError } from './errors.js';
+export { WispError } from './base/errors.js';
 
 /**
  * See types/ai.d.ts.

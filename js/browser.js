@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package as a browser imports it.
-import { BaseEmbedder } from './embedder.js';
-import { localLink } from './link-local.js';
-import { load } from './load.js';
-import { platform } from './platform-browser.js';
+import { BaseEmbedder } from './calls/embedder.js';
+import { load } from './calls/load.js';
+import { serve } from './engine/worker.js';
+import { localLink } from './platform/link-local.js';
+import { platform } from './platform/platform-browser.js';
 import { withThreads } from './threads-browser.js';
-import { serve } from './worker.js';
 
-export { WispError } from './errors.js';
-export { Rows } from './rows.js';
+export { WispError } from './base/errors.js';
+export { Rows } from './calls/rows.js';
 
 /** @type {import('../types/internal.js').Own} */
 const own = {
@@ -35,9 +35,9 @@ const own = {
 export class Embedder extends BaseEmbedder {
   /**
    * Loads a model and starts the workers.
-   * @param {import('./source.js').ModelSource} [source] the model that comes with the package
+   * @param {import('./files/source.js').ModelSource} [source] the model that comes with the package
    *   unless given
-   * @param {import('./load.js').LoadOptions} [options]
+   * @param {import('./calls/load.js').LoadOptions} [options]
    * @returns {Promise<Embedder>}
    */
   static async load(source, options) {

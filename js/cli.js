@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
 // `npx wisp-engine COMMAND`, for those without a compiler.
-import { findAddon } from './addon-node.js';
-import { EXIT, complainOf, print, wrongUsage } from './cli-console.js';
-import { VERSION } from './version.js';
+import { VERSION } from './base/version.js';
+import { findAddon } from './native/addon-node.js';
+import { EXIT, complainOf, print, wrongUsage } from './program/cli-console.js';
 
 const HELP = `usage: wisp-engine COMMAND [OPTION]...
 
@@ -11,6 +11,7 @@ Embeds texts and converts models with the package wisp-engine.
 
   embed        embed lines of text
   convert      write a GGUF file from a Hugging Face folder or another GGUF file
+  udf          write a WebAssembly module with a model inside, for databases
   quantize     quantise a model as llama.cpp does, or measure what that loses
   calibrate    make a model sparse: let it compute only the neurons that matter
   inspect      list what is in a model file
@@ -31,12 +32,13 @@ const PROGRAM = ['quantize', 'calibrate', 'inspect', 'tokenize', 'eval'];
 
 /** @type {Record<string, () => Promise<{ run(args: string[]): Promise<number> }>>} */
 const COMMANDS = {
-  embed: () => import('./cli-embed.js'),
-  'serve-demo': () => import('./cli-demo.js'),
-  convert: () => import('./cli-convert.js'),
+  embed: () => import('./program/cli-embed.js'),
+  'serve-demo': () => import('./program/cli-demo.js'),
+  convert: () => import('./program/cli-convert.js'),
+  udf: () => import('./program/cli-udf.js'),
 };
 for (const name of PROGRAM)
-  COMMANDS[name] = async () => (await import('./cli-program.js')).command(name);
+  COMMANDS[name] = async () => (await import('./program/cli-program.js')).command(name);
 
 /** @param {string[]} args @returns {Promise<number>} the exit code */
 async function run([name, ...args]) {

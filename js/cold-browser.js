@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/cold as a browser imports it: Embedder.load with the option cold.
-import { HttpFile } from './cold-http.js';
-import { openStore } from './cold-store-browser.js';
-import { cacheOf } from './cold-store.js';
-import { serveCold } from './cold-worker.js';
-import { coldLoader } from './cold.js';
-import { resolve } from './files.js';
-import { startHelpers } from './helpers-page.js';
-import { localLink } from './link-local.js';
-import { wrong } from './options.js';
-import { platform } from './platform-browser.js';
+import { wrong } from './base/options.js';
+import { resolve } from './files/files.js';
+import { startHelpers } from './platform/helpers-page.js';
+import { localLink } from './platform/link-local.js';
+import { platform } from './platform/platform-browser.js';
+import { HttpFile } from './ranges/cold-http.js';
+import { openStore } from './ranges/cold-store-browser.js';
+import { cacheOf } from './ranges/cold-store.js';
+import { serveCold } from './ranges/cold-worker.js';
+import { coldLoader } from './ranges/cold.js';
 import { threadsModule } from './threads-browser.js';
 
-export { NEURON } from './cold-layers.js';
-export { WispError } from './errors.js';
+export { NEURON } from './ranges/cold-layers.js';
+export { WispError } from './base/errors.js';
 
 /** The models that the browser keeps. */
 export const cache = cacheOf(
@@ -25,7 +25,7 @@ export const cache = cacheOf(
 platform.cold = coldLoader({
   openFile(source) {
     if ((typeof source !== 'string' && !(source instanceof URL)) || /^hf:/.test(String(source))) {
-      throw wrong('cold', 'the source is no URL, of which parts could be fetched');
+      throw wrong('cold', 'the source is not a URL, of which parts could be fetched');
     }
     return new HttpFile(resolve(source, 'source').href);
   },

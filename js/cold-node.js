@@ -3,21 +3,21 @@
 import { open } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { HttpFile } from './cold-http.js';
-import { openStore } from './cold-store-node.js';
-import { cacheOf } from './cold-store.js';
-import { serveCold } from './cold-worker.js';
-import { coldLoader } from './cold.js';
-import { WispError, throwIfAborted } from './errors.js';
-import { watchHelpers } from './helpers-node.js';
-import { localLink } from './link-local.js';
-import { wrong } from './options.js';
-import { asUrl, fileError, platform } from './platform-node.js';
-import { sharedBytes, sharedPart } from './source.js';
+import { WispError, throwIfAborted } from './base/errors.js';
+import { wrong } from './base/options.js';
+import { sharedBytes, sharedPart } from './files/source.js';
+import { watchHelpers } from './platform/helpers-node.js';
+import { localLink } from './platform/link-local.js';
+import { asUrl, fileError, platform } from './platform/platform-node.js';
+import { HttpFile } from './ranges/cold-http.js';
+import { openStore } from './ranges/cold-store-node.js';
+import { cacheOf } from './ranges/cold-store.js';
+import { serveCold } from './ranges/cold-worker.js';
+import { coldLoader } from './ranges/cold.js';
 import { threadsModule } from './threads-node.js';
 
-export { NEURON } from './cold-layers.js';
-export { WispError } from './errors.js';
+export { NEURON } from './ranges/cold-layers.js';
+export { WispError } from './base/errors.js';
 
 /** The models that are kept in the folder. */
 export const cache = cacheOf(
@@ -27,7 +27,7 @@ export const cache = cacheOf(
 );
 
 /**
- * A file on disk, a RangeFile. It is opened for each range, so that nothing stays open where an embedder is not closed.
+ * A file on disk, a RangeFile. It is opened for each range, so that nothing stays open if an embedder is not closed.
  */
 class DiskFile {
   size = 0;
@@ -44,8 +44,8 @@ class DiskFile {
   }
 
   /**
-   * @param {import('./cold-ranges.js').Range} range
-   * @param {import('./cold-ranges.js').Bytes} bytes
+   * @param {import('./ranges/cold-ranges.js').Range} range
+   * @param {import('./ranges/cold-ranges.js').Bytes} bytes
    * @param {AbortSignal} signal
    */
   async read([start, end], bytes, signal) {
@@ -95,7 +95,7 @@ platform.cold = coldLoader({
       if (url.protocol === 'file:') return new DiskFile(fileURLToPath(url));
       if (/^https?:$/.test(url.protocol)) return new HttpFile(url.href);
     }
-    throw wrong('cold', 'the source is no path or URL, of which parts could be read');
+    throw wrong('cold', 'the source is not a path or URL, of which parts could be read');
   },
   openStore,
   hold(bytes) {

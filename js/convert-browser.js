@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/convert as a browser imports it: Hugging Face folders as files, URLs or names become GGUF files.
-import { convertInLoad, moduleOf, noWorker, runTask, settingsOf, stoppable } from './convert.js';
-import { fetchModel, heldModel, isFolderUrl, isHeld } from './convert-source.js';
-import { resolve } from './files.js';
-import { parseName } from './hub.js';
+import {
+  convertInLoad,
+  moduleOf,
+  noWorker,
+  runTask,
+  settingsOf,
+  stoppable,
+} from './convert/convert.js';
+import { fetchModel, heldModel, isFolderUrl, isHeld } from './convert/convert-source.js';
+import { resolve } from './files/files.js';
+import { parseName } from './hub/hub.js';
 import { filesFromHub } from './hub-browser.js';
-import { chooseFolder } from './hub-folder.js';
-import { platform } from './platform-browser.js';
-import { wrongSource } from './source.js';
+import { chooseFolder } from './hub/hub-folder.js';
+import { platform } from './platform/platform-browser.js';
+import { wrongSource } from './files/source.js';
 
-export { WispError } from './errors.js';
+export { WispError } from './base/errors.js';
 
 /** @typedef {import('../types/convert.js').ConvertOptions} ConvertOptions */
 

@@ -4,19 +4,19 @@ import { stat } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { convertInLoad, moduleOf, runTask, settingsOf, stoppable } from './convert.js';
-import { fetchModel, heldModel, isFolderUrl, isHeld } from './convert-source.js';
-import { WispError } from './errors.js';
-import { parseName } from './hub.js';
-import { folderFromHub } from './hub-node.js';
-import { checkString, wrong } from './options.js';
-import { OutputFile } from './output-node.js';
-import { asUrl, platform } from './platform-node.js';
-import { wrongSource } from './source.js';
+import { convertInLoad, moduleOf, runTask, settingsOf, stoppable } from './convert/convert.js';
+import { fetchModel, heldModel, isFolderUrl, isHeld } from './convert/convert-source.js';
+import { WispError } from './base/errors.js';
+import { parseName } from './hub/hub.js';
+import { folderFromHub } from './hub/hub-node.js';
+import { checkString, wrong } from './base/options.js';
+import { OutputFile, onlyKind } from './files/output-node.js';
+import { asUrl, platform } from './platform/platform-node.js';
+import { wrongSource } from './files/source.js';
 
-export { WispError } from './errors.js';
+export { WispError } from './base/errors.js';
 
-/** @typedef {import('../types/convert.js').ConvertOptions & { output?: string | undefined }} ConvertOptions */
+/** @typedef {import('../types/convert.js').ConvertOptions & { output?: string | undefined, force?: boolean | undefined }} ConvertOptions */
 
 const ownModule = () => new URL('./wisp-convert.wasm', import.meta.url);
 
@@ -31,17 +31,19 @@ const ownWorker = () =>
  * Converts a model to a GGUF file.
  * @param {import('../types/convert.js').ConvertSource} source
  * @param {ConvertOptions} [options]
- * @returns {Promise<any>} the path of the output, or bytes where none was given
+ * @returns {Promise<any>} the path of the output, or bytes if none was given
  */
 export async function convert(source, options = {}) {
   const settings = settingsOf(options);
-  const { output, wasm, worker, onProgress } = options;
+  const { output, force, wasm, worker, onProgress } = options;
   if (output !== undefined) {
     checkString(output, 'output');
     if (output === '') throw wrong('output', 'the path is empty');
   }
+  if (force !== undefined && typeof force !== 'boolean') throw wrong('force', 'not true or false');
   return stoppable(options.signal, async (signal) => {
-    const file = output === undefined ? undefined : new OutputFile(output, 'output');
+    const check = force ? undefined : onlyKind(String(output), 'output', 'a GGUF file', 'GGUF');
+    const file = output === undefined ? undefined : new OutputFile(output, 'output', check);
     try {
       await file?.open();
       const [module, { input, files, modelName }] = await Promise.all([

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The embedder's own files in Node.
 import { Worker } from 'node:worker_threads';
-import { findAddon } from './addon-node.js';
-import { localLink } from './link-local.js';
-import { startNative } from './native-engine.js';
-import { compileRead } from './platform-node.js';
+import { serve } from './engine/worker.js';
+import { findAddon } from './native/addon-node.js';
+import { startNative } from './native/native-engine.js';
+import { localLink } from './platform/link-local.js';
+import { compileRead } from './platform/platform-node.js';
 import { withThreads } from './threads-node.js';
-import { serve } from './worker.js';
 
 /** @type {import('../types/internal.js').Own} */
 export const own = {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/generate as Node imports it.
 import { Worker } from 'node:worker_threads';
-import { findAddon } from './addon-node.js';
-import { BaseGenerator } from './generator.js';
-import { watchHelpers } from './helpers-node.js';
-import { localLink } from './link-local.js';
-import { load } from './load.js';
-import { releaseModels } from './models.js';
-import { startNativeText } from './native-text-engine.js';
-import { platform } from './platform-node.js';
-import { serveText } from './text-worker.js';
-import { countThreads } from './threads-count.js';
+import { BaseGenerator } from './calls/generator.js';
+import { languagesOf } from './calls/languages.js';
+import { load } from './calls/load.js';
+import { countThreads } from './calls/threads-count.js';
+import { serveText } from './engine/text-worker.js';
+import { releaseModels } from './files/models.js';
+import { findAddon } from './native/addon-node.js';
+import { startNativeText } from './native/native-text-engine.js';
+import { watchHelpers } from './platform/helpers-node.js';
+import { localLink } from './platform/link-local.js';
+import { platform } from './platform/platform-node.js';
 
-export { WispError } from './errors.js';
+export { WispError } from './base/errors.js';
 
 /** @type {import('../types/internal.js').Own} */
 const own = {
@@ -45,17 +46,21 @@ const own = {
   threads: countThreads,
 };
 
+/** The module that reads chat templates, grammars and schemas. */
+const languages = () => new URL('./wisp-languages.wasm', import.meta.url);
+
 /** A model that continues texts. */
 export class Generator extends BaseGenerator {
   /**
    * Loads a model and starts the worker.
-   * @param {import('./source.js').ModelSource} [source] the model that comes with the package
+   * @param {import('./files/source.js').ModelSource} [source] the model that comes with the package
    *   unless given
    * @param {import('../types/generate.js').GeneratorLoadOptions} [options]
    * @returns {Promise<Generator>}
    */
   static async load(source, options) {
-    return new Generator(await load(watchHelpers(platform), own, source, options));
+    const loaded = await load(watchHelpers(platform), own, source, options);
+    return new Generator(loaded, languagesOf(platform, languages, loaded));
   }
 
   /**

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/hub as a browser imports it: models by name or URL, which the browser keeps.
-import { WispError, throwIfAborted } from './errors.js';
-import { resolve } from './files.js';
+import { WispError, throwIfAborted } from './base/errors.js';
+import { resolve } from './files/files.js';
 import {
   HUB,
   HubError,
@@ -13,8 +13,9 @@ import {
   isOutage,
   list,
   parseName,
-} from './hub.js';
-import { download, stateOf } from './hub-download.js';
+} from './hub/hub.js';
+import { checkConfig } from './hub/hub-architecture.js';
+import { download, stateOf } from './hub/hub-download.js';
 import {
   NOWHERE,
   PART_BYTES,
@@ -23,16 +24,16 @@ import {
   listKept,
   openStore,
   putAbout,
-} from './hub-store.js';
-import { checkOptions } from './options.js';
-import { platform } from './platform-browser.js';
+} from './hub/hub-store.js';
+import { checkOptions } from './base/options.js';
+import { platform } from './platform/platform-browser.js';
 
-export { WispError } from './errors.js';
+export { WispError } from './base/errors.js';
 
 /** @typedef {import('../types/hub.js').HubOptions} HubOptions */
 /** @typedef {import('../types/hub-browser.js').UrlOptions} UrlOptions */
-/** @typedef {import('./hub-store.js').Store} Store */
-/** @typedef {import('./hub-download.js').Wanted} Wanted */
+/** @typedef {import('./hub/hub-store.js').Store} Store */
+/** @typedef {import('./hub/hub-download.js').Wanted} Wanted */
 
 /**
  * Finds a model by its name, `[hf:]owner/name[@revision][/file.gguf]`: in the browser's store, else on the Hub.
@@ -51,7 +52,7 @@ export async function fromHub(name, options = {}) {
  * Finds the files of a repository that `choose` chooses.
  * @param {string} name
  * @param {HubOptions} options
- * @param {import('./hub.js').Choose} choose
+ * @param {import('./hub/hub.js').Choose} choose
  * @returns {Promise<Map<string, Blob>>} by their paths
  */
 export async function filesFromHub(name, options, choose) {
@@ -68,7 +69,7 @@ export async function filesFromHub(name, options, choose) {
   }
   let listing;
   try {
-    if (offline) throw new HubError('not_found', notKept(name), 0); // as where no server answers
+    if (offline) throw new HubError('not_found', notKept(name), 0); // as if no server answers
     listing = await list(endpoint, model, { signal, token });
   } catch (error) {
     const kept = isOutage(error) && (await findKept(store, endpoint, model, choose));
@@ -102,6 +103,7 @@ export async function filesFromHub(name, options, choose) {
           onProgress?.({ loaded: before + loaded, total: all ?? total }),
       },
     );
+    if (file === 'config.json') checkConfig(await blob.text(), url);
     before += blob.size;
     found.set(file, blob);
   }
@@ -116,8 +118,8 @@ const notKept = (name) =>
  * Finds what was last loaded under a name.
  * @param {Store} store
  * @param {string} endpoint
- * @param {import('./hub.js').ModelName} model
- * @param {import('./hub.js').Choose} choose
+ * @param {import('./hub/hub.js').ModelName} model
+ * @param {import('./hub/hub.js').Choose} choose
  */
 async function findKept(store, endpoint, model, choose) {
   const { repo, revision } = model;
@@ -153,7 +155,7 @@ function nameOf({ url, state }) {
 
 /**
  * Fetches a model from any URL, and keeps it. The next time the server is only asked whether it is still the same;
- * where it does not say, or cannot be reached, the kept one is taken.
+ * if it does not say, or cannot be reached, the kept one is taken.
  * @param {string | { readonly href: string }} url
  * @param {UrlOptions} [options]
  * @returns {Promise<Blob>}
@@ -227,7 +229,7 @@ async function keep(store, wanted, options) {
 }
 
 /**
- * Takes a revision's name from a model that had it before, and deletes that where it has no other.
+ * Takes a revision's name from a model that had it before, and deletes that if it has no other.
  * @param {Store} store
  * @param {Awaited<ReturnType<typeof listKept>>[number]} entry
  * @param {Wanted} wanted

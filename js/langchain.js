@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/langchain: an embedder as LangChain.js expects one. It needs nothing of @langchain/core: its vector stores
 // and retrievers take any object with these two methods (EmbeddingsInterface).
-import { checkOptions, checkString, wrong } from './options.js';
+import { checkOptions, checkString, wrong } from './base/options.js';
 
-export { WispError } from './errors.js';
+export { WispError } from './base/errors.js';
 
 /** @typedef {import('../types/langchain.js').WispEmbeddingsOptions} WispEmbeddingsOptions */
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package as Node imports it.
+import { BaseEmbedder } from './calls/embedder.js';
+import { load } from './calls/load.js';
 import './cold-node.js';
-import { BaseEmbedder } from './embedder.js';
 import { own } from './embedding-node.js';
-import { load } from './load.js';
-import { releaseModels } from './models.js';
-import { platform } from './platform-node.js';
+import { releaseModels } from './files/models.js';
+import { platform } from './platform/platform-node.js';
 
-export { WispError } from './errors.js';
-export { Rows } from './rows.js';
+export { WispError } from './base/errors.js';
+export { Rows } from './calls/rows.js';
 
 /** A model that embeds texts. */
 export class Embedder extends BaseEmbedder {
   /**
    * Loads a model and starts the workers.
-   * @param {import('./source.js').ModelSource} [source] the model that comes with the package
+   * @param {import('./files/source.js').ModelSource} [source] the model that comes with the package
    *   unless given
-   * @param {import('./load.js').LoadOptions} [options]
+   * @param {import('./calls/load.js').LoadOptions} [options]
    * @returns {Promise<Embedder>}
    */
   static async load(source, options) {

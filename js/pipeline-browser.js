@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/pipeline as a browser imports it.
+import { pipelineOf } from './adapters/feature-extraction.js';
 import { Embedder } from './browser.js';
-import { pipelineOf } from './feature-extraction.js';
 
-export { WispError } from './errors.js';
+export { WispError } from './base/errors.js';
 
 export const pipeline = pipelineOf(Embedder.load);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/pipeline as Node imports it.
-import { pipelineOf } from './feature-extraction.js';
+import { pipelineOf } from './adapters/feature-extraction.js';
 import { Embedder } from './node.js';
 
-export { WispError } from './errors.js';
+export { WispError } from './base/errors.js';
 
 export const pipeline = pipelineOf(Embedder.load);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/search: similarity of two texts or vectors, and the rows most similar to one. An embedder is
 // given to each function, so that pages which only embed load nothing of this.
-import { Best } from './best.js';
-import { dotProducts } from './dot-kernel.js';
-import { throwIfAborted } from './errors.js';
-import { nextTask } from './link-local.js';
-import { checkOptions, wrong } from './options.js';
+import { cosine } from './base/cosine.js';
+import { throwIfAborted } from './base/errors.js';
+import { checkOptions, wrong } from './base/options.js';
+import { Best } from './index/best.js';
+import { dotProducts } from './index/dot-kernel.js';
+import { nextTask } from './platform/link-local.js';
 
-export { WispError } from './errors.js';
+export { WispError } from './base/errors.js';
 
 /** @typedef {import('../types/search.js').Vector} Vector */
 
@@ -61,7 +62,7 @@ export async function search(embedder, query, options) {
  * @param {any} embedder
  * @param {string[]} texts
  * @param {import('../types/index.js').EmbedCallOptions} options
- * @returns {Promise<import('./rows.js').Rows>}
+ * @returns {Promise<import('./calls/rows.js').Rows>}
  */
 function embed(embedder, texts, options) {
   if (typeof embedder?.embed !== 'function') {
@@ -89,7 +90,7 @@ function vectorOf(given, field) {
  * Returns the values of a row.
  * @param {import('../types/search.js').SearchOptions['rows']} rows
  * @param {number | undefined} asked
- * @param {number | undefined} otherwise where neither rows nor options tell
+ * @param {number | undefined} otherwise if neither rows nor options tell
  */
 function sizeOf(rows, asked, otherwise) {
   const isOne = rows instanceof Float32Array;
@@ -139,25 +140,9 @@ function* slicesOf(rows, size) {
 function unitOf(vector) {
   let squares = 0;
   for (let i = 0; i < vector.length; i++) squares += vector[i] * vector[i];
-  if (!Number.isFinite(squares)) throw wrong('query', 'has a value that is no number or too large');
+  if (!Number.isFinite(squares))
+    throw wrong('query', 'has a value that is not a number or too large');
   const unit = new Float32Array(vector.length);
   for (let i = 0; i < unit.length; i++) unit[i] = vector[i] / (Math.sqrt(squares) || 1);
   return unit;
-}
-
-/**
- * Returns the cosine of two vectors; 0 where one of them is of zeros.
- * @param {Vector} a
- * @param {Vector} b
- */
-function cosine(a, b) {
-  let ab = 0;
-  let aa = 0;
-  let bb = 0;
-  for (let i = 0; i < a.length; i++) {
-    ab += a[i] * b[i];
-    aa += a[i] * a[i];
-    bb += b[i] * b[i];
-  }
-  return aa === 0 || bb === 0 ? 0 : ab / (Math.sqrt(aa) * Math.sqrt(bb));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of workers with threads in a browser.
-import { startHelpers } from './helpers-page.js';
-import { threadsLoader } from './threads-load.js';
+import { threadsLoader } from './calls/threads-load.js';
+import { startHelpers } from './platform/helpers-page.js';
 
 /** @type {import('../types/internal.js').Own['module']} */
 export const threadsModule = (build) =>

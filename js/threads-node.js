@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of workers with threads in Node.
 import { Worker } from 'node:worker_threads';
-import { watchHelpers } from './helpers-node.js';
-import { threadsLoader } from './threads-load.js';
+import { threadsLoader } from './calls/threads-load.js';
+import { watchHelpers } from './platform/helpers-node.js';
 
 /** @type {import('../types/internal.js').Own['module']} */
 export const threadsModule = (build) =>

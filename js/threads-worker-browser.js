@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The script of a Web Worker with threads, and of those that help it.
-import { startHelper } from './helpers-browser.js';
-import { listen } from './scope-browser.js';
-import { serveTeam } from './threads-worker.js';
+import { serveTeam } from './engine/threads-worker.js';
+import { startHelper } from './platform/helpers-browser.js';
+import { listen } from './platform/scope-browser.js';
 
 listen((post) => serveTeam(post, startHelper));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The script of a worker thread of Node.
-import { listen } from './scope-node.js';
-import { serve } from './worker.js';
+import { serve } from './engine/worker.js';
+import { listen } from './platform/scope-node.js';
 
 listen(serve);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that commit messages name no path of one machine, which means nothing to later readers.
 
-Only commits after FIRST are looked at: earlier ones have such paths, and history is not rewritten. Where there is no
+Only commits after FIRST are looked at: earlier ones have such paths, and history is not rewritten. If there is no
 git history, or not as far back as FIRST, it says so and passes.
 """
 

@@ -6,7 +6,8 @@ The program in src/cli is a user of the library: it includes wisp.h, its own hea
 general tools of base/, host/ and http/, which know nothing of models.
 
 A module is a header and the .c file of its name: if ffn.c includes recall.h, then neither recall.h
-nor recall.c may include ffn.h. docs/architecture.md has the order of the folders.
+nor recall.c may include ffn.h. The same holds for imports of the scripts in js/, each of which is a
+module; types of comments do not count. docs/architecture.md has the order of the folders.
 """
 
 import re
@@ -14,31 +15,62 @@ import sys
 from pathlib import Path
 
 # Lists folders from the bottom up. A folder may include itself and the folders before it in this
-# list. All may include src/wisp.h.
+# list. All may include src/wisp.h, which alone includes the headers of src/wisp.
 ORDER = [
     "base",
     "host",
     "http",
+    "serve",
     "quant",
     "kernels",
     "formats",
     "huggingface",
     "text",
+    "tokenizers",
+    "grammar",
+    "schema",
+    "jinja",
+    "prompt",
+    "chat",
     "weights",
     "layers",
     "attention",
     "sparse",
     "models",
+    "device",
     "engine",
+    "products",
     "binding",
     "node",
     "native",
     "index",
     "convert",
     "calibrate",
+    "quantise",
 ]
-CLI_MAY_INCLUDE = {"cli", "base", "host", "http"}
+CLI_MAY_INCLUDE = {"cli", "base", "host", "http", "serve"}
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
+
+# Folders of js/ from the bottom up. "" has the package's entries and worker scripts; the program is
+# one of their users, and cli.js is its entry.
+SCRIPT_ORDER = [
+    "base",
+    "files",
+    "hub",
+    "platform",
+    "engine",
+    "native",
+    "calls",
+    "ranges",
+    "convert",
+    "index",
+    "text",
+    "adapters",
+    "",
+    "program",
+]
+COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*", re.MULTILINE | re.DOTALL)
+IMPORT = re.compile(r"\b(?:from |import |import\(|require\()'(\.[^']+)'")
 
 
 def folder_of(path: str) -> str:
@@ -50,8 +82,10 @@ def read_modules(src: Path) -> dict[str, set[str]]:
     modules: dict[str, set[str]] = {}
     for file in sorted(src.rglob("*.[ch]")):
         name = file.relative_to(src).with_suffix("").as_posix()
-        included = INCLUDE.findall(file.read_text())
-        modules.setdefault(name, set()).update(i.removesuffix(".h") for i in included)
+        if name.startswith("kernels/cuda/"):  # a library of its own, that shares device/library.h with wisp
+            continue
+        headers = INCLUDE.findall(file.read_text())
+        modules.setdefault(name, set()).update(header.removesuffix(".h") for header in headers)
     for name, included in modules.items():
         included.discard(name)
     return modules
@@ -94,6 +128,8 @@ def wrong_layers(modules: dict[str, set[str]]) -> list[str]:
             if folder == "cli":
                 good = other == "wisp" or below in CLI_MAY_INCLUDE
             elif folder == "":
+                good = below == "wisp"
+            elif folder == "wisp":
                 good = False
             else:
                 good = other == "wisp" or ORDER.index(below) <= ORDER.index(folder)
@@ -102,10 +138,34 @@ def wrong_layers(modules: dict[str, set[str]]) -> list[str]:
     return wrong
 
 
+def read_scripts(js: Path) -> dict[str, set[str]]:
+    """Returns the scripts that each script imports."""
+    scripts: dict[str, set[str]] = {}
+    for file in sorted([*js.rglob("*.js"), *js.rglob("*.cjs")]):
+        imported = IMPORT.findall(COMMENT.sub("", file.read_text()))
+        paths = ((file.parent / name).resolve() for name in imported)
+        scripts[file.relative_to(js).as_posix()] = {path.relative_to(js).as_posix() for path in paths}
+    return scripts
+
+
+def wrong_imports(scripts: dict[str, set[str]]) -> list[str]:
+    def level(name: str) -> int:
+        return SCRIPT_ORDER.index("program" if name == "cli.js" else folder_of(name))
+
+    return [
+        f"js/{name} imports {other}"
+        for name, imported in sorted(scripts.items())
+        for other in sorted(imported)
+        if level(other) > level(name)
+    ]
+
+
 def main() -> int:
-    modules = read_modules(Path(__file__).resolve().parent.parent / "src")
-    problems = wrong_layers(modules)
-    for circle in find_circles(modules):
+    root = Path(__file__).resolve().parent.parent
+    modules = read_modules(root / "src")
+    scripts = read_scripts(root / "js")
+    problems = wrong_layers(modules) + wrong_imports(scripts)
+    for circle in find_circles(modules) + find_circles(scripts):
         problems.append("includes form a circle: " + ", ".join(sorted(circle)))
     for problem in problems:
         print(f"check_includes: {problem}", file=sys.stderr)

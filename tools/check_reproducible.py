@@ -18,7 +18,9 @@ REPO = Path(__file__).resolve().parents[1]
 SHIPPED = ("build/wisp", "build/libwisp.a", "build/libwisp.so", "js/wisp-simd128.wasm", "js/wisp-relaxed.wasm",
            "js/wisp-generate-simd128.wasm", "js/wisp-generate-relaxed.wasm",
            "js/wisp-threads-simd128.wasm", "js/wisp-threads-relaxed.wasm", "js/wisp-embed-threads-simd128.wasm",
-           "js/wisp-embed-threads-relaxed.wasm", "js/wisp-convert.wasm", "js/wisp-program.wasm")
+           "js/wisp-embed-threads-relaxed.wasm", "js/wisp-encoders-simd128.wasm", "js/wisp-encoders-relaxed.wasm",
+           "js/wisp-udf-simd128.wasm", "js/wisp-udf-relaxed.wasm", "js/wisp-languages.wasm", "js/wisp-convert.wasm",
+           "js/wisp-program.wasm")
 
 # The copy differs in all that must not matter: the path, the time, the time zone, the language and the mode of files.
 FOLDER, ENVIRONMENT, MASK = "another/place", {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8", "CCACHE_DISABLE": "1"}, 0o077

@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs "make demo": embeds the sample sentences with the default model natively, in one WebAssembly
-// instance, and in the package's pool of workers. Prints how closely the rows agree, the time of
-// each, and the sentences nearest to a query. Then it generates the beginning of a story natively.
+// Usage: demo.mjs native | build | modules
+// "make demo" runs this in parts, each as soon as what it shows is built. "native" shows the sample sentences that are
+// nearest to a query, and the beginning of a story, by the native program. "build" prints which WebAssembly module this
+// Node runs. "modules" embeds the sentences natively, in one instance of that module, and in the package's pool of
+// workers, and prints how closely the rows agree and the time of each.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { pickBuild } from '../js/load.js';
-import { Engine } from '../js/engine.js';
+import { pickBuild } from '../js/calls/load.js';
+import { Engine } from '../js/engine/engine.js';
 import { Embedder } from '../js/node.js';
 import { compileBuild } from '../js/embedding-node.js';
-import { readBytes } from '../js/platform-node.js';
+import { readBytes } from '../js/platform/platform-node.js';
 
-const QUERY = process.argv[2] ?? 'What do plants live on?';
+const QUERY = 'What do plants live on?';
 const SHOWN = 5;
 const PROGRAM = fileURLToPath(new URL('../build/wisp', import.meta.url));
 const SAMPLE = new URL('../web-demo/sample.txt', import.meta.url);
+
+const sentences = readFileSync(SAMPLE, 'utf8').trimEnd().split('\n');
+const texts = [QUERY, ...sentences];
+
+/** When `make demo` began, in seconds. */
+const started = Number(process.env.WISP_DEMO_START ?? Date.now() / 1000);
 
 /**
  * Embeds the texts with the native program. `seconds` is the time of its whole run.
@@ -92,22 +100,23 @@ function tellStory() {
   return run.stdout.trimEnd();
 }
 
-const sentences = readFileSync(SAMPLE, 'utf8').trimEnd().split('\n');
-const texts = [QUERY, ...sentences];
-const native = embedNatively(texts);
-const wasm = await embedInWasm(texts);
-const pooled = await embedPooled(texts);
-const size = wasm.dimensions;
+const secondsSince = () => `${Math.round(Date.now() / 1000 - started)} s after the start`;
 
-const agreement = texts.map((_, i) => cosine(native.rows, size, i, i, wasm.rows));
-const worst = Math.min(...agreement);
-const nearest = sentences
-  .map((sentence, i) => ({ sentence, score: cosine(wasm.rows, size, 0, i + 1) }))
-  .sort((a, b) => b.score - a.score)
-  .slice(0, SHOWN);
+function showNative() {
+  const { rows } = embedNatively(texts);
+  const size = rows.length / texts.length;
+  const nearest = sentences
+    .map((sentence, i) => ({ sentence, score: cosine(rows, size, 0, i + 1) }))
+    .sort((a, b) => b.score - a.score)
+    .slice(0, SHOWN);
+  const lines = nearest.map(({ sentence, score }) => `  ${score.toFixed(4)}  ${sentence}`);
+  // One write, so that what make prints at the same time does not come between.
+  console.log(
+    `\nThe native program, ${secondsSince()}. "${QUERY}" is nearest to\n${lines.join('\n')}\n` +
+      `wisp generate tells a story:\n  ${tellStory()} ...\n`,
+  );
+}
 
-console.log(`\n"${QUERY}" is nearest to`);
-for (const { sentence, score } of nearest) console.log(`  ${score.toFixed(4)}  ${sentence}`);
 /** @param {string} name @param {{ seconds: number, embedSeconds?: number }} times */
 function showTimes(name, { seconds, embedSeconds }) {
   const embedding =
@@ -115,17 +124,25 @@ function showTimes(name, { seconds, embedSeconds }) {
   console.log(`  ${name.padEnd(24)} ${(seconds * 1000).toFixed(0).padStart(5)} ms${embedding}`);
 }
 
-console.log(`\n${texts.length} texts, from start to last embedding, loading included:`);
-showTimes('native', native);
-showTimes(`WebAssembly ${wasm.build}`, wasm);
-showTimes(`package, ${pooled.workers} worker${pooled.workers === 1 ? '' : 's'}`, pooled);
-console.log(`Native and WebAssembly agree to a cosine of at least ${worst.toFixed(6)}.\n`);
-console.log(`wisp generate tells a story:\n  ${tellStory()} ...\n`);
-if (!wasm.rows.every((value, i) => Object.is(value, pooled.rows[i]))) {
-  console.error('demo: the workers and the module alone differ');
-  process.exit(1);
+async function showModules() {
+  const native = embedNatively(texts);
+  const wasm = await embedInWasm(texts);
+  const pooled = await embedPooled(texts);
+  const size = wasm.dimensions;
+  const worst = Math.min(...texts.map((_, i) => cosine(native.rows, size, i, i, wasm.rows)));
+
+  console.log(`\nWebAssembly, ${secondsSince()}. ${texts.length} texts, loading included:`);
+  showTimes('native', native);
+  showTimes(`WebAssembly ${wasm.build}`, wasm);
+  showTimes(`package, ${pooled.workers} worker${pooled.workers === 1 ? '' : 's'}`, pooled);
+  console.log(`Native and WebAssembly agree to a cosine of at least ${worst.toFixed(6)}.\n`);
+  if (!wasm.rows.every((value, i) => Object.is(value, pooled.rows[i])))
+    throw new Error('the workers and the module alone differ');
+  if (!(worst > 0.999)) throw new Error('native and WebAssembly disagree');
 }
-if (!(worst > 0.999)) {
-  console.error('demo: native and WebAssembly disagree');
-  process.exit(1);
-}
+
+const part = process.argv[2];
+if (part === 'native') showNative();
+else if (part === 'build') console.log(pickBuild());
+else if (part === 'modules') await showModules();
+else throw new Error(`demo: native, build or modules, and not "${part}"`);

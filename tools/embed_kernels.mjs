@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the WebAssembly module of indexes as text into a script: `make wasm` runs it.
 //
-//     node tools/embed_kernels.mjs build/wasm/wisp-index.wasm js/index-kernels.js
+//     node tools/embed_kernels.mjs build/wasm/wisp-index.wasm js/index/index-kernels.js
 import { readFileSync, writeFileSync } from 'node:fs';
 
 const [from, to] = process.argv.slice(2);

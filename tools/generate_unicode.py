@@ -7,7 +7,7 @@ Each library in these pipelines carries the tables of its own Unicode version, s
 
     8.0   unicode_categories 0.1.1: controls to drop (Cc, Cf, Co), punctuation (P*), accents to drop (Mn)
     9.0   unicode-normalization-alignments 0.1.12: canonical decompositions, compositions and combining classes
-    16.0  regex-syntax 0.8.11: \\w; Oniguruma: \\p{L}, \\p{N}
+    16.0  regex-syntax 0.8.11: \\w; Oniguruma: \\p{L}, \\p{N} and other general categories
     17.0  Rust 1.99's char::to_lowercase
 
 No code point deviates from its version. What is not in the version's data is spelled out below: White_Space, BERT's
@@ -69,10 +69,12 @@ def package_path(version):
 
 def download():
     DATA.mkdir(parents=True, exist_ok=True)
-    for version in PACKAGES:
+    for version, (_, digest) in PACKAGES.items():
         if not package_path(version).exists():
-            subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:",
-                            "--dest", str(DATA), f"unicodedata2=={version}"], check=True)
+            # pip runs what is in a source package, so its bytes are checked before.
+            subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes",
+                            "--no-binary", ":all:", "--dest", str(DATA), "-r", "/dev/stdin"], check=True, text=True,
+                           input=f"unicodedata2=={version} --hash=sha256:{digest}\n")
 
 
 def read_package(version):
@@ -193,8 +195,12 @@ class Properties:
         # U+0F73, U+0F75 and U+0F81 are in class 0, but their decompositions are not.
         self.nonstarter = {c for c in range(CODE_POINTS) if normal.combining[normal.decompose(c)[0]]}
         self.stripped = self.strip(normal)
-        # In the order of enum unicode_class in src/text/unicode_classes.h, from 1.
-        self.classes = [modern.in_categories("L"), modern.in_categories("N"), WHITE_SPACE]
+        # In the order of enum unicode_kind in src/text/unicode_classes.h, from 1.
+        connectors = modern.in_categories("Pc")
+        self.kinds = [modern.in_categories("Lu"), modern.in_categories("Ll"), modern.in_categories("Lt"),
+                      modern.in_categories("Lm", "Lo"), modern.in_categories("M"), modern.in_categories("Nd"),
+                      modern.in_categories("Nl", "No"), connectors, modern.in_categories("P") - connectors,
+                      modern.in_categories("S"), WHITE_SPACE]
         self.word = modern.in_categories("L", "M", "Nd", "Nl", "Pc") | WORD_SYMBOLS
         lower = {c: newest.lower(c) for c in range(CODE_POINTS)}
         self.lower = {c: mapped for c, mapped in lower.items() if mapped != [c]}
@@ -299,10 +305,19 @@ def write_flags(out, properties):
 
 
 def write_set(out, name, code_points):
-    runs = runs_of(code_points)
-    out.planes(f"unicode_{name}_planes", [first for first, _ in runs])
-    out.array(f"struct unicode_range unicode_{name}[{len(runs)}]",
-              [f"{{{first & 0xFFFF}, {last & 0xFFFF}}}" for first, last in runs], 4)
+    """Adds the lengths of the runs of code points that are not in the set and that are, by turns: in base 128, the low
+    digits first, where all bytes but the last have the high bit. Returns the number of bytes."""
+    digits = []
+    at = 0
+    for first, last in runs_of(code_points):
+        for length in (first - at, last + 1 - first):
+            while length >= 0x80:
+                digits.append(0x80 | length & 0x7F)
+                length >>= 7
+            digits.append(length)
+        at = last + 1
+    out.numbers("uint8_t", f"unicode_{name}", digits)
+    return len(digits)
 
 
 def write_lower(out, lower):
@@ -336,7 +351,7 @@ def write_stripped(out, stripped):
     values = [single.get(c, c) for c in keys]
     assert all(value >> 16 in (c >> 16, 2 - (c >> 16)) for c, value in zip(keys, values) if c >> 16 != 1)
     assert all(value >> 16 == 1 for c, value in zip(keys, values) if c >> 16 == 1)
-    # Keys of plane 1 have their values there; those of planes 0 and 2 in plane 0, or in plane 2 where the bit is set.
+    # Keys of plane 1 have their values there; those of planes 0 and 2 in plane 0, or in plane 2 if the bit is set.
     far = [value >> 16 == 2 for value in values]
     starts = [0]
     for first, last in runs:
@@ -369,19 +384,23 @@ def write_ranks(out, properties):
     return len(runs), len(classes)
 
 
-def write_classes(out, classes):
-    """Adds blocks of 128 code points, with two bits for the class of each."""
-    block = 128
-    limit = (max(max(members) for members in classes) // block + 1) * block
-    of = [sum(i * (c in members) for i, members in enumerate(classes, 1)) for c in range(limit)]
+def write_kinds(out, kinds):
+    """Adds blocks of 128 code points, with four bits for the kind of each. The supplementary variation selectors are left
+    out, which would make the index four times as long."""
+    block, mark = 128, 5
+    selectors = range(0xE0100, 0xE01F0)
+    assert set(selectors) <= kinds[mark - 1]
+    limit = (max(c for members in kinds for c in members if c < 0xE0000) // block + 1) * block
+    assert all(c < limit or c in selectors for members in kinds for c in members)
+    of = [sum(i * (c in members) for i, members in enumerate(kinds, 1)) for c in range(limit)]
     blocks = {}
     index = []
     for start in range(0, limit, block):
-        packed = tuple(sum(of[c + i] << 2 * i for i in range(4)) for c in range(start, start + block, 4))
+        packed = tuple(of[c] | of[c + 1] << 4 for c in range(start, start + block, 2))
         index.append(blocks.setdefault(packed, len(blocks)))
-    assert len(blocks) <= 256
-    out.numbers("uint8_t", "unicode_class_index", index)
-    out.numbers("uint8_t", "unicode_class_blocks", [four for packed in blocks for four in packed])
+    size = "uint8_t" if len(blocks) <= 256 else "uint16_t"
+    out.numbers(size, "unicode_kind_index", index)
+    out.numbers("uint8_t", "unicode_kind_blocks", [two for packed in blocks for two in packed])
     return limit
 
 
@@ -446,8 +465,8 @@ def start_file(header):
 
 def generate_classes(properties):
     out = start_file("unicode_classes.h")
-    limit = write_classes(out, properties.classes)
-    out.add(f"_Static_assert(UNICODE_CLASS_LIMIT == {hexadecimal(limit)},")
+    limit = write_kinds(out, properties.kinds)
+    out.add(f"_Static_assert(UNICODE_KIND_LIMIT == {hexadecimal(limit)},")
     out.add('               "src/text/unicode_classes.h does not fit these tables");')
     return out
 
@@ -458,11 +477,11 @@ def generate_tables(properties):
     ranks, rank_count = write_ranks(out, properties)
     write_lower(out, properties.lower)
     several = write_stripped(out, properties.stripped)
-    write_set(out, "word", properties.word)
+    word = write_set(out, "word", properties.word)
     # The compiler compares the sizes in the header, which are written by hand, with these.
     out.add(f"_Static_assert(UNICODE_LIMIT == {hexadecimal(limit)} && UNICODE_RARE == {rare} &&")
     out.add(f"                   UNICODE_RANK_RUNS == {ranks} && UNICODE_RANKS == {rank_count} &&")
-    out.add(f"                   UNICODE_SEVERAL == {several},")
+    out.add(f"                   UNICODE_SEVERAL == {several} && UNICODE_WORD == {word},")
     out.add('               "src/text/unicode_tables.h does not fit these tables");')
     return out
 

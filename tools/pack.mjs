@@ -14,7 +14,8 @@ import {
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { optionalDependencies } from './addons.mjs';
-import { minified } from './minify.mjs';
+import { writeCommonJs } from './common-js.mjs';
+import { minified, scriptsIn } from './minify.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const folder = process.argv[2];
@@ -46,7 +47,8 @@ for (const name of ['README.md', 'LICENSE', ...entries.flatMap(namesOf)]) {
 /** @param {string} name @param {string} text */
 const write = (name, text) => writeFileSync(join(folder, name), text);
 
-for (const name of readdirSync(join(folder, 'js')).filter((file) => /\.c?js$/.test(file)))
+await writeCommonJs(join(folder, 'js'));
+for (const name of scriptsIn(join(folder, 'js')))
   write(`js/${name}`, await minified(name, readFileSync(join(ROOT, 'js', name), 'utf8')));
 
 // The checkout does without the packages of the addon: npm ci would look for them in the registry before they are there.

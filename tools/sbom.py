@@ -7,7 +7,7 @@ library. Development tools come from package.json, its lock, tools/requirements*
 "excluded", which is CycloneDX's word for what is not part of the product.
 
     tools/sbom.py             writes the file
-    tools/sbom.py --check     fails where the file is not what would be written, or is not valid CycloneDX
+    tools/sbom.py --check     fails if the file is not what would be written, or is not valid CycloneDX
 
 A check accepts other versions of the compilers' parts than the file has, since these are the release's.
 """
@@ -33,6 +33,11 @@ MAPS = {"native": "build/libwisp.so.map", "wasm-simd128": "build/wasm/wisp-simd1
         "wasm-threads-relaxed": "build/wasm/wisp-threads-relaxed.wasm.map",
         "wasm-embed-threads-simd128": "build/wasm/wisp-embed-threads-simd128.wasm.map",
         "wasm-embed-threads-relaxed": "build/wasm/wisp-embed-threads-relaxed.wasm.map",
+        "wasm-encoders-simd128": "build/wasm/wisp-encoders-simd128.wasm.map",
+        "wasm-encoders-relaxed": "build/wasm/wisp-encoders-relaxed.wasm.map",
+        "wasm-udf-simd128": "build/wasm/wisp-udf-simd128.wasm.map",
+        "wasm-udf-relaxed": "build/wasm/wisp-udf-relaxed.wasm.map",
+        "wasm-languages": "build/wasm/wisp-languages.wasm.map",
         "wasm-convert": "build/wasm/wisp-convert.wasm.map",
         "wasm-program": "build/wasm/wisp-program.wasm.map"}
 
@@ -122,7 +127,7 @@ def products():
     for name, about, places in (
             ("wisp", "the program, build/wisp; it takes libc, libm and threads from the system", ["native"]),
             ("libwisp", "the libraries, build/libwisp.a and build/libwisp.so", ["native"]),
-            ("wisp-engine", "the npm package, with the modules wisp-*.wasm, wisp-generate-*.wasm, wisp-threads-*.wasm, wisp-convert.wasm and wisp-program.wasm, and the models",
+            ("wisp-engine", "the npm package, with the modules wisp-*.wasm, wisp-generate-*.wasm, wisp-threads-*.wasm, wisp-udf-*.wasm, wisp-languages.wasm, wisp-convert.wasm and wisp-program.wasm, and the models",
              [place for place in MAPS if place.startswith("wasm")])):
         shipped.append(component(name, version, "Apache-2.0", type="application" if name == "wisp" else "library",
                                  reference=f"product:{name}", scope="required", description=about,

@@ -3,7 +3,7 @@
 //
 //   node tools/serve.mjs [--port N] [--isolated]
 import { parseArgs } from 'node:util';
-import { serve } from '../js/serve.js';
+import { serve } from '../js/program/serve.js';
 
 const { values } = parseArgs({
   options: {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes wisp's development tools available in .tools/ without touching the system.
 
-Each component is taken from the machine where it is good enough, else downloaded with the machine's own apt, pip or
+Each component is taken from the machine if it is good enough, else downloaded with the machine's own apt, pip or
 npm settings. Programs are then reachable as .tools/bin/PROGRAM. Run again at any time: what is there is kept.
 """
 
@@ -10,6 +10,7 @@ import collections
 import fcntl
 import hashlib
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -29,8 +30,11 @@ def programs(*names):
 
 COMPONENTS = {
     "emcc": Component(
-        "emscripten", 1, programs("emcc", "emar"), (), "Emscripten: C to WebAssembly, with relaxed SIMD",
+        "emscripten", 2, programs("emcc", "emar"), (), "Emscripten: C to WebAssembly, with relaxed SIMD",
         "install Emscripten 3.1.50 or later so that emcc is on PATH"),
+    "wasm-cc": Component(
+        "emscripten", 1, programs("wasm-cc"), (), "compiles a file as emcc does, but faster (set up emcc first)",
+        "remove .tools/stamp/emcc"),
     "cmocka": Component(
         "cmocka", 1, (".tools/cmocka/src/cmocka.c", ".tools/cmocka/lib/libcmocka.a"), (),
         "cmocka 1.1.7: unit tests in C, as source and as a static library",
@@ -66,6 +70,14 @@ COMPONENTS = {
         "scripting", 1, (*programs("python"), ".tools/python/bin/python"), ("tools/requirements.txt",),
         "Python with the packages of tools/requirements.txt",
         "apt install python3-venv, or look at the pip message above"),
+    "wheel": Component(
+        "scripting", 1, programs("python-wheel"), ("tools/requirements-wheel.txt",),
+        "Python with the packages of tools/requirements-wheel.txt, which build and check the Python package",
+        "look at the pip message above"),
+    "adapters": Component(
+        "scripting", 1, programs("python-adapters"), ("tools/requirements-adapters.txt",),
+        "Python with what the Python package's adapters adapt to (2 GB; Spark needs Java 17)",
+        "look at the pip message above"),
     "torch": Component(
         "pytorch", 2, programs("python-torch"), (), "Python with PyTorch and transformers, for the tests of training",
         "pip install -r tools/requirements-train.txt for the python3 that is on PATH"),
@@ -76,6 +88,9 @@ COMPONENTS = {
         "pytorch", 1, (".tools/sentence/sentence_transformers/__init__.py",), ("tools/requirements-sentence.txt",),
         "sentence-transformers beside torch, for the comparison of models (set up python and torch first)",
         "look at the pip message above"),
+    "cuda": Component(
+        "scripting", 1, programs("nvcc"), ("tools/requirements-cuda.txt",), "nvcc: CUDA's compiler, for make cuda",
+        "look at the pip message above, or install CUDA 13 so that nvcc is on PATH"),
     "node_modules": Component(
         "scripting", 1, ("node_modules",), ("package.json", "package-lock.json"),
         "the npm packages of package.json", "run npm install if package.json has changed since package-lock.json"),
@@ -85,6 +100,8 @@ COMPONENTS = {
     "curl": Component(
         "http", 1, (".tools/curl/usr/include/curl/curl.h",), (), "libcurl and its headers, for tests of models by URL",
         "apt install libcurl4-openssl-dev"),
+    "civetweb": Component(
+        "http", 1, (".tools/civetweb/usr/lib",), (), "CivetWeb, for tests of wisp serve", "apt install libcivetweb1"),
     "chromium": Component(
         "browsers", 1, programs("chromium"), (), "headless Chromium", "apt install chromium"),
     "firefox": Component(
@@ -176,6 +193,7 @@ def main():
     missing = [name for name in dict.fromkeys(names) if not is_done(name)]
     if not missing:
         return 0
+    os.nice(10)  # compilation beside it goes first: make demo shows the native answer before the tools are there
     try:
         TOOLS.mkdir(exist_ok=True)
         # This file keeps the folder out of git, whatever the repository's own .gitignore says.

@@ -9,7 +9,7 @@ export interface Handle {
 export interface ModelFile {
   descriptor: number;
   size: number;
-  /** Throws where the file was written to since it was opened. */
+  /** Throws if the file was written to since it was opened. */
   check(): void;
 }
 
@@ -35,6 +35,14 @@ export interface Addon {
     prompt: string | undefined,
     dimensions: number,
     rows: Float32Array,
+  ): Promise<void>;
+  /** Writes scores of the texts behind the first, which is the query. The last value stays as it is. */
+  rank(
+    engine: Handle,
+    texts: readonly string[],
+    prompt: undefined,
+    dimensions: 1,
+    scores: Float32Array,
   ): Promise<void>;
   /** Writes how many ids each text has before it is truncated. */
   count(
@@ -72,12 +80,12 @@ export interface Addon {
   /** Writes a value for each id from `first` on. */
   score(engine: Handle, ids: Int32Array, first: number, logprobs: Float32Array): Promise<void>;
   /** Resolves to a JSON string. */
-  detokenize(engine: Handle, ids: Int32Array): Promise<string>;
+  detokenize(engine: Handle, ids: Int32Array, continues: boolean): Promise<string>;
   saveState(engine: Handle): Promise<Uint8Array>;
   loadState(engine: Handle, state: Uint8Array): Promise<void>;
-  chatFormat(engine: Handle): string | undefined;
+  chatTemplate(engine: Handle): string | undefined;
   threads(engine: Handle): number;
-  /** Return JSON; undefined where there is no memory. */
+  /** Return JSON; undefined if there is no memory. */
   info(engine: Handle): string | undefined;
   stats(engine: Handle): string | undefined;
 }

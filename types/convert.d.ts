@@ -48,7 +48,7 @@ export interface ConvertOptions
 }
 
 /**
- * A model: a Hugging Face folder (config.json, model.safetensors, the tokenizer) or a GGUF file, as a path (Node), a
+ * A model: a Hugging Face folder (config.json, weights, the tokenizer) or a GGUF file, as a path (Node), a
  * URL, `hf:owner/name`, the files of `<input type="file" webkitdirectory>`, a FileSystemDirectoryHandle, an object
  * of files by their paths in the folder, a File, a Blob or bytes.
  */
@@ -65,6 +65,8 @@ export function convert(
   options: ConvertOptions & {
     /** The file to write; it appears whole or not at all. Resolves to its path. */
     output: string;
+    /** Replaces an existing file that is not a GGUF file, too. */
+    force?: boolean | undefined;
   },
 ): Promise<string>;
 export function convert(

@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { EmbedOptions, EngineInfo, SparseOptions, Totals } from './index.js';
+import type { EmbedOptions, EngineInfo, OpenOptions, SparseOptions, Totals } from './index.js';
 
-export interface OpenOptions {
-  /** auto: int8 where the file's weights are quantised. */
-  compute?: 'auto' | 'f32' | 'int8' | undefined;
-  /** The name of a kernel set, such as 'simd128'. Default: the fastest. */
-  kernels?: string | undefined;
-  /**
-   * Count how many of the needed neurons sparse layers compute, for which all neurons must be computed.
-   */
-  recall?: boolean | undefined;
-  /** Embed in int8 with the same bits in every engine and on every machine. */
-  portable?: boolean | undefined;
-}
+export type { OpenOptions };
 
 export interface EngineOptions extends OpenOptions, SparseOptions {}
 
@@ -25,7 +14,7 @@ export interface ModelReader {
   size: number;
   read(offset: number, into: Uint8Array): void;
   lasting?: boolean | undefined;
-  /** Where the bytes lie in a buffer: threads of the engine read them, too, where it is shared. */
+  /** The buffer in which the bytes lie: threads of the engine read them, too, if it is shared. */
   buffer?: ArrayBufferLike;
   byteOffset?: number;
   length?: number;
@@ -49,8 +38,8 @@ export class Engine {
   /** Sets the share of neurons that the predictor skips, approximately. Default: the model's. */
   setSparsity(sparsity?: number): void;
   /**
-   * Returns the text of a prompt, or undefined where the model has none of that name. Without a name
-   * returns the default prompt, or '' where the model has none.
+   * Returns the text of a prompt, or undefined if the model has none of that name. Without a name
+   * returns the default prompt, or '' if the model has none.
    */
   prompt(name?: string): string | undefined;
   /** Returns the token ids that the model computes with. Lone surrogates are read as U+FFFD. */

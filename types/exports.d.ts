@@ -62,6 +62,11 @@ export interface Exports {
   thread_count?(): number;
 }
 
+/** The function of src/binding/rank. */
+export interface RankExports extends Exports {
+  engine_rank(engine: number, texts: number, n: number, scores: number): number;
+}
+
 /** The functions of src/binding/generate. */
 export interface TextExports extends Exports {
   writing_new(engine: number): number;
@@ -86,8 +91,17 @@ export interface TextExports extends Exports {
   engine_score(engine: number, ids: number, n: number, first: number, logprobs: number): number;
   engine_save(engine: number, bytes: number, capacity: number, size: number): number;
   engine_load(engine: number, bytes: number, size: number): number;
-  engine_chat_format(engine: number): number;
-  engine_detokenize(engine: number, ids: number, n: number): number;
+  engine_chat_template(engine: number): number;
+  engine_detokenize(engine: number, ids: number, n: number, continues: boolean): number;
+}
+
+/** The functions of wasm/languages/languages.c. */
+export interface LanguageExports {
+  memory: WebAssembly.Memory;
+  _initialize(): void;
+  allocate(bytes: number): number;
+  release(block: number): void;
+  answer(language: number, texts: number, n: number, answer: number): number;
 }
 
 /** The functions of wasm/convert/convert.c. */

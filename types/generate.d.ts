@@ -9,6 +9,7 @@ import type {
   LoadProgress,
   ModelSource,
   SparseOptions,
+  WispError,
   WispErrorCode,
 } from './index.js';
 
@@ -21,7 +22,7 @@ export type { CallOptions, LoadProgress, ModelSource, SparseOptions, WispErrorCo
  */
 export interface GeneratorLoadOptions extends Omit<LoadOptions, 'cold' | 'memory' | 'portable'> {
   /**
-   * Threads that compute a text, from 1 to 8, where workers share memory (Node, cross-origin isolated
+   * Threads that compute a text, from 1 to 8, if workers share memory (Node, cross-origin isolated
    * pages). Default: one for each core, at most 4.
    */
   threads?: number | undefined;
@@ -61,29 +62,43 @@ export interface TextOptions {
   stopTokens?: readonly number[] | undefined;
   /** GBNF that the text matches; one that ends early, as by maxTokens, begins a text that does. */
   grammar?: string | undefined;
-  /** A JSON Schema, or its text: the text is JSON that is valid under it. In place of `grammar`. */
+  /** A JSON Schema, or its text: the text is JSON that is valid under it. Instead of `grammar`. */
   jsonSchema?: object | boolean | string | undefined;
   /** Also give the log-probability of each token and of so many most likely ones. */
   logprobs?: number | undefined;
   /**
-   * Where the model's context is full, drop the older half of the text and go on. Then a text without
-   * `maxTokens` ends only where the model or the caller ends it, and a prompt may be longer than the context.
+   * Guess up to this many of the next tokens (at most 16) if the last ones stand in the text before, and compute them
+   * together: the same text in fewer passes if it repeats what it reads. Default: 0.
+   */
+  drafts?: number | undefined;
+  /**
+   * If the model's context is full, drop the older half of the text and go on. Then a text without
+   * `maxTokens` ends only if the model or the caller ends it, and a prompt may be longer than the context.
    */
   contextShift?: boolean | undefined;
   /** With contextShift: the first tokens of the prompt that are never dropped. */
   keep?: number | undefined;
 }
 
-/** How a reply is written. */
-export interface ChatTextOptions extends TextOptions {
-  /** The name of a chat format, such as 'chatml'. Default: the one the model was trained with. */
+/** How messages become a prompt. */
+export interface ConversationOptions {
+  /** For models whose file has no chat template: 'chatml', or 'plain', which is only the text of messages. */
   format?: string | undefined;
+  /** A chat template in Jinja, instead of the model's own. */
+  template?: string | undefined;
+  /** What the model may call, as its template takes it: mostly `{ type: 'function', function: {...} }`. */
+  tools?: readonly unknown[] | undefined;
+  /** Documents, for templates that take some. */
+  documents?: readonly unknown[] | undefined;
+  /** Other variables of the template. */
+  variables?: Readonly<Record<string, unknown>> | undefined;
+  /** false lets a model reply without thinking first, if its template can ask for it (enable_thinking). */
+  thinking?: boolean | undefined;
+  /** The date that the template tells the model, such as '2026-11-26'. Default: now. */
+  date?: Date | string | undefined;
 }
 
-export interface ChatOptions extends ChatTextOptions, CallOptions {
-  /** false lets a model whose format is qwen3 reply without thinking first. */
-  thinking?: boolean | undefined;
-}
+export interface ChatOptions extends TextOptions, ConversationOptions, CallOptions {}
 
 export interface BatchOptions extends GenerateOptions {
   /** How many texts are computed at a time. Default: 8. */
@@ -116,9 +131,12 @@ export interface BeamText {
   end: 'token' | 'length' | 'context';
 }
 
+/** A message, with what else the model's template uses of it: tool_calls, reasoning_content and others. */
 export interface Message {
-  role: 'system' | 'user' | 'assistant';
-  content: string;
+  role: string;
+  /** A text, or parts of which each is `{ type: 'text', text }` or what the template knows. */
+  content?: string | readonly unknown[] | null | undefined;
+  [name: string]: unknown;
 }
 
 export interface ScoreOptions extends CallOptions {
@@ -157,9 +175,12 @@ export interface GenerationResult {
   text: string;
   /**
    * Why the text ended. token: the model ended it. stop: a stop text. length: maxTokens. context: the
-   * model's context is full. caller: the loop was left. grammar: it lets nothing follow.
+   * model's context is full. caller: the loop was left. grammar: it lets nothing follow. error: of
+   * several texts this one could not be generated.
    */
-  end: 'token' | 'stop' | 'length' | 'context' | 'caller' | 'grammar';
+  end: 'token' | 'stop' | 'length' | 'context' | 'caller' | 'grammar' | 'error';
+  /** Why, with the end 'error'. */
+  error?: WispError;
   /** Without those that contextShift dropped before the first token. */
   promptTokens: number;
   /** Tokens of the prompt that the worker had read for the text before. */
@@ -173,6 +194,8 @@ export interface GenerationResult {
   droppedTokens: number;
   /** The seed in use, which gives the same text again. */
   seed: number;
+  /** Of `chat` with tools, if the reply calls some: the message that it is, with `tool_calls`, as `messages` takes it. */
+  message?: Message | undefined;
 }
 
 /**
@@ -189,7 +212,11 @@ export interface Generation extends AsyncIterable<string> {
   result(): Promise<GenerationResult>;
 }
 
-/** Texts that are being written at once. Iterating gives their tokens as they come; leaving stops all. */
+/**
+ * Texts that are being written at once. Iterating gives their tokens as they come; leaving stops all. A text
+ * that fails by its own prompt or options leaves the others alone: iterating and texts() throw its error when
+ * these have ended, with all `results`.
+ */
 export interface BatchGeneration extends AsyncIterable<BatchToken> {
   [Symbol.asyncIterator](): AsyncIterableIterator<BatchToken>;
   /** Resolves to the whole texts, in the order of the prompts. */
@@ -200,8 +227,8 @@ export interface BatchGeneration extends AsyncIterable<BatchToken> {
 export interface TextEngineInfo extends EngineInfo {
   /** Threads that compute a text. */
   threads: number;
-  /** The chat format that the model was trained with; undefined where its file names none that is known. */
-  chatFormat: string | undefined;
+  /** The template by which messages become a prompt; undefined if the model's file has none. */
+  chatTemplate: string | undefined;
 }
 
 export interface GeneratorInfo extends TextEngineInfo {
@@ -215,7 +242,7 @@ export interface GeneratorInfo extends TextEngineInfo {
     build: string;
     workers: string;
     memory: string;
-    /** Where fewer threads started than there should be: why. */
+    /** If fewer threads started than there should be: why. */
     threads?: string;
   };
 }
@@ -223,12 +250,12 @@ export interface GeneratorInfo extends TextEngineInfo {
 /** A model that continues texts. */
 export class Generator {
   private constructor();
-  /** Loads a model and starts the worker. Where anything fails, nothing stays open. */
+  /** Loads a model and starts the worker. If anything fails, nothing stays open. */
   static load(source?: ModelSource, options?: GeneratorLoadOptions): Promise<Generator>;
   /** In Node: lets go of the model that stays for the next load when nothing uses it. Pages keep none. */
   static releaseModels(): void;
   /**
-   * Begins to continue the prompt, when the calls before are done. Throws where an option is wrong; what
+   * Begins to continue the prompt, when the calls before are done. Throws if an option is wrong; what
    * goes wrong later rejects what the caller awaits of the text.
    */
   generate(prompt: string, options?: GenerateOptions): Generation;
@@ -249,8 +276,14 @@ export class Generator {
   beamSearch(prompt: string, options?: BeamOptions): Promise<BeamText[]>;
   /** Resolves to the token ids of a text, as a prompt has them. */
   tokenize(text: string, options?: CallOptions): Promise<Int32Array>;
-  /** Resolves to the text of token ids. */
-  detokenize(ids: ArrayLike<number>, options?: CallOptions): Promise<string>;
+  /**
+   * Resolves to the text of token ids: detokenize(await tokenize(text)) is the text. With `continues` the ids
+   * continue a text, and keep the space before their first word.
+   */
+  detokenize(
+    ids: ArrayLike<number>,
+    options?: CallOptions & { continues?: boolean | undefined },
+  ): Promise<string>;
   /**
    * Resolves to the logits that follow each token of a text, or of token ids: a row of vocabularySize
    * values for each.
@@ -263,7 +296,7 @@ export class Generator {
   score(text: string | ArrayLike<number>, options?: ScoreOptions): Promise<Float32Array>;
   /**
    * Resolves to what the worker has computed of its last texts, as bytes: loadState of a generator with
-   * the same model, now or later, lets a text that continues one of them begin where they differ. Only
+   * the same model, now or later, lets a text that continues one of them begin if they differ. Only
    * with one worker.
    */
   saveState(options?: CallOptions): Promise<Uint8Array>;

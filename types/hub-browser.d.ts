@@ -9,7 +9,7 @@ export type UrlOptions = Pick<HubOptions, 'offline' | 'signal' | 'onProgress'>;
 
 /**
  * Fetches a model from any URL, and keeps it in the browser's store. The next time the server is only
- * asked whether it is still the same (ETag, else Last-Modified); where it does not say, or cannot be
+ * asked whether it is still the same (ETag, else Last-Modified); if it does not say, or cannot be
  * reached, the kept one is taken.
  */
 export function fromUrl(url: Extract<ModelSource, string> | { readonly href: string }, options?: UrlOptions): Promise<ModelSource>;

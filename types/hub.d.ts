@@ -19,7 +19,7 @@ export interface HubOptions {
   offline?: boolean | undefined;
   /** Gives up; what has come stays for the next time. */
   signal?: LoadOptions['signal'];
-  /** Bytes that have come; `total` is undefined where the server does not tell. */
+  /** Bytes that have come; `total` is undefined if the server does not tell. */
   onProgress?: ((progress: { loaded: number; total: number | undefined }) => void) | undefined;
 }
 
@@ -27,7 +27,7 @@ export interface HubOptions {
 export interface CachedModel {
   /** `hf:owner/name@commit/file`, or a URL. */
   name: string;
-  /** For Embedder.load: the path in Node, a Blob in browsers; undefined where it is not complete. */
+  /** For Embedder.load: the path in Node, a Blob in browsers; undefined if it is not complete. */
   source: ModelSource | undefined;
   bytes: number;
   /** false: a download that was not finished. */

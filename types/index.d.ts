@@ -44,7 +44,7 @@ export interface SparseOptions {
    * that it chooses for a whole text. auto: lowrank with a sparsity; else, in int8, the fastest of
    * lowrank, exact with ReLU, dense.
    */
-  predictor?: 'auto' | 'dense' | 'exact' | 'lowrank' | 'sentence' | undefined;
+  predictor?: 'auto' | 'dense' | 'exact' | 'lowrank' | 'sentence' | 'gate' | 'topk' | undefined;
   /**
    * For lowrank and sentence: the approximate share of neurons to skip, from 0 to below 1. Default:
    * the model's.
@@ -52,8 +52,42 @@ export interface SparseOptions {
   sparsity?: number | undefined;
 }
 
+/** How a model is opened, whatever opens it. */
+export interface OpenOptions {
+  /** auto: int8 if the file's weights are quantised. */
+  compute?: 'auto' | 'f32' | 'int8' | undefined;
+  /** The name of a kernel set, such as 'simd128'. Default: the fastest. */
+  kernels?: string | undefined;
+  /** Count the predictor's recall: see stats. All neurons are then computed. */
+  recall?: boolean | undefined;
+  /**
+   * Of generators: which keys a token looks at, such as 'mass,mass=980' or 'full/quest,tokens=1024': see
+   * docs/javascript.md. Default: 'full'.
+   */
+  attention?: string | undefined;
+  /** Of generators: how keys and values are kept. int8 is the smallest and fastest. Default: 'f32'. */
+  cacheType?: 'f32' | 'f16' | 'int8' | undefined;
+  /**
+   * Of generators in native code: a folder in which the keys and values of texts are kept, too. A prompt that begins as a
+   * known text does is computed from where the two differ, in any process.
+   */
+  promptCache?: string | undefined;
+  /**
+   * Of generators in native code: the most bytes of memory for keys and values of an engine's texts. The others are in a
+   * file without a name in $TMPDIR, else /var/tmp. Default: no limit.
+   */
+  kvMemory?: number | undefined;
+  /** The most bytes of all files in that folder. Default: 4e9. */
+  promptCacheSize?: number | undefined;
+  /**
+   * Compute embeddings in int8 that have the same bits in every engine and on every machine, natively
+   * too. Not for f32, sparse layers and generators.
+   */
+  portable?: boolean | undefined;
+}
+
 /**
- * Progress of loading: bytes of the model, then workers that are ready. `total` is undefined where
+ * Progress of loading: bytes of the model, then workers that are ready. `total` is undefined if
  * the server does not tell the size.
  */
 export interface LoadProgress {
@@ -62,7 +96,7 @@ export interface LoadProgress {
   total: number | undefined;
 }
 
-export interface LoadOptions extends SparseOptions {
+export interface LoadOptions extends OpenOptions, SparseOptions {
   /**
    * Number of workers; 0: compute on the calling thread. Default: one for each core, at most 4. In a cross-origin
    * isolated page, and in Node with cold, one worker has as many threads instead, which share its memory.
@@ -71,28 +105,17 @@ export interface LoadOptions extends SparseOptions {
   /** Gives up loading. */
   signal?: KnownSignal | undefined;
   onProgress?: ((progress: LoadProgress) => void) | undefined;
-  /** auto: int8 where the file's weights are quantised. */
-  compute?: 'auto' | 'f32' | 'int8' | undefined;
-  /** The name of a kernel set, such as 'simd128'. Default: the fastest. */
-  kernels?: string | undefined;
-  /** Count the predictor's recall: see stats. */
-  recall?: boolean | undefined;
-  /**
-   * Compute embeddings in int8 that have the same bits in every engine and on every machine, natively
-   * too. Not for f32, sparse layers and generators.
-   */
-  portable?: boolean | undefined;
   /**
    * all: fetch the whole model. wait: fetch what it opens from, and neurons that are needed seldom when texts need
    * them. skip: compute without these. For models of wisp calibrate, as paths (Node) and URLs; a page imports
    * wisp-engine/cold. `gap`: ranges with at most so many bytes between are fetched as one. Default: 16 KiB.
-   * `first`: the bytes of the first request; with stats().cold.hotBytes, where that is known, it is the only one
+   * `first`: the bytes of the first request; with stats().cold.hotBytes, if that is known, it is the only one
    * before the model is ready. Default: 1 MiB. `complete`: fetch the rest of a URL's file while no text
    * waits; with skip, texts are computed with all neurons from then on. Default: true, unless the browser is to save
    * data. `store`: keep what is fetched of a URL for the next
    * visit. Default: true. `immutable`: take what is kept without asking the server whether it is still the same.
    * Default: false. `sha256`: that of the file's header, in hexadecimal digits as `wisp inspect --verify` prints it
-   * and cache.list() has it: another file is an error, and where the file is kept the server is not asked.
+   * and cache.list() has it: another file is an error, and if the file is kept the server is not asked.
    * `onChange`: is called when bytes have come or a text needs neurons, for pages that draw them, once
    * for several changes at a time; with it stats().cold has layers.
    */
@@ -120,22 +143,28 @@ export interface LoadOptions extends SparseOptions {
   memory?: number | undefined;
   /**
    * Threads of each worker, from 1 to 8, which share a single text and the texts of larger calls; auto: one for each
-   * core, at most 4. By default there is then one worker. Where workers share memory (Node, cross-origin isolated
+   * core, at most 4. By default there is then one worker. If workers share memory (Node, cross-origin isolated
    * pages); else a worker has one thread. Default: see workers.
    */
   threads?: number | 'auto' | undefined;
   /** A call that would make more texts wait than this fails as 'busy'. Default: no limit. */
   queueLimit?: number | undefined;
   /**
-   * A folder with copies of the package's folders js and models, where wisp's files are not beside
+   * A folder with copies of the package's folders js and models, if wisp's files are not beside
    * its script.
    */
   files?: string | KnownURL | undefined;
   /** Hashes that the bytes must have: 'sha256-' and base64, as in Subresource Integrity. */
-  integrity?: { model?: string | undefined; wasm?: string | undefined } | undefined;
+  integrity?:
+    | {
+        model?: string | undefined;
+        wasm?: string | undefined;
+        languages?: string | undefined;
+      }
+    | undefined;
   /**
    * native: the addon of the package for this platform, in Node. wasm: WebAssembly. auto, the default: the
-   * addon where it is installed and of this version. info().reasons.backend says why one was chosen.
+   * addon if it is installed and of this version. info().reasons.backend says why one was chosen.
    */
   backend?: 'auto' | 'native' | 'wasm' | undefined;
   /** The path of the addon. Default: that of the package for this platform. */
@@ -214,10 +243,12 @@ export class WispError extends Error {
   /** The part of the model file, or the option, that is at fault. */
   field: string;
   cause?: unknown;
-  /** Where embed() failed after rows were done: all rows. Those that are not done hold zeros. */
+  /** If embed() failed after rows were done: all rows. Those that are not done hold zeros. */
   rows?: Rows | undefined;
   /** The indices of the rows that are done, in ascending order. */
   finished?: number[] | undefined;
+  /** If a text of generateBatch() failed: the GenerationResult of each. */
+  results?: any[] | undefined;
 }
 
 /** The members that a Rows inherits. */
@@ -251,7 +282,7 @@ export interface EngineInfo {
   /** The share of neurons that lowrank or sentence skips, else 0. */
   sparsity: number;
   pooling: string;
-  /** of an embedding: hiddenSize, or fewer where the file says so */
+  /** of an embedding: hiddenSize, or fewer if the file says so */
   dimensions: number;
   hiddenSize: number;
   intermediateSize: number;
@@ -271,7 +302,7 @@ export interface EmbedderInfo extends EngineInfo {
   modelBytes: number;
   /** 0: on the calling thread. */
   workers: number;
-  /** Threads of each worker, where it has some. */
+  /** Threads of each worker, if it has some. */
   threads?: number;
   sharedMemory: boolean;
   backend: 'native' | 'wasm';
@@ -365,7 +396,7 @@ export interface ColdTotals {
   prefetchedWasted: number;
   /**
    * Bytes of neurons in a worker's memory: hot ones; other ones, in the worker that has most of them; what all of
-   * these would take. `budget` is the option memory, and `least` the fewest bytes that it may be; 0 where mode is all.
+   * these would take. `budget` is the option memory, and `least` the fewest bytes that it may be; 0 if mode is all.
    */
   memory: { budget: number | undefined; least: number; hot: number; warm: number; cold: number };
   /** Neurons that tokens were computed without. */
@@ -373,7 +404,7 @@ export interface ColdTotals {
   /** With the option cold.onChange: the parts of the file that are not here, and those that have been asked for. */
   absent?: [start: number, end: number][];
   coming?: [start: number, end: number][];
-  /** With the option cold.onChange; none where mode is all. */
+  /** With the option cold.onChange; none if mode is all. */
   layers?: ColdLayer[];
 }
 
@@ -382,12 +413,12 @@ export interface ColdLayer {
   neurons: number;
   /** The first so many of them are always in memory. */
   hot: number;
-  /** Where the file has the others, and the bytes of each; 0 where there are none. */
+  /** Where the file has the others, and the bytes of each; 0 if there are none. */
   coldOffset: number;
   rowBytes: number;
   /**
-   * The state of each, in the order of the file: 1 where it is here, in memory or in the store, 2 where it is on its way,
-   * plus 4 where the batch that a worker computed last, or computes, has needed it, plus 8 where that went without it
+   * The state of each, in the order of the file: 1 if it is here, in memory or in the store, 2 if it is on its way,
+   * plus 4 if the batch that a worker computed last, or computes, has needed it, plus 8 if that went without it
    * (skip). wisp-engine/cold exports these numbers as NEURON.
    */
   states: Uint8Array;
@@ -409,7 +440,7 @@ export interface EmbedderStats extends Totals {
 /** A model that embeds texts, by workers that share the load. */
 export class Embedder {
   private constructor();
-  /** Loads a model and starts the workers. Where anything fails, nothing stays open. */
+  /** Loads a model and starts the workers. If anything fails, nothing stays open. */
   static load(source?: ModelSource, options?: LoadOptions): Promise<Embedder>;
   /** In Node: lets go of the model that stays for the next load when no embedder uses it. Pages keep none. */
   static releaseModels(): void;
@@ -418,19 +449,19 @@ export class Embedder {
   /**
    * Resolves to a row for each text, in their order. The bits of a row depend on its text, the model
    * and the options, and not on other texts or the workers. Single texts go before bulk work.
-   * Where it is aborted or fails, the error has the rows that are done.
+   * If it is aborted or fails, the error has the rows that are done.
    */
   embed(texts: string | readonly string[], options?: EmbedCallOptions): Promise<Rows>;
   /** Resolves to the token ids that the model computes with, truncated to its limit. */
   tokenize(text: string, options?: CallOptions): Promise<Int32Array>;
   /**
    * Resolves to the number of tokens of a text before it is truncated, special tokens included, or to an
-   * array with that of each text. A text is truncated where it has more than info().maxTokens.
+   * array with that of each text. A text is truncated if it has more than info().maxTokens.
    */
   countTokens(text: string, options?: BulkOptions): Promise<number>;
   countTokens(texts: readonly string[], options?: BulkOptions): Promise<number[]>;
   /**
-   * Changes which neurons later calls compute. Resolves when the change is in force; where it rejects,
+   * Changes which neurons later calls compute. Resolves when the change is in force; if it rejects,
    * nothing has changed.
    */
   setSparse(options?: SparseOptions): Promise<void>;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types that the modules of the package hand to each other. They stand here, because a page loads the comments of js/.
-import type { Bytes } from '../js/cold-ranges.js';
-import type { EngineOptions } from '../js/engine.js';
-import type { WispError } from '../js/errors.js';
-import type { Member } from '../js/member.js';
-import type { Pool } from '../js/pool.js';
+import type { Bytes } from '../js/ranges/cold-ranges.js';
+import type { EngineOptions } from '../js/engine/engine.js';
+import type { WispError } from '../js/base/errors.js';
+import type { Member } from '../js/calls/member.js';
+import type { Job } from '../js/calls/job.js';
+import type { Pool } from '../js/calls/pool.js';
 import type { ModelFile } from './addon.js';
-import type { Native } from '../js/addon-node.js';
+import type { Native } from '../js/native/addon-node.js';
 import type { ConvertSettings } from './convert.js';
 import type { EmbedOptions, EmbedderInfo, EngineInfo, LoadOptions, ModelSource } from './index.js';
 import type { SparseOptions } from './index.js';
@@ -37,12 +38,12 @@ export interface RangeFile {
   state?: string | null | undefined;
   /** Asks a server whether the file is as it was; undefined: it cannot say. Other files have no store. */
   isStill?(state: string, size: number, signal: AbortSignal): Promise<boolean | undefined>;
-  /** Whether all of it came in place of a range. */
+  /** Whether all of it came instead of a range. */
   readonly isWhole: boolean;
   /** Requests so far, and bytes that came. */
   readonly requests: number;
   readonly received: number;
-  /** Writes bytes start to end - 1 of the file, or to its end where that comes first. */
+  /** Writes bytes start to end - 1 of the file, or to its end if that comes first. */
   read(range: [number, number], bytes: Bytes, signal: AbortSignal): Promise<void>;
 }
 
@@ -103,16 +104,18 @@ export interface Own {
     source: ModelSource | undefined,
     options: LoadOptions,
   ): Promise<Loaded>;
-  /** Where workers may share memory, the threads of one do the work of several. */
+  /** If workers may share memory, the threads of one do the work of several. */
   isTeam?: boolean;
   /** Runs a worker's code on the calling thread. */
   local: StartLink;
   native?(options: LoadOptions): Native;
+  /** Those of the pool. */
+  hooks?: readonly PoolHooks[];
   /** Unless asked for more: each holds the model's packed weights. */
   mostWorkers: number;
 }
 
-/** Facts of an engine with threads; `reasons` where there are fewer threads than were asked for. */
+/** Facts of an engine with threads; `reasons` if there are fewer threads than were asked for. */
 export type TeamInfo = EngineInfo & { threads: number; reasons?: { threads: string } };
 
 /** The parts of a LoadedModel. */
@@ -122,6 +125,7 @@ export interface Loaded {
   release(): void;
   /** The part of info() that the engine does not know. */
   about: Omit<EmbedderInfo, keyof EngineInfo>;
+  plan: import('../js/calls/load.js').Plan;
 }
 
 /**
@@ -135,7 +139,7 @@ export interface Loaded {
  *
  * A worker that has had no task for idleTimeout ends, and rests until there is work for it.
  *
- * A change of the sparse options is tried by one worker when all earlier jobs are taken. Where it
+ * A change of the sparse options is tried by one worker when all earlier jobs are taken. If it
  * succeeds, every other worker makes the change before its next task; else nothing has changed.
  *
  * The bytes of a page's model go from one worker to the next. When all have opened it, they are let go: a worker that
@@ -152,6 +156,19 @@ export interface PoolParts {
   queueLimit: number;
   /** Milliseconds after which a worker without a task ends. */
   idleTimeout: number;
+  hooks?: readonly PoolHooks[] | undefined;
+}
+
+/** What takes part in the work of a pool. Hooks are called one after the other, as they were given. */
+export interface PoolHooks {
+  /** A job has been accepted. */
+  submitted?(job: Job): void;
+  /** A task is taken that would have about so many tokens; returns how many it is to have. */
+  taken?(tokens: number): number;
+  /** A worker has done a task of a job, which has not seen its result. */
+  done?(job: Job, result: any): void;
+  /** Returns what stats() has beside the pool's numbers. */
+  stats?(): object;
 }
 
 /** A worker of the platform. */
@@ -194,9 +211,9 @@ export interface MemberEvents {
 
 /** How texts are embedded, or their tokens counted. */
 export interface EmbedHow {
-  /** The request's type. A row of count is the number of tokens. Default: embed. */
-  type?: 'embed' | 'count' | undefined;
-  options: EmbedOptions;
+  /** The request's type. A row of count is the number of tokens, and one of rank a score. Default: embed. */
+  type?: 'embed' | 'count' | 'rank' | undefined;
+  options: EmbedOptions & { query?: string };
   /** Values of a row. */
   dimensions: number;
   /** The most tokens of a text. */
@@ -208,8 +225,10 @@ export interface EmbedHow {
 
 /** One request to a worker. It gets its id when it is sent. */
 export interface Task {
-  job: { readonly settled: boolean; fail(error: unknown): void };
+  job: { readonly settled: boolean; fail(error: unknown): void; onDone?(result: any): void };
   request: Record<string, unknown>;
+  /** Resolves when the request is whole; undefined: it is. */
+  ready?: Promise<void>;
   /** The worker's options when the task is done. */
   sparse?: SparseOptions;
   done(value: any): void;
@@ -225,9 +244,9 @@ export interface Task {
 export interface ConvertFiles {
   /** 0: there is none, 1: a file, 2: a folder. */
   kind(path: string): number;
-  /** Returns undefined where there is no such file; throws where it cannot be opened. */
+  /** Returns undefined if there is no such file; throws if it cannot be opened. */
   open(path: string): { file: number; size: number } | undefined;
-  /** Fills `into`. Returns false where the file has changed since it was opened. */
+  /** Fills `into`. Returns false if the file has changed since it was opened. */
   read(file: number, offset: number, into: Uint8Array): boolean;
   close(file: number): void;
 }
@@ -257,6 +276,6 @@ export interface ConvertTask {
 
 /** A model to convert as it was found. */
 export type FoundModel = Pick<ConvertTask, 'input' | 'files'> & {
-  /** The model's name, where its folder has none. */
+  /** The model's name, if its folder has none. */
   modelName?: string | undefined;
 };

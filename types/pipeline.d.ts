@@ -7,9 +7,9 @@ export { WispError, type WispErrorCode } from './index.js';
 export interface ExtractionOptions extends EmbedOptions, CallOptions {
   /** How the model pools its tokens: another one is refused ('unsupported'), and so is 'none', the default of transformers.js. */
   pooling: 'mean' | 'cls' | 'first_token';
-  /** Whether embeddings have length 1. False, the default, is refused where the model's have it. */
+  /** Whether embeddings have length 1. False, the default, is refused if the model's have it. */
   normalize?: boolean | undefined;
-  /** Give a bit for each value, which is set where the value is above zero. */
+  /** Give a bit for each value, which is set if the value is above zero. */
   quantize?: boolean | undefined;
   /** The type of quantised values: binary, the default, gives int8, and ubinary uint8. */
   precision?: 'binary' | 'ubinary' | undefined;
@@ -42,7 +42,7 @@ export interface FeatureExtractor {
 /**
  * Loads a model for embeddings, as transformers.js' pipeline does.
  *
- * `model` is what Embedder.load takes, the default model where it is null or absent, or an Embedder.
+ * `model` is what Embedder.load takes, the default model if it is null or absent, or an Embedder.
  */
 export function pipeline(
   task: 'feature-extraction',

@@ -2,7 +2,7 @@
 // The messages between a pool and its workers. A worker gets one request at a time, and answers each with one
 // reply of the same id.
 import type { EngineOptions } from './engine.js';
-import type { ChatTextOptions, GenerationResult, Message, Token } from './generate.js';
+import type { GenerationResult, TextOptions, Token } from './generate.js';
 import type { EmbedOptions, SparseOptions, Totals, WispErrorCode } from './index.js';
 
 /**
@@ -22,7 +22,7 @@ export interface SharedBytes {
  */
 export interface LentModel {
   size: number;
-  /** A Blob, which is passed by reference, or a URL in the state that stateOf of js/source.js names. */
+  /** A Blob, which is passed by reference, or a URL in the state that stateOf of js/files/source.js names. */
   from: Blob | { url: string; state: string; integrity?: string | undefined };
   bytes?: ArrayBuffer | undefined;
 }
@@ -51,6 +51,14 @@ export interface EmbedRequest {
   options: EmbedOptions;
 }
 
+/** Answered by a Float32Array with a score of each text. */
+export interface RankRequest {
+  id: number;
+  type: 'rank';
+  texts: string[];
+  options: { query: string };
+}
+
 /** Answered by a Float32Array with the number of tokens of each text. */
 export interface CountRequest {
   id: number;
@@ -66,14 +74,15 @@ export interface TokenizeRequest {
 
 /** A text to write, with options that have been checked. */
 export interface WantedText {
-  prompt: string | readonly Message[];
-  options: Omit<ChatTextOptions, 'seed' | 'stop' | 'stopTokens' | 'logitBias' | 'jsonSchema'> & {
+  prompt: string;
+  /** In place of the prompt: a conversation, as JSON for C. */
+  conversation?: Uint8Array | undefined;
+  options: Omit<TextOptions, 'seed' | 'stop' | 'stopTokens' | 'logitBias' | 'jsonSchema'> & {
     seed: number;
     stop: string[];
     stopTokens: number[];
     logitBias: [number, number][];
     jsonSchema?: string | undefined;
-    noThinking?: boolean | undefined;
   };
 }
 
@@ -82,6 +91,8 @@ export interface WriteRequest {
   type: 'write';
   texts: WantedText[];
   atOnce?: number | undefined;
+  /** wisp-languages.wasm, if a text needs it. */
+  languages?: WebAssembly.Module | undefined;
 }
 
 export interface BeamsRequest {
@@ -122,6 +133,7 @@ export interface DetokenizeRequest {
   id: number;
   type: 'detokenize';
   ids: Int32Array;
+  continues: boolean;
 }
 
 /** Stops the texts that are being written, or the search. The only request that comes while another is answered, and has no reply. */
@@ -133,6 +145,7 @@ export type Request =
   | OpenRequest
   | SparseRequest
   | EmbedRequest
+  | RankRequest
   | CountRequest
   | TokenizeRequest
   | WriteRequest
@@ -162,7 +175,7 @@ export interface LayerNeurons {
   neurons: number;
   /** Those at places below are always in memory. */
   hot: number;
-  /** Where the file has the others, one row behind the other; 0 where there are none. */
+  /** Where the file has the others, one row behind the other; 0 if there are none. */
   coldOffset: number;
   rowBytes: number;
   /** Those in the engine's memory. */
@@ -265,7 +278,7 @@ export interface Written {
   /** Those of several texts have the `index` of theirs. */
   pieces: (Token & { index?: number })[];
   /** The end is 'caller' until the text has ended. */
-  results: Omit<GenerationResult, 'text' | 'seed'>[];
+  results: (Omit<GenerationResult, 'text' | 'seed' | 'error'> & { error?: PackedError })[];
 }
 
 /** Comes before the reply. */

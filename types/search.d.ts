@@ -32,7 +32,7 @@ export interface Match {
 }
 
 /**
- * Resolves to the cosine of two texts or vectors, from -1 to 1; 0 where a vector is of zeros. A text beside
+ * Resolves to the cosine of two texts or vectors, from -1 to 1; 0 if a vector is of zeros. A text beside
  * a vector of fewer dimensions is cut to those.
  */
 export function similarity(
@@ -44,7 +44,7 @@ export function similarity(
 
 /**
  * Resolves to the k rows most similar to a text or vector, the best first, equal ones in the order of their
- * indices; to all where there are fewer. All rows are compared. A row with a NaN is no match.
+ * indices; to all if there are fewer. All rows are compared. A row with a NaN is no match.
  */
 export function search(
   embedder: MaybeEmbedder,

@@ -38,7 +38,7 @@ export type Source<Item> =
  * are under way, so a source may be longer than memory.
  *
  * Leaving the loop, aborting and any error stop the work and close the source. What the source throws is
- * passed on unchanged after the rows of the items before it. Throws where an option is wrong.
+ * passed on unchanged after the rows of the items before it. Throws if an option is wrong.
  */
 export function embedStream(
   embedder: Pick<Embedder, 'embed'>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/index, for TypeScript 5.2 and later. tests/js/types/ checks that js/ does what stands here.
-import type { EmbedCallOptions } from './index.js';
+import type { CallOptions, EmbedCallOptions, WispError } from './index.js';
 
 export { WispError, type WispErrorCode } from './index.js';
 
@@ -27,7 +27,7 @@ export interface IndexOptions {
 
 export interface IndexItem {
   /** Any text but ''. An item with an id that the index has replaces the old one. */
-  id: string;
+  id: string | number;
   /** A text that is embedded, and kept as the member `text` of the metadata. */
   text?: string | undefined;
   /** Instead of a text: finite numbers. */
@@ -38,13 +38,20 @@ export interface IndexItem {
 
 export interface IndexMatch {
   id: string;
-  /** The dot product, which is the cosine where both vectors are normalised; at most the largest float. */
+  /** The dot product, which is the cosine if both vectors are normalised; at most the largest float. */
   score: number;
-  /** Undefined where the item has none. */
+  /** Undefined if the item has none. */
   metadata: any;
+  /** Why there are none, in an index of another program whose metadata of this row are malformed. */
+  error?: WispError;
 }
 
-export interface IndexSearchOptions {
+export interface IndexAddOptions extends CallOptions {
+  /** As that of Embedder.embed. */
+  prompt?: string | undefined;
+}
+
+export interface IndexSearchOptions extends CallOptions {
   /** Matches of a query. Default: 10. */
   k?: number | undefined;
   /** As that of Embedder.embed, for queries that are texts. */
@@ -57,12 +64,20 @@ export class Index {
   static create(embedder: IndexEmbedder, options?: IndexOptions): Promise<Index>;
   static create(options: IndexOptions & { dimensions: number }): Promise<Index>;
   /** Reads the bytes of toBytes, wisp_index_save or `wisp index`. */
-  static open(bytes: ArrayBuffer | ArrayBufferView, embedder?: IndexEmbedder): Promise<Index>;
+  static open(
+    bytes: ArrayBuffer | ArrayBufferView,
+    embedder?: IndexEmbedder,
+    options?: CallOptions,
+  ): Promise<Index>;
   /**
    * Reads an index from where `save` has written it: in Node a path or a file: URL, in browsers
    * 'opfs:NAME' or 'indexeddb:NAME'.
    */
-  static load(from: string | KnownURL, embedder?: IndexEmbedder): Promise<Index>;
+  static load(
+    from: string | KnownURL,
+    embedder?: IndexEmbedder,
+    options?: CallOptions,
+  ): Promise<Index>;
   private constructor();
   /** Vectors in the index. */
   readonly size: number;
@@ -70,22 +85,33 @@ export class Index {
   readonly kind: 'int8' | 'f32';
   /** The name of the model, or ''. */
   readonly model: string;
-  add(
-    items: IndexItem | readonly IndexItem[],
-    options?: { prompt?: string | undefined },
-  ): Promise<void>;
+  /**
+   * Adds all items at once, or changes nothing where it rejects. Many are prepared in short tasks, between which others
+   * run.
+   */
+  add(items: IndexItem | readonly IndexItem[], options?: IndexAddOptions): Promise<void>;
   /** Returns how many of the ids there were. */
-  remove(ids: string | readonly string[]): number;
-  has(id: string): boolean;
+  remove(ids: string | readonly (string | number)[]): number;
+  has(id: string | number): boolean;
   /** Returns the metadata of an id. */
-  get(id: string): any;
+  get(id: string | number): any;
   ids(): IterableIterator<string>;
   search(query: string | ArrayLike<number>, options?: IndexSearchOptions): Promise<IndexMatch[]>;
   searchMany(
     queries: readonly (string | ArrayLike<number>)[],
     options?: IndexSearchOptions,
   ): Promise<IndexMatch[][]>;
+  /** The bytes of the index, in one task: of a large index arrayBuffer keeps a page responsive. */
   toBytes(): ArrayBuffer;
-  /** Writes the index whole or not at all, also where the program ends meanwhile. */
-  save(to: string | KnownURL): Promise<void>;
+  /** Resolves to the bytes that the index has now, which are made in short tasks. */
+  arrayBuffer(options?: CallOptions): Promise<ArrayBuffer>;
+  /**
+   * Writes the index whole or not at all, also if the program ends meanwhile. Refuses to replace what
+   * is not an index, and an index that was loaded from there or saved there and has been changed by
+   * another program or tab since: its changes would be lost. `force` replaces either.
+   */
+  save(
+    to: string | KnownURL,
+    options?: CallOptions & { force?: boolean | undefined },
+  ): Promise<void>;
 }

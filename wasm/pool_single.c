@@ -38,3 +38,8 @@ void pool_barrier(struct pool *team, uint32_t n) {
     (void)team;
     (void)n;
 }
+
+double pool_waited(const struct pool *team) {
+    (void)team;
+    return 0;
+}

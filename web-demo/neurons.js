@@ -139,7 +139,7 @@ function say(text) {
   if (at('status').textContent !== text) at('status').textContent = text;
 }
 
-/** Shows what failed in place of the picture, and help where there is no model. @param {string} what @param {any} error */
+/** Shows what failed instead of the picture, and help if there is no model. @param {string} what @param {any} error */
 function fail(what, error) {
   showFailure(what, error);
   at('failure-help').hidden = error.status !== 404;
@@ -224,7 +224,7 @@ function sentenceOf(before, after, skipped) {
 const countOf = (states, flag) => states.reduce((sum, state) => sum + (state & flag ? 1 : 0), 0);
 
 /**
- * Shows how near a text is to the lines, and with all neurons, where that is known.
+ * Shows how near a text is to the lines, and with all neurons, if that is known.
  * @param {string} [text]
  * @param {Float32Array} [row]
  * @param {Float32Array[]} [lines]

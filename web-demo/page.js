@@ -11,7 +11,7 @@ export const at = (id) => /** @type {T} */ (document.getElementById(id));
 /** Returns a number of bytes in words. */
 export const megabytes = (/** @type {number} */ bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 
-/** Returns a number of things in words, with the plural of their name where it is not 1. */
+/** Returns a number of things in words, with the plural of their name if it is not 1. */
 export const count = (/** @type {number} */ n, /** @type {string} */ what) =>
   `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
 

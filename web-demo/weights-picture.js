@@ -82,7 +82,7 @@ export function drawCosts(figure, costs, chosen) {
 }
 
 /**
- * Returns points with their names, which move down where they would lie on one another.
+ * Returns points with their names, which move down if they would lie on one another.
  * @param {{ type: string, x: number, y: number }[]} points
  * @param {string} chosen
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs commands of the program wisp on files that the user gives, and posts what each prints.
-import { ProgramSystem } from '../js/program-system.js';
+import { ProgramSystem } from '../js/program/program-system.js';
 import { fileSystemOf } from './given-files.js';
 
-/** Thrown in place of the program's end. */
+/** Thrown instead of the program's end. */
 class Ended extends Error {
   /** @param {number} code */
   constructor(code) {

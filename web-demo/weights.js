@@ -3,7 +3,7 @@
 import { drawCosts, histogramOf } from './weights-picture.js';
 import { at, count, megabytes, showFailure } from './page.js';
 
-/** The types that `wisp quantize` writes (src/convert/quantize.c), from most bits to fewest. */
+/** The types that `wisp quantize` writes (src/quantise/quantise.c), from most bits to fewest. */
 const TYPES = [
   ...['f16', 'bf16', 'q8_0', 'q6_k', 'q5_1', 'q5_k', 'q5_0', 'q4_1', 'q4_k', 'q4_0', 'iq4_nl'],
   ...['iq4_xs', 'mxfp4', 'q3_k', 'q2_k', 'tq2_0', 'tq1_0', 'bitnet_t158'],
@@ -196,7 +196,7 @@ function costRow({ type, bytes, bits, unfit, measured, cosine, least }) {
   name.append(label);
   row.append(name);
   if (measured === 0) {
-    const none = cell('rows are no whole blocks of this type');
+    const none = cell('rows are not whole blocks of this type');
     /** @type {HTMLTableCellElement} */ (none).colSpan = 4;
     row.className = 'unfit';
     row.append(none);

@@ -236,7 +236,7 @@ static void embed_specials(const struct run *run, const struct samples *samples)
         embed(run, few, few->n, prompts[i], 0, "few");
 }
 
-/* Opens a session with the way's sparsity. Prints the error and returns false where that fails. */
+/* Opens a session with the way's sparsity. Prints the error and returns false if that fails. */
 static bool open_run(const struct way *way, const wisp_model *model, bool recall, struct run *run) {
     const wisp_session_options options = {.threads = way->threads, .recall = recall};
     wisp_error error = {0};
@@ -375,7 +375,7 @@ static void print_tokens(const char *name, const wisp_model *model, const struct
         print_hash(hash);
 }
 
-/* Prints the lines that do not depend on kernels. Returns false where the model cannot be opened.
+/* Prints the lines that do not depend on kernels. Returns false if the model cannot be opened.
  */
 static bool print_model(const char *path, const char *name, const struct samples *samples) {
     wisp_model *model;

@@ -215,7 +215,7 @@ const WAYS = [
 /** @typedef {{ name: string, module: WebAssembly.Module }} Build */
 
 /**
- * Opens the model and lets `work` run it. Returns false where it cannot be opened.
+ * Opens the model and lets `work` run it. Returns false if it cannot be opened.
  * @param {Model} model
  * @param {Build} build
  * @param {Way} way

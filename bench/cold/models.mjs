@@ -13,7 +13,7 @@ export const FOLDER = `${ROOT}build/bench/cold/`;
 export const HOT_SHARES = [0.3, 0.5, 0.9];
 const HOT_TOKENS = '2000';
 
-/** Where tokens alone are cold, fewer are hot: chunks are smaller, and one costs as much as 80 rows. */
+/** If tokens alone are cold, fewer are hot: chunks are smaller, and one costs as much as 80 rows. */
 const FEW_TOKENS = '500';
 
 /** @param {string} name */
@@ -127,7 +127,7 @@ export function nativeRows(model, texts, ...args) {
 export const SAME = 0.999;
 
 /**
- * Throws where a row is not that of the whole model.
+ * Throws if a row is not that of the whole model.
  * @param {string} name of what computed it
  * @param {ArrayLike<number>} row
  * @param {ArrayLike<number>} whole

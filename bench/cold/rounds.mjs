@@ -3,7 +3,7 @@
 // Requests are answered 40 ms later. Neither time nor other work on the machine changes the counts, but for which
 // requests are under way when the next batch asks.
 import { readFileSync } from 'node:fs';
-import { Ranges } from '../../js/cold-ranges.js';
+import { Ranges } from '../../js/ranges/cold-ranges.js';
 import '../../js/cold-node.js';
 import { Embedder } from '../../js/node.js';
 import { serveRanges } from '../../tests/js/range-server.mjs';

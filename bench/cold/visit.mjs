@@ -140,7 +140,7 @@ async function visit({ peer, model, cold }, text) {
 
 /**
  * Returns how near a row is to that of the whole model, natively: for transformers.js, of wisp's default one. Throws
- * where the two should be the same.
+ * if the two should be the same.
  * @param {Contestant} contestant
  * @param {string} text
  * @param {number[]} row

@@ -26,7 +26,8 @@ export const SHAPES = {
   'lfm2-350m': { architecture: 'lfm2', layers: 16, hidden: 1024, feedForward: 4608, heads: 16, keyValueHeads: 8, headSize: 64, vocabulary: 65536, tied: true, attention: [2, 5, 8, 10, 12, 14] }, // prettier-ignore
 };
 
-const CONTEXT = 16384;
+/** Room for 128 Ki tokens and some more. */
+const CONTEXT = 131072 + 1024;
 /** Inputs of a short convolution. */
 const TAPS = 3;
 /** The first token that is no control token and no byte. */
@@ -99,7 +100,7 @@ function typeOf(type, matrix, layer, layers) {
 }
 
 /**
- * Where a block has its scales, and what makes weights of random codes about as large as wanted: the scale, and where a
+ * Where a block has its scales, and what makes weights of random codes about as large as wanted: the scale, and if a
  * type has one the minimum.
  * @type {Record<string, [number, ...number[]]>}
  */

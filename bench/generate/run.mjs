@@ -3,13 +3,13 @@
 //   node bench/generate/run.mjs [--shape qwen3-0.6b] [--type Q8_0] [--prompt 200] [--tokens 64] [--rounds 5]
 //     [--threads 1] [--isolated] [--only wisp] [--processor] [--json FILE]
 // More than one thread needs --isolated. Weights are random. Run `make wasm` first, and `npm ci` in bench/ for wllama.
-// With --processor it counts the processor time of the pages in place of the clock, for a machine with other work, and
+// With --processor it counts the processor time of the pages instead of the clock, for a machine with other work, and
 // takes the best round: a round writes one token, whose time is the prompt's, and then all of them.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { CHROMIUM } from '../../tests/js/browsers.mjs';
 import { SHAPES, writeModel } from './model.mjs';
 

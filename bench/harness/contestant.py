@@ -42,7 +42,7 @@ class Contestant:
         return self.runner.kind == workload.kind
 
     def attempt(self, action, *arguments):
-        """Runs a step. Excludes the runner and records the reason where the step fails."""
+        """Runs a step. Excludes the runner and records the reason if the step fails."""
         try:
             action(*arguments)
         except RunnerError as error:
@@ -64,7 +64,7 @@ class Contestant:
             self.record["load"]["empty_page_mb"] = answer["before_mb"]
 
     def seconds_for(self, workload):
-        """Estimates the seconds of a run from the best rate so far; returns 0 where no rate is known."""
+        """Estimates the seconds of a run from the best rate so far; returns 0 if no rate is known."""
         return workload.tokens / self.rate if self.rate else 0
 
     def warm(self, workload):

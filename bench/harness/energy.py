@@ -26,7 +26,7 @@ class Meter:
         return int(path.read_text(encoding="ascii"))
 
     def joules(self):
-        """Returns the energy since the last call, or None where `reason` says why nothing can be read. Counters begin again
+        """Returns the energy since the last call, or None if `reason` says why nothing can be read. Counters begin again
         at 0 after their limit, which takes minutes."""
         if not self.packages:
             return None

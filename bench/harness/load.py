@@ -59,7 +59,7 @@ def kill_tree(pid):
 
 class Watch:
     """Measures the cores used by a process tree, by others, and by the hypervisor, while a with body runs; and the watts
-    of the whole machine, None where its energy cannot be read."""
+    of the whole machine, None if its energy cannot be read."""
 
     def __init__(self, pid):
         self.pid = pid

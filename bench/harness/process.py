@@ -54,7 +54,7 @@ class Process:
         return answer
 
     def close(self):
-        """Asks the runner to quit, and kills it where it does not."""
+        """Asks the runner to quit, and kills it if it does not."""
         try:
             self.process.stdin.write('{"do": "quit"}\n')
             self.process.stdin.close()

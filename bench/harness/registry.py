@@ -69,7 +69,8 @@ class Runner:
 
 def files_of(pattern):
     """Returns the files that match a pattern within the checkout, or an absolute pattern."""
-    return [path for path in (REPO / name for name in sorted(glob.glob(pattern, root_dir=REPO))) if path.is_file()]
+    names = sorted(glob.glob(pattern, root_dir=REPO, recursive=True))
+    return [path for path in (REPO / name for name in names) if path.is_file()]
 
 
 def onnx_model(dtype):
@@ -126,7 +127,7 @@ def wisp_addon(threads):
         yield Runner(f"node-wisp-native-{compute}", threads, "javascript", f"wisp's addon in Node, {compute}",
                      (NODE24, "bench/runners/node.mjs", "wisp", "--model", GGUF[compute], "--threads", str(threads),
                       "--addon", "build/wisp.node"),
-                     needs=("build/wisp.node", NODE24), model=(GGUF[compute],), runtime=("js/*.js", "build/wisp.node"),
+                     needs=("build/wisp.node", NODE24), model=(GGUF[compute],), runtime=("js/**/*.js", "build/wisp.node"),
                      peer=False, every_run=compute == "int8")
 
 
@@ -146,7 +147,7 @@ def wasm_runner(place, threads, compute, one_engine=False, vnni=True):
                   (*script_of(place, vnni), "wisp", "--model", GGUF[compute], "--threads", str(threads), *more),
                   needs=("js/wisp-*.wasm", *place_needs(place)), model=(GGUF[compute],),
                   runtime=() if in_page else
-                  ("js/*.js", "js/wisp-embed-threads-relaxed.wasm" if one_engine else "js/wisp-relaxed.wasm"), peer=False,
+                  ("js/**/*.js", "js/wisp-embed-threads-relaxed.wasm" if one_engine else "js/wisp-relaxed.wasm"), peer=False,
                   every_run=compute == "int8" or place == "chromium")
 
 

@@ -1,6 +1,6 @@
 """Prints results as tables of text, from the JSON that the driver also writes."""
 
-# A result is marked where other processes used more than this many cores meanwhile.
+# A result is marked if other processes used more than this many cores meanwhile.
 QUIET = 0.1
 
 
@@ -11,7 +11,7 @@ def number(value):
 
 
 def cell(result):
-    """Formats median and spread, with a mark where the machine was not quiet."""
+    """Formats median and spread, with a mark if the machine was not quiet."""
     if not result:
         return "-"
     mark = "*" if result["cores"]["others"] + result["cores"]["stolen"] > QUIET else ""

@@ -36,7 +36,7 @@ def median(report, runner, workload):
 
 
 def versus(report, wisp, peers, workload, limit, what, at_most=False):
-    """Yields a Check of wisp's result divided by that of the best peer; nothing where either is missing."""
+    """Yields a Check of wisp's result divided by that of the best peer; nothing if either is missing."""
     own = median(report, wisp, workload)
     others = {peer: median(report, peer, workload) for peer in peers}
     others = {peer: value for peer, value in others.items() if value}
@@ -200,7 +200,7 @@ def all_checks(report):
 
 
 def losses(report):
-    """Yields (group, threads, workload, wisp's runner, peer, ratio) where a peer in wisp's group was better than all of
+    """Yields (group, threads, workload, wisp's runner, peer, ratio) if a peer in wisp's group was better than all of
     wisp's int8 runners with as many threads. The ratio is below 1."""
     runners = {name: record for name, record in report["runners"].items() if record.get("results")}
     for workload, entry in report["workloads"].items():

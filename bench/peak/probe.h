@@ -15,7 +15,7 @@
  *     PRODUCT(c)     the accumulator c with products added to it
  *     PRODUCT_MACS   the multiply-adds of one PRODUCT
  *
- * The accumulators are factors where an instruction multiplies but does not add: the compiler would
+ * The accumulators are factors if an instruction multiplies but does not add: the compiler would
  * move a product of constants out of the loop. */
 #include "peak.h"
 

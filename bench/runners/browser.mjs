@@ -43,7 +43,7 @@ async function openPage() {
 }
 
 /**
- * Opens the page with a new profile. Where `twice` is set, opens it again and returns the first
+ * Opens the page with a new profile. If `twice` is set, opens it again and returns the first
  * visit as `cold`.
  * @param {import('./protocol.mjs').Command} command
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Measures what fetching neurons ahead would win: how well the predictor of a layer chooses when it
- * runs on the input of the layer before. ahead MODEL ROW_BYTES < TEXTS, where ROW_BYTES is the size
+ * runs on the input of the layer before. ahead MODEL ROW_BYTES < TEXTS, if ROW_BYTES is the size
  * of a neuron's row in the file (wisp inspect), takes the lines one by one, each as a first text of
  * a model of which no cold neuron has come yet. bench/sparse/README.md says what it prints. */
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct counts {
     uint64_t cold_needed, cold_chosen, cold_found; /* cold neurons of texts */
     uint64_t chunks_needed, chunks_chosen, chunks_found;
     uint64_t texts;
-    /* Layers at which a text waits: without choices ahead, and where rows or chunks come ahead. */
+    /* Layers at which a text waits: without choices ahead, and if rows or chunks come ahead. */
     uint64_t rounds, rounds_by_row, rounds_by_chunk;
 };
 
@@ -172,7 +172,7 @@ static void run_text(const char *text, size_t length) {
     float *row = calloc(size, sizeof *row);
     m.masks = calloc(m.tokens * m.words, sizeof *m.masks);
     m.ahead_masks = calloc(OFFSETS * m.tokens * m.words, sizeof *m.ahead_masks);
-    m.inner = calloc(m.tokens * model->network.predictor_rank, sizeof *m.inner);
+    m.inner = calloc(m.tokens * model->network.neurons.rank, sizeof *m.inner);
     if (!row || !m.masks || !m.ahead_masks || !m.inner ||
         workspace_reserve(&space, pass_workspace_bytes(&model->network, &most), &error) != WISP_OK)
         give_up("out of memory");
@@ -224,7 +224,7 @@ static void open_all(const char *path) {
     }
     if (workspace_reserve(&m.space,
                           sparse_ffn_workspace_bytes(c->hidden_size, m.width,
-                                                     model->network.predictor_rank, c->activation),
+                                                     model->network.neurons.rank, c->activation),
                           &error) != WISP_OK)
         give_up(error.message);
 }

@@ -12,8 +12,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { pickBuild } from '../../js/load.js';
-import { Engine } from '../../js/engine.js';
+import { pickBuild } from '../../js/calls/load.js';
+import { Engine } from '../../js/engine/engine.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PROGRAM = `${ROOT}build/wisp`;

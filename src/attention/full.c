@@ -11,6 +11,16 @@
  * ordinary length. */
 enum { QUERY_ROWS = 32 };
 
+/* Whether there are layers that see only near keys: modules that only embed have none. */
+#ifdef WISP_EMBED_ONLY
+enum { SEES_NEAR = 0 };
+#else
+enum { SEES_NEAR = 1 };
+#endif
+
+/* A score of which softmax makes 0, also times the scale. */
+static const float NOTHING = -1e30f;
+
 /* The working memory. In the 16-bit path pairs of numbers take the places of floats: there are
  * never more pairs than floats. */
 struct parts {
@@ -36,9 +46,17 @@ static struct parts take_parts(const struct kernels *kernels, const struct atten
     return p;
 }
 
+/* Queries of a part of the sequence that ATTENTION_NEAR multiplies with the same keys: as many as
+ * these see beside them, so that at most a third of the products is of no use. */
+static size_t near_queries(const struct attention_shape *shape) {
+    return round_up(larger(shape->window + shape->ahead, QUERY_ROWS) / 2 + 1, QUERY_ROWS);
+}
+
 static size_t workspace_bytes(const struct kernels *kernels, const struct attention_shape *shape,
                               size_t keys) {
     struct workspace measured = {0};
+    if (SEES_NEAR && shape->mask == ATTENTION_NEAR)
+        keys = smaller(keys, near_queries(shape) + shape->window + shape->ahead + QUERY_ROWS);
     take_parts(kernels, shape, keys, &measured);
     return measured.used;
 }
@@ -55,7 +73,7 @@ struct block {
 static struct block block_at(const struct attention_shape *shape,
                              const struct attention_sequence *s, size_t i) {
     const size_t left = s->end - i, position = s->keys - s->queries + i;
-    if (shape->mask == ATTENTION_ALL_KEYS) {
+    if (shape->mask == ATTENTION_ALL_KEYS || shape->mask == ATTENTION_NEAR) {
         const size_t rows = smaller(left, QUERY_ROWS);
         return (struct block){.rows = rows, .keys = s->keys, .seen = s->keys, .alike = rows};
     }
@@ -74,14 +92,44 @@ struct group {
     const float *q, *k, *v;
     float *context;
     size_t ld_context;
-    size_t heads;  /* query heads of the group */
-    size_t packed; /* keys that the last query sees: later ones are not packed */
+    const float *bias; /* of the first query head; NULL: none */
+    size_t heads;      /* query heads of the group */
+    size_t packed;     /* keys that the last query sees: later ones are not packed */
 };
 
 /* The outputs that a product with the values computes at once. Panels of packed values lie as far
  * apart as all packed keys take, so a product with fewer keys goes panel by panel. */
 static size_t outputs_at_once(const struct group *g, const struct block *block) {
     return block->keys == g->packed ? g->shape->head_size : g->kernels->f32_panel;
+}
+
+/* Adds the bias of query head h to the scores of a block, which begins with query i. */
+static void add_bias(const struct group *g, const struct parts *p, size_t h, size_t i,
+                     const struct block *block) {
+    if (!g->bias)
+        return;
+    const float *bias = g->bias + h * g->shape->bias_stride;
+    const ptrdiff_t position = (ptrdiff_t)(g->sequence->keys - g->sequence->queries + i);
+    for (size_t r = 0; r < block->rows; r++)
+        g->kernels->add(p->scores + r * p->ld_scores, bias - position - (ptrdiff_t)r, block->keys);
+}
+
+/* Takes away the scores of keys that are not near to the queries of a block, which begins with
+ * query i. */
+static void mask_far(const struct group *g, const struct parts *p, size_t i,
+                     const struct block *block) {
+    const struct attention_shape *shape = g->shape;
+    if (!SEES_NEAR || shape->mask != ATTENTION_NEAR)
+        return;
+    for (size_t r = 0; r < block->rows; r++) {
+        const size_t position = g->sequence->keys - g->sequence->queries + i + r;
+        const size_t first = position > shape->window ? position - shape->window : 0;
+        float *row = p->scores + r * p->ld_scores;
+        for (size_t j = 0; j < first; j++)
+            row[j] = NOTHING;
+        for (size_t j = position + shape->ahead + 1; j < block->keys; j++)
+            row[j] = NOTHING;
+    }
 }
 
 static void attend_f32(const struct group *g, const struct parts *p) {
@@ -99,6 +147,8 @@ static void attend_f32(const struct group *g, const struct parts *p) {
             block = block_at(g->shape, s, i);
             kernels->gemm_f32(q + i * s->q.row_stride, s->q.row_stride, keys, NULL, p->scores,
                               p->ld_scores, block.rows, block.keys, size);
+            add_bias(g, p, h, i, &block);
+            mask_far(g, p, i, &block);
             for (size_t r = 0; r < block.rows; r += block.alike) {
                 float *row = p->scores + r * p->ld_scores;
                 const size_t seen = block.seen + r;
@@ -156,6 +206,8 @@ static void attend_i16(const struct group *g, const struct parts *p) {
                 scales[r] = q.to_float * k.to_float;
             i16->gemm(p->query, p->ld_query, keys, scales, p->scores, p->ld_scores, block.rows,
                       block.keys, size);
+            add_bias(g, p, h, i, &block);
+            mask_far(g, p, i, &block);
             for (size_t r = 0; r < block.rows; r += block.alike) {
                 float *row = p->scores + r * p->ld_scores;
                 const size_t seen = block.seen + r, pairs = i16_pairs(seen);
@@ -174,9 +226,9 @@ static void attend_i16(const struct group *g, const struct parts *p) {
     }
 }
 
-static void run(const struct kernels *kernels, const struct attention_shape *shape,
-                const struct attention_sequence *sequence, float *context, size_t ld_context,
-                struct workspace space) {
+static void run_whole(const struct kernels *kernels, const struct attention_shape *shape,
+                      const struct attention_sequence *sequence, float *context, size_t ld_context,
+                      struct workspace space) {
     const struct parts parts = take_parts(kernels, shape, sequence->keys, &space);
     const size_t heads = shape->heads / shape->kv_heads;
     for (size_t i = 0; i < shape->kv_heads; i++) {
@@ -189,6 +241,7 @@ static void run(const struct kernels *kernels, const struct attention_shape *sha
             .v = sequence->v.data + i * sequence->v.head_stride,
             .context = context + i * heads * shape->head_size,
             .ld_context = ld_context,
+            .bias = shape->bias ? shape->bias + i * heads * shape->bias_stride : NULL,
             .heads = heads,
             .packed = block_at(shape, sequence, sequence->end - 1).keys,
         };
@@ -199,9 +252,54 @@ static void run(const struct kernels *kernels, const struct attention_shape *sha
     }
 }
 
+/* Returns rows from row `first` on. */
+static struct attention_rows rows_from(struct attention_rows rows, size_t first) {
+    rows.data += first * rows.row_stride;
+    return rows;
+}
+
+/* Computes a sequence part by part, each with the keys that its queries see, so that its cost grows
+ * with the window and not with the text. Parts begin at multiples of their length and their keys at
+ * multiples of QUERY_ROWS: what a query is multiplied with, and in floats the bits of its result,
+ * do not depend on the call. Of floats they are those of all keys, since a sum of the others is 0
+ * and keys stay in their lanes. */
+static void run_near(const struct kernels *kernels, const struct attention_shape *shape,
+                     const struct attention_sequence *s, float *context, size_t ld_context,
+                     struct workspace space) {
+    const size_t before = s->keys - s->queries, length = near_queries(shape);
+    for (size_t i = s->first, next; i < s->end; i = next) {
+        const size_t begin = (before + i) / length * length; /* positions */
+        const size_t end = smaller(begin + length, s->keys);
+        const size_t own = larger(begin, before) - before; /* the part's first query */
+        const size_t low =
+            begin > shape->window ? (begin - shape->window) / QUERY_ROWS * QUERY_ROWS : 0;
+        struct attention_sequence part = *s;
+        next = smaller(s->end, end - before);
+        part.keys = smaller(s->keys, end + shape->ahead) - low;
+        part.queries = low + part.keys - (before + own);
+        part.q = rows_from(s->q, own);
+        part.k = rows_from(s->k, low);
+        part.v = rows_from(s->v, low);
+        part.first = i - own;
+        part.end = next - own;
+        run_whole(kernels, shape, &part, context + (i - s->first) * ld_context, ld_context, space);
+    }
+}
+
+static void run(const struct kernels *kernels, const struct attention_shape *shape,
+                const struct attention_sequence *sequence, float *context, size_t ld_context,
+                struct workspace space) {
+    if (SEES_NEAR && shape->mask == ATTENTION_NEAR)
+        run_near(kernels, shape, sequence, context, ld_context, space);
+    else
+        run_whole(kernels, shape, sequence, context, ld_context, space);
+}
+
 const struct attention_policy attention_full = {
     .name = "full",
-    .masks = 1u << ATTENTION_ALL_KEYS | 1u << ATTENTION_CAUSAL,
+    .masks =
+        1u << ATTENTION_ALL_KEYS | 1u << ATTENTION_CAUSAL | (unsigned)SEES_NEAR << ATTENTION_NEAR,
+    .biases = true,
     .needs_cache = false,
     .workspace_bytes = workspace_bytes,
     .run = run,

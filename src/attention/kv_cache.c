@@ -2,6 +2,7 @@
  * Compiled for size in WebAssembly. */
 #include "attention/kv_cache.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,50 +10,98 @@
 #include "base/checked.h"
 #include "base/memory.h"
 
-/* Returns the values of a head that the value panels hold: head_size and what fills the last
- * panel. */
-static size_t padded_head(const struct kv_shape *shape) {
-    return round_up(shape->head_size, shape->panel);
-}
-
 size_t kv_number_bytes(enum kv_type type) {
     return type == KV_F32 ? sizeof(float) : type == KV_F16 ? sizeof(uint16_t) : sizeof(int8_t);
 }
 
-/* Returns the blocks of a head, each of which has a scale. */
-static size_t kv_blocks(const struct kv_shape *shape) {
-    return (shape->head_size + KV_BLOCK - 1) / KV_BLOCK;
+/* The numbers of a position's key and value vector, with those that fill a panel or a group. */
+static size_t padded_key(const struct kv_shape *shape) {
+    return shape->type == KV_INT8 ? kv_key_bytes(shape->head_size) : shape->head_size;
 }
 
-/* The places of a key-value head's parts in a page, in bytes. */
+static size_t padded_value(const struct kv_shape *shape) {
+    return shape->type == KV_INT8 ? kv_channels(shape->head_size)
+                                  : round_up(shape->head_size, shape->panel);
+}
+
+/* Returns the scales of a key, and of a value vector. */
+static size_t key_scales(const struct kv_shape *shape) {
+    return shape->type == KV_INT8 ? kv_blocks(shape->head_size) : 0;
+}
+
+static size_t value_scales(const struct kv_shape *shape) {
+    return shape->type == KV_INT8 ? 1 : 0;
+}
+
+/* The places of a key-value head's parts in a block, in bytes. */
 struct places {
-    size_t keys, values, key_scales, value_scales, layer; /* `layer`: the bytes of a layer */
+    size_t keys, values, key_scales, value_scales, block; /* `block`: the bytes of a block */
 };
 
-static struct places places_of(const struct kv_shape *shape, size_t layer, size_t kv_head) {
+static struct places places_of(const struct kv_shape *shape, size_t kv_head) {
     const size_t number = kv_number_bytes(shape->type);
-    const size_t keys = KV_PAGE * shape->head_size * number;
-    const size_t values = KV_PAGE * padded_head(shape) * number;
-    const size_t scales = shape->type == KV_INT8 ? KV_PAGE * kv_blocks(shape) * sizeof(float) : 0;
-    struct places p = {.layer = shape->kv_heads * (keys + values + 2 * scales)};
-    p.keys = layer * p.layer + kv_head * keys;
-    p.values = layer * p.layer + shape->kv_heads * keys + kv_head * values;
-    p.key_scales = layer * p.layer + shape->kv_heads * (keys + values) + kv_head * scales;
-    p.value_scales = p.key_scales + shape->kv_heads * scales;
+    const size_t keys = KV_PAGE * padded_key(shape) * number;
+    const size_t values = KV_PAGE * padded_value(shape) * number;
+    const size_t of_keys = KV_PAGE * key_scales(shape) * sizeof(float);
+    const size_t of_values = KV_PAGE * value_scales(shape) * sizeof(float);
+    struct places p = {.block = shape->kv_heads * (keys + values + of_keys + of_values)};
+    p.keys = kv_head * keys;
+    p.values = shape->kv_heads * keys + kv_head * values;
+    p.key_scales = shape->kv_heads * (keys + values) + kv_head * of_keys;
+    p.value_scales = shape->kv_heads * (keys + values + of_keys) + kv_head * of_values;
     return p;
 }
 
+size_t kv_block_bytes(const struct kv_shape *shape) {
+    return places_of(shape, 0).block;
+}
+
+size_t kv_step_key_bytes(const struct kv_shape *shape) {
+    return KV_STEP *
+           (padded_key(shape) * kv_number_bytes(shape->type) + key_scales(shape) * sizeof(float));
+}
+
+size_t kv_step_value_bytes(const struct kv_shape *shape) {
+    return KV_STEP * (padded_value(shape) * kv_number_bytes(shape->type) +
+                      value_scales(shape) * sizeof(float));
+}
+
 static size_t page_bytes(const struct kv_shape *shape) {
-    return shape->layers * places_of(shape, 0, 0).layer;
+    return shape->layers * kv_block_bytes(shape);
+}
+
+/* Returns the bytes of a block, which the caller holds until kv_cache_let_go. NULL if they cannot
+ * be written (kv_tier.h). */
+static unsigned char *hold_block(const struct kv_cache *cache, size_t page, size_t layer,
+                                 bool writes) {
+    if (cache->tier)
+        return cache->tier->hold(cache->tier, (struct kv_block){cache->tier_cache, layer, page},
+                                 writes);
+    return cache->page[page] + layer * kv_block_bytes(&cache->shape);
+}
+
+/* Return the number that is value i of the key, or of the value vector, of position `at` of a page.
+ */
+static size_t key_place(const struct kv_shape *shape, size_t at, size_t i) {
+    const size_t size = padded_key(shape), panel = shape->panel;
+    return shape->type == KV_INT8
+               ? at / KV_STEP * KV_STEP * size + (i / 4 * KV_STEP + at % KV_STEP) * 4 + i % 4
+               : (at / panel * size + i) * panel + at % panel;
+}
+
+static size_t value_place(const struct kv_shape *shape, size_t at, size_t i) {
+    const size_t panel = shape->panel;
+    return shape->type == KV_INT8 ? (at / 4 * padded_value(shape) + i) * 4 + at % 4
+                                  : (i / panel * KV_PAGE + at) * panel + i % panel;
 }
 
 wisp_status kv_cache_open(struct kv_cache *cache, const struct kv_shape *shape, wisp_error *error) {
     uint64_t bytes;
     *cache = (struct kv_cache){.shape = *shape};
-    /* This is a bound of page_bytes: a float for each key and value, for less than a panel of
-     * padding, and for less than one scale each. */
+    /* This is a bound of page_bytes: a float for each key and value, for less than a panel or
+     * KV_CHANNELS of padding, and for less than one scale each. */
     if (!checked_multiply(shape->layers, shape->kv_heads, &bytes) ||
-        !checked_multiply(bytes, 3 * (shape->head_size + shape->panel), &bytes) ||
+        !checked_multiply(bytes, 3 * (shape->head_size + shape->panel + KV_CHANNELS), &bytes) ||
         !checked_multiply(bytes, KV_PAGE * sizeof(float), &bytes) || bytes > SIZE_MAX / 2)
         return fail_memory(error, UINT64_MAX);
     return WISP_OK;
@@ -80,20 +129,47 @@ static wisp_status reserve_rope(struct kv_cache *cache, size_t positions, const 
     return WISP_OK;
 }
 
+/* Makes room for more pointers. */
+static wisp_status reserve_slots(unsigned char ***pointers, size_t *slots, size_t n,
+                                 wisp_error *error) {
+    if (n <= *slots)
+        return WISP_OK;
+    const size_t more = larger(n, 2 * *slots);
+    unsigned char **moved = realloc(*pointers, more * sizeof *moved);
+    if (!moved)
+        return fail_memory(error, more * sizeof *moved);
+    *pointers = moved;
+    *slots = more;
+    return WISP_OK;
+}
+
+/* Makes room for what a policy keeps of so many positions. */
+static wisp_status reserve_kept(struct kv_cache *cache, size_t positions, wisp_error *error) {
+    const size_t n = (positions + KV_KEPT_POSITIONS - 1) / KV_KEPT_POSITIONS;
+    const size_t bytes = cache->shape.layers * cache->shape.kv_heads * cache->shape.kept_bytes;
+    if (bytes == 0)
+        return WISP_OK;
+    TRY(reserve_slots(&cache->kept, &cache->kept_slots, n, error));
+    for (; cache->kept_count < n; cache->kept_count++)
+        if (!(cache->kept[cache->kept_count] = memory_allocate_zeros(bytes)))
+            return fail_memory(error, bytes);
+    return WISP_OK;
+}
+
 wisp_status kv_cache_reserve(struct kv_cache *cache, size_t positions, const struct rope *rope,
                              wisp_error *error) {
     const size_t pages = positions / KV_PAGE + (positions % KV_PAGE > 0);
     const size_t bytes = page_bytes(&cache->shape);
     if (positions <= cache->capacity)
         return WISP_OK;
-    if (pages > cache->page_slots) {
-        const size_t slots = larger(pages, 2 * cache->page_slots);
-        unsigned char **moved = realloc(cache->page, slots * sizeof *moved);
-        if (!moved)
-            return fail_memory(error, slots * sizeof *moved);
-        cache->page = moved;
-        cache->page_slots = slots;
+    TRY(reserve_kept(cache, positions, error));
+    if (cache->tier) {
+        TRY(reserve_rope(cache, pages * KV_PAGE, rope, error));
+        TRY(cache->tier->reserve(cache->tier, cache->tier_cache, pages, error));
+        cache->capacity = pages * KV_PAGE;
+        return WISP_OK;
     }
+    TRY(reserve_slots(&cache->page, &cache->page_slots, pages, error));
     TRY(reserve_rope(cache, pages * KV_PAGE, rope, error));
     while (cache->capacity < positions) {
         /* Products read positions that no token has yet, and the values that fill a panel. */
@@ -117,93 +193,147 @@ static float block_scale(const float *x, size_t n) {
     return largest < bits_of_float(0x1p-100f) ? 0 : float_of_bits(largest) / 127;
 }
 
-/* Writes n values as numbers of a type to places that lie `step` numbers apart. Bytes are values
- * divided by the scale, at most KV_BLOCK of them. */
-static void write_numbers(enum kv_type type, const float *x, size_t n, size_t step, float scale,
-                          unsigned char *to) {
-    const float inverse = scale > 0 ? 1 / scale : 0;
-    float *floats = (float *)(void *)to;
-    uint16_t *halves = (uint16_t *)(void *)to;
-    unsigned char bytes[KV_BLOCK];
-    switch (type) {
-    case KV_F32:
-        for (size_t i = 0; i < n; i++)
-            floats[i * step] = x[i];
-        break;
-    case KV_F16:
-        for (size_t i = 0; i < n; i++) {
-            const float low = x[i] > HALF_LARGEST ? HALF_LARGEST : x[i];
-            halves[i * step] = half_of_float(low < -HALF_LARGEST ? -HALF_LARGEST : low);
-        }
-        break;
-    case KV_INT8:
-        /* Adding 1.5 * 2^23 leaves the nearest whole number in the low bits. Compilers vectorise
-         * the first loop, which has no step. */
-        for (size_t i = 0; i < n; i++)
-            bytes[i] = (unsigned char)bits_of_float(x[i] * inverse + 12582912.0f);
-        for (size_t i = 0; i < n; i++)
-            to[i * step] = bytes[i];
-        break;
+/* Returns a byte for a value times the inverse of its scale. Adding 1.5 * 2^23 leaves the nearest
+ * whole number in the low bits. */
+static unsigned char byte_of(float x) {
+    return (unsigned char)bits_of_float(x + 12582912.0f);
+}
+
+static uint16_t half_within_range(float x) {
+    const float low = x > HALF_LARGEST ? HALF_LARGEST : x;
+    return half_of_float(low < -HALF_LARGEST ? -HALF_LARGEST : low);
+}
+
+/* The parts of one key-value head in a block. */
+struct head_parts {
+    unsigned char *keys, *values;
+    float *key_scales, *value_scales;
+};
+
+static struct head_parts parts_of(const struct kv_shape *shape, unsigned char *block,
+                                  size_t kv_head) {
+    const struct places p = places_of(shape, kv_head);
+    return (struct head_parts){.keys = block + p.keys,
+                               .values = block + p.values,
+                               .key_scales = (float *)(void *)(block + p.key_scales),
+                               .value_scales = (float *)(void *)(block + p.value_scales)};
+}
+
+static void write_floats(const struct kv_shape *shape, const struct head_parts *to, size_t at,
+                         const float *k, const float *v) {
+    float *keys = (float *)(void *)to->keys, *values = (float *)(void *)to->values;
+    for (size_t i = 0; i < shape->head_size; i++) {
+        keys[key_place(shape, at, i)] = k[i];
+        values[value_place(shape, at, i)] = v[i];
     }
 }
 
-/* The places of one position of a key-value head in its page. */
-struct place {
-    unsigned char *key;               /* its values lie `panel` numbers apart */
-    unsigned char *value;             /* its panels lie KV_PAGE * panel numbers apart */
-    float *key_scales, *value_scales; /* those of its blocks lie KV_PAGE apart */
-};
+static void write_halves(const struct kv_shape *shape, const struct head_parts *to, size_t at,
+                         const float *k, const float *v) {
+    uint16_t *keys = (uint16_t *)(void *)to->keys, *values = (uint16_t *)(void *)to->values;
+    for (size_t i = 0; i < shape->head_size; i++) {
+        keys[key_place(shape, at, i)] = half_within_range(k[i]);
+        values[value_place(shape, at, i)] = half_within_range(v[i]);
+    }
+}
 
-static struct place place_of(const struct kv_cache *cache, size_t layer, size_t position,
-                             size_t kv_head) {
-    const struct kv_shape *shape = &cache->shape;
-    const struct places p = places_of(shape, layer, kv_head);
-    const size_t number = kv_number_bytes(shape->type), panel = shape->panel;
-    const size_t at = position % KV_PAGE,
-                 place = at / panel * panel * shape->head_size + at % panel;
-    unsigned char *page = cache->page[position / KV_PAGE];
-    return (struct place){.key = page + p.keys + place * number,
-                          .value = page + p.values + at * panel * number,
-                          .key_scales = (float *)(void *)(page + p.key_scales) + at,
-                          .value_scales = (float *)(void *)(page + p.value_scales) + at};
+void kv_write_key_bytes(const float *x, size_t n, size_t at, int8_t *keys, float *scales,
+                        size_t ld_scales) {
+    for (size_t start = 0; start < n; start += KV_BLOCK, scales += ld_scales) {
+        const size_t end = smaller(n, start + KV_BLOCK);
+        const float scale = block_scale(x + start, end - start);
+        const float inverse = scale > 0 ? 1 / scale : 0;
+        scales[at] = scale;
+        for (size_t c = start; c < end; c++)
+            keys[(c / 4 * KV_STEP + at) * 4 + c % 4] = (int8_t)byte_of(x[c] * inverse);
+    }
+}
+
+static void write_bytes(const struct kv_shape *shape, const struct head_parts *to, size_t at,
+                        const float *k, const float *v) {
+    const size_t size = shape->head_size, in_step = at % KV_STEP;
+    const float value_scale = block_scale(v, size);
+    float *scales = to->key_scales + (at - in_step);
+    kv_write_key_bytes(k, size, in_step, (int8_t *)to->keys + (at - in_step) * padded_key(shape),
+                       scales, KV_PAGE);
+    /* Bytes cannot say that a value is not a number, so the scores do: 0 times such a scale. */
+    for (size_t i = 0; !(value_scale < INFINITY) && i < size; i++) {
+        to->keys[key_place(shape, at, i)] = 0;
+        scales[i / KV_BLOCK * KV_PAGE + in_step] = value_scale;
+    }
+    const float inverse = value_scale > 0 ? 1 / value_scale : 0;
+    to->value_scales[at] = value_scale;
+    for (size_t c = 0; c < size; c++)
+        to->values[value_place(shape, at, c)] = byte_of(v[c] * inverse);
+}
+
+/* Writes positions of one block. */
+static void write_in_block(const struct kv_shape *shape, unsigned char *bytes, size_t position,
+                           size_t tokens, const float *keys, const float *values, size_t ld) {
+    static void (*const write[])(const struct kv_shape *, const struct head_parts *, size_t,
+                                 const float *, const float *) = {
+        [KV_F32] = write_floats, [KV_F16] = write_halves, [KV_INT8] = write_bytes};
+    for (size_t t = 0; t < tokens; t++, position++, keys += ld, values += ld)
+        for (size_t h = 0; h < shape->kv_heads; h++) {
+            const struct head_parts to = parts_of(shape, bytes, h);
+            write[shape->type](shape, &to, position % KV_PAGE, keys + h * shape->head_size,
+                               values + h * shape->head_size);
+        }
 }
 
 void kv_cache_write(const struct kv_cache *cache, size_t layer, size_t position, size_t tokens,
                     const float *keys, const float *values, size_t ld) {
-    const struct kv_shape *shape = &cache->shape;
-    const enum kv_type type = shape->type;
-    const size_t panel = shape->panel, size = shape->head_size, number = kv_number_bytes(type);
-    for (size_t t = 0; t < tokens; t++, position++, keys += ld, values += ld)
-        for (size_t h = 0; h < shape->kv_heads; h++) {
-            const struct place to = place_of(cache, layer, position, h);
-            const float *k = keys + h * size, *v = values + h * size;
-            for (size_t i = 0; i < size; i += KV_BLOCK) {
-                const size_t n = smaller(KV_BLOCK, size - i), block = i / KV_BLOCK * KV_PAGE;
-                float key_scale = 0, value_scale = 0;
-                if (type == KV_INT8) {
-                    to.key_scales[block] = key_scale = block_scale(k + i, n);
-                    to.value_scales[block] = value_scale = block_scale(v + i, n);
-                }
-                write_numbers(type, k + i, n, panel, key_scale, to.key + i * panel * number);
-                for (size_t j = i; j < i + n; j += panel)
-                    write_numbers(type, v + j, smaller(panel, size - j), 1, value_scale,
-                                  to.value + j * KV_PAGE * number);
-            }
-        }
+    for (size_t n; tokens > 0; tokens -= n, position += n, keys += n * ld, values += n * ld) {
+        const size_t page = position / KV_PAGE;
+        unsigned char *block = hold_block(cache, page, layer, true);
+        n = smaller(tokens, (page + 1) * KV_PAGE - position);
+        if (!block)
+            return;
+        write_in_block(&cache->shape, block, position, n, keys, values, ld);
+        kv_cache_let_go(cache, page, layer);
+    }
 }
 
 struct kv_head kv_cache_head(const struct kv_cache *cache, size_t page, size_t layer,
                              size_t kv_head) {
-    const struct places p = places_of(&cache->shape, layer, kv_head);
-    const unsigned char *base = cache->page[page];
+    const struct places p = places_of(&cache->shape, kv_head);
+    const unsigned char *base = hold_block(cache, page, layer, false);
     return (struct kv_head){.keys = base + p.keys,
                             .values = base + p.values,
                             .key_scales = (const float *)(const void *)(base + p.key_scales),
                             .value_scales = (const float *)(const void *)(base + p.value_scales)};
 }
 
+void kv_head_key(const struct kv_shape *shape, const struct kv_head *head, size_t at, size_t first,
+                 size_t n, float *key) {
+    const float *floats = head->keys;
+    const uint16_t *halves = head->keys;
+    const int8_t *bytes = head->keys;
+    for (size_t i = first; i < first + n; i++) {
+        const size_t place = key_place(shape, at, i);
+        *key++ = shape->type == KV_F32 ? floats[place]
+                 : shape->type == KV_F16
+                     ? float_of_half(halves[place])
+                     : (float)bytes[place] * head->key_scales[i / KV_BLOCK * KV_PAGE + at];
+    }
+}
+
+unsigned char *kv_cache_kept(const struct kv_cache *cache, size_t step, size_t layer,
+                             size_t kv_head) {
+    return cache->kept[step / KV_KEPT_STEPS] +
+           (layer * cache->shape.kv_heads + kv_head) * cache->shape.kept_bytes;
+}
+
+/* Returns the bytes of what a policy keeps. */
+static size_t kept_bytes(const struct kv_cache *cache) {
+    return cache->kept_slots * sizeof *cache->kept + cache->kept_count * cache->shape.layers *
+                                                         cache->shape.kv_heads *
+                                                         cache->shape.kept_bytes;
+}
+
 size_t kv_cache_bytes(const struct kv_cache *cache) {
-    return cache->capacity / KV_PAGE * page_bytes(&cache->shape) +
+    return kept_bytes(cache) +
+           (cache->tier ? 0 : cache->capacity / KV_PAGE * page_bytes(&cache->shape)) +
            cache->page_slots * sizeof *cache->page +
            (cache->other_rope ? 2
             : cache->rope     ? 1
@@ -211,74 +341,113 @@ size_t kv_cache_bytes(const struct kv_cache *cache) {
                cache->rope_positions * cache->shape.head_size * sizeof *cache->rope;
 }
 
-/* Copies the positions [first, end) of a page. Keys are copied by whole panels, and so some of
- * their neighbours too. */
-static void copy_in_page(const struct kv_shape *shape, unsigned char *to, const unsigned char *from,
-                         size_t first, size_t end) {
-    const size_t panel = shape->panel, number = kv_number_bytes(shape->type);
-    const size_t keys = first / panel * panel * shape->head_size * number;
-    const size_t keys_end = round_up(end, panel) * shape->head_size * number;
-    for (size_t l = 0; l < shape->layers; l++)
-        for (size_t h = 0; h < shape->kv_heads; h++) {
-            const struct places p = places_of(shape, l, h);
-            memcpy(to + p.keys + keys, from + p.keys + keys, keys_end - keys);
-            for (size_t i = 0; i < shape->head_size; i += panel) {
-                const size_t at = p.values + (i * KV_PAGE + first * panel) * number;
-                memcpy(to + at, from + at, (end - first) * panel * number);
-            }
-            for (size_t b = 0; shape->type == KV_INT8 && b < kv_blocks(shape); b++) {
-                const size_t at = (b * KV_PAGE + first) * sizeof(float);
-                const size_t bytes = (end - first) * sizeof(float);
-                memcpy(to + p.key_scales + at, from + p.key_scales + at, bytes);
-                memcpy(to + p.value_scales + at, from + p.value_scales + at, bytes);
-            }
+/* Copies the positions [first, end) of a block. Keys, and values in bytes, are copied by whole
+ * panels or steps, and so some of their neighbours too. */
+static void copy_in_block(const struct kv_shape *shape, unsigned char *to,
+                          const unsigned char *from, size_t first, size_t end) {
+    const bool bytes = shape->type == KV_INT8;
+    const size_t panel = bytes ? KV_STEP : shape->panel, number = kv_number_bytes(shape->type);
+    const size_t start = first / panel * panel, count = round_up(end, panel) - start;
+    for (size_t h = 0; h < shape->kv_heads; h++) {
+        const struct places p = places_of(shape, h);
+        const size_t keys = p.keys + start * padded_key(shape) * number;
+        const size_t values = p.values + start * padded_value(shape) * number;
+        memcpy(to + keys, from + keys, count * padded_key(shape) * number);
+        if (bytes)
+            memcpy(to + values, from + values, count * padded_value(shape));
+        for (size_t i = 0; !bytes && i < shape->head_size; i += panel) {
+            const size_t at = p.values + (i * KV_PAGE + first * panel) * number;
+            memcpy(to + at, from + at, (end - first) * panel * number);
         }
+        for (size_t b = 0; b < key_scales(shape); b++) {
+            const size_t at = p.key_scales + (b * KV_PAGE + first) * sizeof(float);
+            memcpy(to + at, from + at, (end - first) * sizeof(float));
+        }
+        const size_t scales = p.value_scales + first * sizeof(float);
+        memcpy(to + scales, from + scales, (end - first) * value_scales(shape) * sizeof(float));
+    }
 }
 
-void kv_cache_copy(const struct kv_cache *to, const struct kv_cache *from, size_t first,
-                   size_t end) {
+/* Copies the positions [first, end) of a page, layer by layer. A tier gives out one block at a
+ * time, so each goes through `bytes`. */
+static void copy_in_page(const struct kv_cache *to, const struct kv_cache *from, size_t page,
+                         size_t first, size_t end, unsigned char *bytes) {
+    for (size_t layer = 0; layer < from->shape.layers; layer++) {
+        const unsigned char *source = hold_block(from, page, layer, false);
+        if (bytes)
+            source = memcpy(bytes, source, kv_block_bytes(&from->shape));
+        kv_cache_let_go(from, page, layer);
+        unsigned char *block = hold_block(to, page, layer, true);
+        if (!block)
+            return;
+        copy_in_block(&from->shape, block, source, first, end);
+        kv_cache_let_go(to, page, layer);
+    }
+}
+
+wisp_status kv_cache_copy(struct kv_cache *to, const struct kv_cache *from, size_t first,
+                          size_t end, wisp_error *error) {
+    to->kept_steps = smaller(to->kept_steps, first / KV_STEP);
+    const size_t size = kv_block_bytes(&from->shape);
+    unsigned char *bytes = from->tier ? malloc(size) : NULL;
+    if (from->tier && !bytes)
+        return fail_memory(error, size);
     for (size_t at = first, next; at < end; at = next) {
         const size_t page = at / KV_PAGE, start = page * KV_PAGE;
         next = smaller(end, start + KV_PAGE);
-        copy_in_page(&from->shape, to->page[page], from->page[page], at - start, next - start);
+        copy_in_page(to, from, page, at - start, next - start, bytes);
     }
+    free(bytes);
+    return WISP_OK;
+}
+
+wisp_status kv_cache_limit(struct kv_cache *cache, struct kv_tier *tier, wisp_error *error) {
+    TRY(tier->open_cache(tier, &cache->tier_cache, error));
+    cache->tier = tier;
+    return WISP_OK;
+}
+
+void kv_cache_forget(struct kv_cache *cache, size_t length) {
+    cache->kept_steps = smaller(cache->kept_steps, length / KV_STEP);
+    if (cache->tier)
+        cache->tier->forget(cache->tier, cache->tier_cache, (length + KV_PAGE - 1) / KV_PAGE);
 }
 
 size_t kv_position_bytes(const struct kv_shape *shape) {
-    const size_t scales = shape->type == KV_INT8 ? kv_blocks(shape) * sizeof(float) : 0;
-    return 2 * shape->kv_heads * (shape->head_size * kv_number_bytes(shape->type) + scales);
+    const size_t scales = (key_scales(shape) + value_scales(shape)) * sizeof(float);
+    return shape->kv_heads * (2 * shape->head_size * kv_number_bytes(shape->type) + scales);
 }
 
-/* Copies n bytes from the cache to a file's bytes, or the other way. */
-static void move(unsigned char *in_cache, unsigned char *in_file, size_t n, bool out) {
+/* Copies n bytes from the cache to a file's bytes, or the other way. Returns the file's next. */
+static unsigned char *move(void *in_cache, unsigned char *in_file, size_t n, bool out) {
     memcpy(out ? in_file : in_cache, out ? in_cache : in_file, n);
+    return in_file + n;
 }
 
 /* Copies a position to a file's bytes, or the other way. */
-static void move_position(const struct kv_cache *cache, size_t layer, size_t position,
+static void move_position(const struct kv_shape *shape, unsigned char *block, size_t position,
                           unsigned char *bytes, bool out) {
-    const struct kv_shape *shape = &cache->shape;
-    const size_t panel = shape->panel, size = shape->head_size, blocks = kv_blocks(shape);
+    const size_t size = shape->head_size, at = position % KV_PAGE;
     const size_t number = kv_number_bytes(shape->type);
     unsigned char *keys = bytes, *values = keys + shape->kv_heads * size * number;
-    unsigned char *key_scales = values + shape->kv_heads * size * number;
-    unsigned char *value_scales = key_scales + shape->kv_heads * blocks * sizeof(float);
+    unsigned char *of_keys = values + shape->kv_heads * size * number;
+    unsigned char *of_values = of_keys + shape->kv_heads * key_scales(shape) * sizeof(float);
     for (size_t h = 0; h < shape->kv_heads; h++) {
-        const struct place p = place_of(cache, layer, position, h);
-        for (size_t i = 0; i < size; i++, keys += number)
-            move(p.key + i * panel * number, keys, number, out);
-        for (size_t i = 0; i < size; i += panel) {
-            const size_t n = smaller(panel, size - i) * number;
-            move(p.value + i * KV_PAGE * number, values, n, out);
-            values += n;
+        const struct head_parts p = parts_of(shape, block, h);
+        for (size_t i = 0; i < size; i++) {
+            keys = move(p.keys + key_place(shape, at, i) * number, keys, number, out);
+            values = move(p.values + value_place(shape, at, i) * number, values, number, out);
         }
-        for (size_t b = 0; shape->type == KV_INT8 && b < blocks; b++) {
-            move((unsigned char *)(p.key_scales + b * KV_PAGE), key_scales, sizeof(float), out);
-            move((unsigned char *)(p.value_scales + b * KV_PAGE), value_scales, sizeof(float), out);
-            key_scales += sizeof(float);
-            value_scales += sizeof(float);
-        }
+        for (size_t b = 0; b < key_scales(shape); b++)
+            of_keys = move(p.key_scales + b * KV_PAGE + at, of_keys, sizeof(float), out);
+        for (size_t b = 0; b < value_scales(shape); b++)
+            of_values = move(p.value_scales + at, of_values, sizeof(float), out);
     }
+}
+
+/* Returns the scales of a position. */
+static size_t position_scales(const struct kv_shape *shape) {
+    return shape->kv_heads * (key_scales(shape) + value_scales(shape));
 }
 
 /* Changes the bytes of a position from the machine's order to a file's, or back. */
@@ -286,13 +455,15 @@ static void swap_position(const struct kv_shape *shape, unsigned char *bytes) {
     const size_t number = kv_number_bytes(shape->type);
     const size_t numbers = 2 * shape->kv_heads * shape->head_size;
     swap_file_numbers(bytes, numbers, number);
-    if (shape->type == KV_INT8)
-        swap_file_numbers(bytes + numbers, 2 * shape->kv_heads * kv_blocks(shape), sizeof(float));
+    swap_file_numbers(bytes + numbers * number, position_scales(shape), sizeof(float));
 }
 
 void kv_cache_export(const struct kv_cache *cache, size_t layer, size_t position,
                      unsigned char *bytes) {
-    move_position(cache, layer, position, bytes, true);
+    const size_t page = position / KV_PAGE;
+    unsigned char *block = hold_block(cache, page, layer, false);
+    move_position(&cache->shape, block, position, bytes, true);
+    kv_cache_let_go(cache, page, layer);
     swap_position(&cache->shape, bytes);
 }
 
@@ -300,9 +471,7 @@ bool kv_cache_import(const struct kv_cache *cache, size_t layer, size_t position
                      unsigned char *bytes) {
     const struct kv_shape *shape = &cache->shape;
     const size_t numbers = 2 * shape->kv_heads * shape->head_size;
-    const size_t floats = shape->type == KV_INT8  ? 2 * shape->kv_heads * kv_blocks(shape)
-                          : shape->type == KV_F32 ? numbers
-                                                  : 0;
+    const size_t floats = shape->type == KV_F32 ? numbers : position_scales(shape);
     const unsigned char *first = bytes + (shape->type == KV_INT8 ? numbers : 0);
     for (size_t i = 0; i < floats; i++)
         if ((load_u32(first + i * sizeof(float)) & 0x7f800000) == 0x7f800000)
@@ -311,13 +480,23 @@ bool kv_cache_import(const struct kv_cache *cache, size_t layer, size_t position
         if ((load_u16(bytes + i * sizeof(uint16_t)) & 0x7c00) == 0x7c00)
             return false;
     swap_position(shape, bytes);
-    move_position(cache, layer, position, bytes, false);
+    const size_t page = position / KV_PAGE;
+    unsigned char *block = hold_block(cache, page, layer, true);
+    if (!block) /* the tier says why */
+        return true;
+    move_position(shape, block, position, bytes, false);
+    kv_cache_let_go(cache, page, layer);
     return true;
 }
 
 void kv_cache_release(struct kv_cache *cache) {
-    for (size_t i = 0; i < cache->capacity / KV_PAGE; i++)
+    for (size_t i = 0; !cache->tier && i < cache->capacity / KV_PAGE; i++)
         memory_free_zeros(cache->page[i]);
+    if (cache->tier)
+        cache->tier->close_cache(cache->tier, cache->tier_cache);
+    for (size_t i = 0; i < cache->kept_count; i++)
+        memory_free_zeros(cache->kept[i]);
+    free(cache->kept);
     free(cache->page);
     memory_free(cache->rope);
     *cache = (struct kv_cache){0};

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Compiled for size in WebAssembly. */
 #include "attention/rope.h"
 
 #include <math.h>
@@ -30,13 +31,18 @@ static struct point add_angles(struct point a, struct point b) {
     return (struct point){a.x * b.x - a.y * b.y, a.y * b.x + a.x * b.y};
 }
 
+/* Returns the number of values of a head that are rotated. */
+static size_t rotated_size(const struct rope *rope, size_t head_size) {
+    return rope->rotated > 0 ? rope->rotated : head_size;
+}
+
 void fill_rope_table(const struct rope *rope, size_t head_size, size_t positions, float *table) {
-    const size_t pairs = head_size / 2;
+    const size_t rotated = rotated_size(rope, head_size), pairs = rotated / 2;
     const float length = rope->attention_factor != 0 ? rope->attention_factor : 1;
     for (size_t i = 0; i < pairs; i++) {
         /* In floats, because models are trained with angles that were rounded to floats. */
         const float factor = rope->factors ? rope->factors[i] : 1;
-        const float angle = 1 / powf(rope->theta, (float)(2 * i) / (float)head_size) / factor;
+        const float angle = 1 / powf(rope->theta, (float)(2 * i) / (float)rotated) / factor;
         const struct point step = point_at((double)angle);
         struct point at = {1, 0};
         for (size_t p = 0; p < positions; p++) {
@@ -52,7 +58,7 @@ size_t rope_tables(const struct rope *rope) {
 }
 
 void fill_rope_tables(const struct rope *rope, size_t head_size, size_t positions, float *tables) {
-    struct rope other = {.theta = rope->local_theta};
+    struct rope other = {.theta = rope->local_theta, .rotated = rope->rotated};
     if (rope->long_factors) {
         other = *rope;
         other.factors = rope->long_factors;
@@ -75,7 +81,7 @@ static inline void rotate_head(const float *restrict cosines, const float *restr
 
 void apply_rope(const struct rope *rope, const float *table, size_t tokens, size_t heads,
                 size_t head_size, float *x, size_t ld) {
-    const size_t pairs = head_size / 2;
+    const size_t pairs = rotated_size(rope, head_size) / 2;
     for (size_t t = 0; t < tokens; t++, table += head_size)
         for (size_t h = 0; h < heads; h++) {
             float *head = x + t * ld + h * head_size;

@@ -33,7 +33,7 @@ static inline void store_u64(unsigned char *bytes, uint64_t value) {
 }
 
 /* Changes `count` numbers of `size` bytes each, in place, from a file's order to the machine's or
- * back. Does nothing where the two are equal. */
+ * back. Does nothing if the two are equal. */
 static inline void swap_file_numbers(void *numbers, size_t count, size_t size) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     unsigned char *number = numbers;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arithmetic on numbers that come from files. Each function returns false where the result does not
+ * Arithmetic on numbers that come from files. Each function returns false if the result does not
  * fit, and leaves *result unspecified then. */
 #ifndef WISP_BASE_CHECKED_H
 #define WISP_BASE_CHECKED_H
@@ -28,6 +28,12 @@ static inline bool checked_align(uint64_t value, uint64_t alignment, uint64_t *r
 static inline bool checked_size(uint64_t value, size_t *result) {
     *result = (size_t)value;
     return *result == value;
+}
+
+/* Returns the bytes of an array, or SIZE_MAX, which no allocation has, if they do not fit. */
+static inline size_t array_bytes(size_t count, size_t size) {
+    size_t bytes;
+    return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
 }
 
 /* Computes the bytes that a matrix of rows x row_length floats occupies. */

@@ -5,9 +5,7 @@
 
 #include "base/byte_order.h"
 
-/* The words of the bytes go to the lanes in turn, so that the multiplications of different lanes do
- * not wait for one another. */
-enum { LANES = 4, WORD = sizeof(uint64_t) };
+enum { WORD = sizeof(uint64_t) };
 
 /* Both steps can be undone, so different words give different lanes. */
 static uint64_t mix(uint64_t lane, uint64_t word) {
@@ -15,11 +13,15 @@ static uint64_t mix(uint64_t lane, uint64_t word) {
     return lane ^ lane >> 32;
 }
 
-uint64_t checksum(const void *bytes, size_t length) {
-    const unsigned char *at = bytes;
-    uint64_t lanes[LANES] = {1, 2, 3, length};
-    for (; length >= LANES * WORD; length -= LANES * WORD)
-        for (size_t i = 0; i < LANES; i++, at += WORD) {
+struct checksum checksum_begin(size_t length) {
+    return (struct checksum){{1, 2, 3, length}};
+}
+
+void checksum_add(struct checksum *sum, const void *part, size_t length) {
+    const unsigned char *at = part;
+    uint64_t *lanes = sum->lanes;
+    for (; length >= CHECKSUM_PART; length -= CHECKSUM_PART)
+        for (size_t i = 0; i < CHECKSUM_LANES; i++, at += WORD) {
             lanes[i] = mix(lanes[i], load_u64(at));
         }
     for (size_t i = 0; length > 0; i++) {
@@ -30,8 +32,17 @@ uint64_t checksum(const void *bytes, size_t length) {
         at += here;
         length -= here;
     }
-    uint64_t sum = 0;
-    for (size_t i = 0; i < LANES; i++)
-        sum = mix(sum, lanes[i]);
-    return sum;
+}
+
+uint64_t checksum_end(const struct checksum *sum) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < CHECKSUM_LANES; i++)
+        value = mix(value, sum->lanes[i]);
+    return value;
+}
+
+uint64_t checksum(const void *bytes, size_t length) {
+    struct checksum sum = checksum_begin(length);
+    checksum_add(&sum, bytes, length);
+    return checksum_end(&sum);
 }

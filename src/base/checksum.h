@@ -12,4 +12,19 @@
  */
 uint64_t checksum(const void *bytes, size_t length);
 
+/* The words of the bytes go to the lanes in turn, so that the multiplications of different lanes do
+ * not wait for one another. */
+enum { CHECKSUM_LANES = 4, CHECKSUM_PART = CHECKSUM_LANES * sizeof(uint64_t) };
+
+/* The same of bytes that come in parts, `length` in all. Each part but the last has a multiple of
+ * CHECKSUM_PART bytes. */
+
+struct checksum {
+    uint64_t lanes[CHECKSUM_LANES];
+};
+
+struct checksum checksum_begin(size_t length);
+void checksum_add(struct checksum *sum, const void *part, size_t length);
+uint64_t checksum_end(const struct checksum *sum);
+
 #endif

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Returns the cosine of two rows of n values, normalised or not; 0 where one of them is all zeros.
+/* Returns the cosine of two rows of n values, normalised or not; 0 if one of them is all zeros.
  */
 static inline double cosine(const float *a, const float *b, size_t n) {
     double ab = 0, aa = 0, bb = 0;

@@ -206,7 +206,7 @@ static wisp_status reject_repeated_keys(struct parser *p, const struct json *obj
     for (size_t i = 1; i < n && status == WISP_OK; i++)
         if (compare_keys(&members[i - 1], &members[i]) == 0)
             status = fail(p->error, WISP_ERROR_FORMAT, p->file, members[i]->key,
-                          "the key stands twice in one object");
+                          "the key appears twice in one object");
     free((void *)members);
     return status;
 }
@@ -290,6 +290,7 @@ wisp_status json_parse(struct arena *arena, const char *text, size_t length, con
                        const struct json **root, wisp_error *error) {
     struct parser p = {
         .text = text, .length = length, .arena = arena, .file = file, .error = error};
+    p.at = utf8_mark(text, length);
     struct json *value = arena_allocate(arena, sizeof *value);
     if (!value)
         return fail_memory(error, sizeof *value);
@@ -299,6 +300,46 @@ wisp_status json_parse(struct arena *arena, const char *text, size_t length, con
         return malformed(&p, "text after the end of the value");
     *root = value;
     return WISP_OK;
+}
+
+/* Appends what closes the arrays and objects that are open. */
+static char *close_all(char *at, const char *openers, size_t depth) {
+    while (depth-- > 0)
+        *at++ = openers[depth] == '[' ? ']' : '}';
+    return at;
+}
+
+bool json_begin_array(struct arena *arena, wisp_text array, size_t most, wisp_text *beginning) {
+    char openers[JSON_MAX_DEPTH];
+    size_t whole = 0, within = 0, depth = 0; /* places to cut: after an element, and in a text */
+    bool in_string = false;
+    for (size_t i = 0; i < array.length && i < most; i++) {
+        const char c = array.bytes[i];
+        const bool escapes = in_string && c == '\\';
+        if (in_string && !escapes && (unsigned char)c < 0x80)
+            within = i;
+        if (escapes)
+            i += i + 1 < array.length && array.bytes[i + 1] == 'u' ? 5 : 1;
+        else if (c == '"')
+            in_string = !in_string;
+        else if (!in_string && (c == '[' || c == '{') && depth < sizeof openers)
+            openers[depth++] = c;
+        else if (!in_string && (c == ']' || c == '}') && depth > 0)
+            depth--;
+        else if (!in_string && c == ',' && depth == 1)
+            whole = i;
+    }
+    const bool cuts = whole < most / 2 && in_string;
+    const size_t end = cuts ? within : whole;
+    char *copy = end > 0 ? arena_allocate(arena, end + 1 + sizeof openers) : NULL;
+    if (!copy)
+        return false;
+    memcpy(copy, array.bytes, end);
+    copy[end] = cuts ? '"' : ']';
+    beginning->length =
+        (size_t)((cuts ? close_all(copy + end + 1, openers, depth) : copy + end + 1) - copy);
+    beginning->bytes = copy;
+    return true;
 }
 
 const struct json *json_get(const struct json *object, const char *key) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parses JSON (RFC 8259) into a tree. The parser is stricter than the standard where leniency would
+ * Parses JSON (RFC 8259) into a tree. The parser is stricter than the standard if leniency would
  * hide a fault: a repeated key, a lone surrogate and nesting deeper than JSON_MAX_DEPTH are errors.
  */
 #ifndef WISP_BASE_JSON_H
@@ -38,7 +38,13 @@ struct json {
 wisp_status json_parse(struct arena *arena, const char *text, size_t length, const char *file,
                        const struct json **root, wisp_error *error);
 
-/* Returns the member `key` of an object. Returns NULL where there is none, and where `object` is
+/* Sets *beginning to an array of the first elements of an array, in about `most` bytes: whole ones
+ * if these fill half of that, else the last of them has a text that is cut. It is the arena's.
+ * Returns false if there is no such place to cut, or no memory. The text need not be well-formed,
+ * and then the beginning need not be either. */
+bool json_begin_array(struct arena *arena, wisp_text array, size_t most, wisp_text *beginning);
+
+/* Returns the member `key` of an object. Returns NULL if there is none, and if `object` is
  * NULL or no object. */
 const struct json *json_get(const struct json *object, const char *key);
 

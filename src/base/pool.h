@@ -14,13 +14,13 @@ struct pool;
 enum { POOL_MAX_THREADS = 1024 };
 
 /* Starts a team of `threads` threads, at most POOL_MAX_THREADS, which include the caller. The team
- * is smaller where the system grants fewer threads: pool_size tells its size. Fails only where
+ * is smaller if the system grants fewer threads: pool_size tells its size. Fails only if
  * there is no memory. */
 wisp_status pool_open(uint32_t threads, struct pool **team, wisp_error *error);
 
 /* Starts the threads of the team again if this process is a fork of the one that started them: a
  * fork copies the calling thread only. The team never becomes larger than it was, and it is smaller
- * where the system grants fewer threads. Does nothing in the process that started them. */
+ * if the system grants fewer threads. Does nothing in the process that started them. */
 void pool_renew(struct pool *team);
 
 /* Ends the team's threads and frees it. `team` may be NULL. */
@@ -39,24 +39,29 @@ void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uin
  * members arrive within microseconds of one another. */
 void pool_barrier(struct pool *team, uint32_t n);
 
+/* Returns the seconds that members have waited in barriers for longer than their shares of work
+ * explain, all together, since the team was opened: the system had not scheduled the member that
+ * they waited for. 0 in WebAssembly, where waiting members soon sleep. */
+double pool_waited(const struct pool *team);
+
 /* Describes work that is cut into groups of consecutive items. */
 struct pool_work {
     size_t items;
-    /* Returns the end of the group that begins at item `first`. Where this is NULL, each item is a
+    /* Returns the end of the group that begins at item `first`. If this is NULL, each item is a
      * group. */
     size_t (*group_end)(const void *context, size_t first);
     /* Processes items [first, end) on the thread of `member`. */
     wisp_status (*run)(void *context, uint32_t member, size_t first, size_t end, wisp_error *error);
     void *context;
-    /* For work that may pause. Where `run` returns WISP_NEED_RANGES, its member takes no further
+    /* For work that may pause. If `run` returns WISP_NEED_RANGES, its member takes no further
      * group, and the others go on. When the work continues, each member first calls `resume`, which
-     * does nothing where that member has not paused, and returns what `run` would. */
+     * does nothing if that member has not paused, and returns what `run` would. */
     wisp_status (*resume)(void *context, uint32_t member, wisp_error *error); /* may be NULL */
     size_t next; /* the first item that no member has taken; 0 at the beginning */
 };
 
 /* Lets `members` members of the team process group after group until none is left or one fails.
- * Returns WISP_OK, or the first failure and its error, or WISP_NEED_RANGES where members paused: a
+ * Returns WISP_OK, or the first failure and its error, or WISP_NEED_RANGES if members paused: a
  * further call with the same work continues. */
 wisp_status pool_each(struct pool *team, uint32_t members, struct pool_work *work,
                       wisp_error *error);

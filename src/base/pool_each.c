@@ -11,7 +11,7 @@ struct shared_work {
     wisp_error paused_for; /* the first reason to pause */
 };
 
-/* Takes the next group, items [*first, *end). Returns false where none is left. */
+/* Takes the next group, items [*first, *end). Returns false if none is left. */
 static bool take_group(struct shared_work *s, size_t *first, size_t *end) {
     const struct pool_work *work = s->work;
     *first = atomic_load(&s->next);

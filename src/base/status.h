@@ -6,7 +6,7 @@
 
 #include "wisp.h"
 
-/* Fills `error` (may be NULL). `file` and `field` may be NULL; where given, they precede the
+/* Fills `error` (may be NULL). `file` and `field` may be NULL; if given, they precede the
  * formatted text in the message. */
 void set_error(wisp_error *error, wisp_status status, const char *file, const char *field,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
@@ -15,8 +15,8 @@ void set_error(wisp_error *error, wisp_status status, const char *file, const ch
  * function does not go on to return WISP_OK. */
 #define fail(error, status, ...) (set_error(error, status, __VA_ARGS__), (wisp_status)(status))
 
-/* Check arguments of the API. `require` fails with WISP_ERROR_ARGUMENT where `argument` is NULL.
- * `require_texts` does where texts [n] is NULL and n > 0, or where a text has a length but no
+/* Check arguments of the API. `require` fails with WISP_ERROR_ARGUMENT if `argument` is NULL.
+ * `require_texts` does if texts [n] is NULL and n > 0, or if a text has a length but no
  * bytes. */
 wisp_status require(const void *argument, const char *name, wisp_error *error);
 wisp_status require_texts(const wisp_text *texts, size_t n, wisp_error *error);
@@ -25,7 +25,7 @@ wisp_status require_texts(const wisp_text *texts, size_t n, wisp_error *error);
     fail(error, WISP_ERROR_MEMORY, NULL, NULL, "out of memory: %llu bytes were needed",            \
          (unsigned long long)(bytes))
 
-/* Returns from the calling function with the status of `call` where it failed. */
+/* Returns from the calling function with the status of `call` if it failed. */
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         const wisp_status try_status = (call);                                                     \

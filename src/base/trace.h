@@ -25,7 +25,7 @@ struct trace {
     uint64_t dropped; /* the number of spans that were not recorded, for lack of memory */
 };
 
-/* Opens a trace of `stages` stages. Returns false where there is no memory. */
+/* Opens a trace of `stages` stages. Returns false if there is no memory. */
 bool trace_open(struct trace *trace, size_t stages, bool keeps_spans);
 
 /* Begins the first span. */

@@ -22,7 +22,7 @@ wisp_status workspace_reserve(struct workspace *space, size_t bytes, wisp_error 
 }
 
 /* Computes the bytes that rows x row_length items occupy, rounded up to MEMORY_ALIGNMENT. Returns
- * false where they do not fit a size_t. */
+ * false if they do not fit a size_t. */
 static bool part_bytes(size_t rows, size_t row_length, size_t item_bytes, size_t *bytes) {
     uint64_t total;
     return checked_multiply(rows, row_length, &total) &&

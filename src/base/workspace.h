@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Working memory: one block that only grows, from which a function takes one part after the other.
  *
- * The function that takes the parts also measures them: where it is called with a workspace of
+ * The function that takes the parts also measures them: if it is called with a workspace of
  * zeros, its parts are NULL, and `used` becomes the number of bytes that it needs. So one list of
  * parts defines both the size of the block and the places in it:
  *
@@ -26,10 +26,10 @@
 struct workspace {
     void *base;      /* the block; NULL while parts are measured */
     size_t capacity; /* the block's bytes */
-    size_t used;     /* bytes that were taken; SIZE_MAX where measured parts exceed a size_t */
+    size_t used;     /* bytes that were taken; SIZE_MAX if measured parts exceed a size_t */
 };
 
-/* Makes room for `bytes` bytes and frees the parts that were taken before. Fails where there is no
+/* Makes room for `bytes` bytes and frees the parts that were taken before. Fails if there is no
  * memory, and always for SIZE_MAX. */
 wisp_status workspace_reserve(struct workspace *space, size_t bytes, wisp_error *error);
 

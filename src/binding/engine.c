@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_write.h"
 #include "base/number_text.h"
 
 EXPORT("engine_new") struct engine *engine_new(void) {
@@ -15,32 +16,61 @@ EXPORT("engine_new") struct engine *engine_new(void) {
 EXPORT("engine_free") void engine_free(struct engine *engine) {
     wisp_session_close(engine->session);
     wisp_model_close(engine->model);
+    free(engine->prompt_cache);
+    free(engine->attention);
     free(engine->text);
     free(engine);
 }
 
 /* ---- text for the caller -------------------------------------------------------------------- */
 
-void put(struct engine *engine, const char *format, ...) {
-    for (;;) {
-        const size_t room = engine->capacity - engine->length;
-        va_list args;
-        va_start(args, format);
-        const int length = vsnprintf(engine->text + engine->length, room, format, args);
-        va_end(args);
-        if ((size_t)length < room) {
-            engine->length += (size_t)length;
-            return;
-        }
-        const size_t capacity = 2 * engine->capacity + (size_t)length + 1;
+/* Makes room for `length` bytes and a 0 behind them. Returns their place; NULL: there is no memory.
+ */
+static char *make_room(struct engine *engine, size_t length) {
+    if (length >= engine->capacity - engine->length) {
+        const size_t capacity = 2 * engine->capacity + length + 1;
         char *text = realloc(engine->text, capacity);
         if (!text) {
             engine->out_of_memory = true;
-            return;
+            return NULL;
         }
         engine->text = text;
         engine->capacity = capacity;
     }
+    return engine->text + engine->length;
+}
+
+void put(struct engine *engine, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const size_t room = engine->capacity - engine->length;
+    const size_t length =
+        (size_t)vsnprintf(engine->text ? engine->text + engine->length : NULL, room, format, args);
+    char *place = make_room(engine, length);
+    if (place && length >= room)
+        vsnprintf(place, length + 1, format, again);
+    engine->length += place ? length : 0;
+    va_end(again);
+    va_end(args);
+}
+
+static wisp_status write_to_engine(void *context, const void *bytes, size_t length,
+                                   wisp_error *error) {
+    struct engine *engine = context;
+    char *place = make_room(engine, length);
+    (void)error;
+    if (place && length > 0) {
+        memcpy(place, bytes, length);
+        place[length] = 0;
+        engine->length += length;
+    }
+    return WISP_OK; /* the engine remembers that there was no memory */
+}
+
+void put_string(struct engine *engine, wisp_text text) {
+    const struct byte_sink sink = {write_to_engine, engine};
+    json_write_string(&sink, text, NULL);
 }
 
 void begin(struct engine *engine, const char *start) {
@@ -49,17 +79,10 @@ void begin(struct engine *engine, const char *start) {
     put(engine, "%s", start);
 }
 
-void put_escaped(struct engine *engine, const char *bytes, size_t length) {
-    for (size_t i = 0; i < length; i++) {
-        const unsigned char c = (unsigned char)bytes[i];
-        put(engine, c < 0x20 || c == '"' || c == '\\' ? "\\u%04x" : "%c", c);
-    }
-}
-
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Sets *chosen to the index of the name `text`. Where `text` is NULL the index is 0, the name
- * "auto". Fails where there is no such name. */
+/* Sets *chosen to the index of the name `text`. If `text` is NULL the index is 0, the name "auto".
+ * Fails if there is no such name. */
 static wisp_status choose(struct engine *engine, const char *option, const char *text,
                           const char *(*name_of)(size_t index), uint32_t *chosen) {
     *chosen = 0;
@@ -77,7 +100,7 @@ static wisp_status choose(struct engine *engine, const char *option, const char 
                 engine->out_of_memory ? "those there are" : engine->text);
 }
 
-/* Sets the sparsity, or returns to the model's own where it is not `given`. */
+/* Sets the sparsity, or returns to the model's own if it is not `given`. */
 static wisp_status set_sparsity(struct engine *engine, bool given, double sparsity) {
     wisp_model_info info;
     if (engine->session) {
@@ -90,70 +113,113 @@ static wisp_status set_sparsity(struct engine *engine, bool given, double sparsi
     return WISP_OK;
 }
 
+enum kind { CHOICE, KERNELS, TEXT, FLAG, WHOLE, BYTES, SPARSITY };
+
+/* The options, by the names that JavaScript has for them: js/base/options.js says what they may be.
+ * cold-engine.js sets `available` and `skip_absent`. */
+static const struct option {
+    const char *name;
+    enum kind kind;
+    size_t offset;                        /* in struct engine */
+    const char *(*name_of)(size_t index); /* of a CHOICE */
+} option_table[] = {
+#define MODEL(field) offsetof(struct engine, model_options.field)
+#define SESSION(field) offsetof(struct engine, session_options.field)
+#define ENGINE(field) offsetof(struct engine, field)
+    {"compute", CHOICE, MODEL(compute), wisp_compute_name},
+    {"predictor", CHOICE, MODEL(predictor), wisp_predictor_name},
+    {"kernels", KERNELS, MODEL(kernels), NULL},
+    {"portable", FLAG, MODEL(portable), NULL},
+    {"memory", BYTES, MODEL(memory), NULL},
+    {"available", BYTES, ENGINE(available), NULL},
+    {"threads", WHOLE, SESSION(threads), NULL},
+    {"recall", FLAG, SESSION(recall), NULL},
+    {"skip_absent", FLAG, SESSION(skip_absent), NULL},
+    {"sparsity", SPARSITY, ENGINE(sparsity), NULL},
+    {"attention", TEXT, ENGINE(attention), NULL},
+    {"cacheType", CHOICE, SESSION(cache_type), wisp_cache_type_name},
+    {"promptCache", TEXT, ENGINE(prompt_cache), NULL},
+    {"promptCacheSize", BYTES, ENGINE(prompt_cache_bytes), NULL},
+    {"kvMemory", BYTES, ENGINE(kv_memory), NULL},
+};
+
+_Static_assert(sizeof(wisp_compute) == sizeof(uint32_t) &&
+                   sizeof(wisp_predictor) == sizeof(uint32_t) &&
+                   sizeof(wisp_cache_type) == sizeof(uint32_t),
+               "a CHOICE has 32 bits");
+
+static wisp_status set_option(struct engine *engine, const struct option *option, const char *text,
+                              double number) {
+    void *place = (char *)engine + option->offset;
+    number = text ? number : 0;
+    switch (option->kind) {
+    case CHOICE: {
+        uint32_t chosen;
+        TRY(choose(engine, option->name, text, option->name_of, &chosen));
+        memcpy(place, &chosen, sizeof chosen);
+        return WISP_OK;
+    }
+    case KERNELS:
+        snprintf(engine->kernels, sizeof engine->kernels, "%s", text ? text : "");
+        *(const char **)place = text ? engine->kernels : NULL;
+        return WISP_OK;
+    case TEXT:
+        free(*(char **)place);
+        *(char **)place = text ? strdup(text) : NULL;
+        return !text || *(char **)place ? WISP_OK : fail_memory(&engine->error, strlen(text));
+    case FLAG:
+        *(bool *)place = number != 0;
+        return WISP_OK;
+    case WHOLE:
+        *(uint32_t *)place = (uint32_t)number;
+        return WISP_OK;
+    case BYTES:
+        *(uint64_t *)place = (uint64_t)number;
+        return WISP_OK;
+    case SPARSITY:
+        return set_sparsity(engine, text != NULL, number);
+    }
+    return WISP_OK;
+}
+
 EXPORT("engine_set")
 wisp_status engine_set(struct engine *engine, const char *name, const char *text, double number) {
-    const bool compute = strcmp(name, "compute") == 0;
-    if (compute || strcmp(name, "predictor") == 0)
-        return choose(engine, name, text, compute ? wisp_compute_name : wisp_predictor_name,
-                      compute ? &engine->compute : &engine->predictor);
-    if (strcmp(name, "kernels") == 0) {
-        engine->has_kernels = text != NULL;
-        snprintf(engine->kernels, sizeof engine->kernels, "%s", text ? text : "");
-        return WISP_OK;
-    }
-    if (strcmp(name, "recall") == 0) {
-        engine->recall = text && number != 0;
-        return WISP_OK;
-    }
-    if (strcmp(name, "portable") == 0) {
-        engine->portable = text && number != 0;
-        return WISP_OK;
-    }
-    if (strcmp(name, "threads") == 0) {
-        engine->threads = (uint32_t)number;
-        return WISP_OK;
-    }
-    if (strcmp(name, "available") == 0) {
-        engine->available = (uint64_t)number;
-        return WISP_OK;
-    }
-    if (strcmp(name, "memory") == 0) {
-        engine->memory = (uint64_t)number;
-        return WISP_OK;
-    }
-    if (strcmp(name, "skip_absent") == 0) {
-        engine->skip_absent = number != 0;
-        return WISP_OK;
-    }
-    if (strcmp(name, "sparsity") == 0)
-        return set_sparsity(engine, text != NULL, number);
+    for (size_t i = 0; i < sizeof option_table / sizeof *option_table; i++)
+        if (strcmp(option_table[i].name, name) == 0)
+            return set_option(engine, &option_table[i], text, number);
     return fail(&engine->error, WISP_ERROR_ARGUMENT, NULL, name, "there is no such option");
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
 wisp_status engine_open_model(struct engine *engine, const wisp_source *source) {
-    const wisp_model_options options = {.compute = (wisp_compute)engine->compute,
-                                        .kernels = engine->has_kernels ? engine->kernels : NULL,
-                                        .predictor = (wisp_predictor)engine->predictor,
-                                        .hot_only = engine->available > 0,
-                                        .memory = engine->memory,
-                                        .portable = engine->portable};
-    return wisp_model_open_source(source, &options, &engine->model, &engine->error);
+    engine->model_options.hot_only = engine->available > 0;
+    return wisp_model_open_source(source, &engine->model_options, &engine->model, &engine->error);
+}
+
+/* Modules have no files, and the addon for Windows none that only their user can change. */
+static wisp_status use_files(struct engine *engine) {
+#if defined(__wasm__) || defined(_WIN32)
+    return fail(&engine->error, WISP_ERROR_UNSUPPORTED, NULL,
+                engine->prompt_cache ? "promptCache" : "kvMemory",
+                "only native code in Node, on Linux and macOS, keeps keys and values in files");
+#else
+    if (engine->kv_memory)
+        TRY(wisp_session_limit_kv_memory(engine->session, engine->kv_memory, NULL, &engine->error));
+    return engine->prompt_cache
+               ? wisp_session_use_prompt_cache(engine->session, engine->prompt_cache,
+                                               engine->prompt_cache_bytes, &engine->error)
+               : WISP_OK;
+#endif
 }
 
 wisp_status engine_open_session(struct engine *engine) {
-    const wisp_session_options options = {
-        .recall = engine->recall, .threads = engine->threads, .skip_absent = engine->skip_absent};
-    TRY(wisp_session_open(engine->model, &options, &engine->session, &engine->error));
+    engine->session_options.attention = engine->attention;
+    TRY(wisp_session_open(engine->model, &engine->session_options, &engine->session,
+                          &engine->error));
+    if (engine->prompt_cache || engine->kv_memory)
+        TRY(use_files(engine));
     return engine->has_sparsity ? set_sparsity(engine, true, engine->sparsity) : WISP_OK;
-}
-
-EXPORT("engine_embed")
-wisp_status engine_embed(struct engine *engine, const wisp_text *texts, size_t n,
-                         const char *prompt, size_t dimensions, float *rows) {
-    const wisp_embed_options options = {.prompt = prompt, .dimensions = dimensions};
-    return wisp_embed(engine->session, texts, n, &options, rows, &engine->error);
 }
 
 EXPORT("engine_tokenize")
@@ -192,10 +258,10 @@ static unsigned long long nanoseconds(double seconds) {
 EXPORT("engine_info") const char *engine_info(struct engine *engine) {
     wisp_model_info info;
     wisp_model_get_info(engine->model, &info);
-    begin(engine, "{\"name\":\"");
-    put_escaped(engine, info.name, strlen(info.name));
+    begin(engine, "{\"name\":");
+    put_string(engine, wisp_text_of(info.name));
     put(engine,
-        "\",\"architecture\":\"%s\",\"compute\":\"%s\",\"kernels\":\"%s\",\"predictor\":\"%s\","
+        ",\"architecture\":\"%s\",\"compute\":\"%s\",\"kernels\":\"%s\",\"predictor\":\"%s\","
         "\"sparsity\":%s,\"pooling\":\"%s\",",
         info.architecture, info.compute, info.kernels, info.predictor,
         engine->has_sparsity ? number_text(engine->sparsity, 17).text

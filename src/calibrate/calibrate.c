@@ -11,6 +11,7 @@
 #include "calibrate/collect.h"
 #include "calibrate/compensation.h"
 #include "calibrate/fit.h"
+#include "calibrate/gates.h"
 #include "calibrate/neurons.h"
 #include "calibrate/write_calibrated.h"
 #include "formats/schema.h"
@@ -19,7 +20,7 @@
 
 enum { DEFAULT_TOKENS = 32768, MOST_RANK = 1024 };
 
-/* The default sparsity with ReLU, and with activations where most neurons contribute something. */
+/* The default sparsity with ReLU, and with activations if most neurons contribute something. */
 static const float relu_sparsity = 0.84f, default_sparsity = 0.7f;
 
 /* Levels of the share of neurons that are computed, for which a file has thresholds. */
@@ -130,7 +131,7 @@ static wisp_status read_weights(const wisp_model *model, size_t l, const char *m
     return status;
 }
 
-/* Reads a bias [n], or zeros where the model has none. */
+/* Reads a bias [n], or zeros if the model has none. */
 static wisp_status read_bias(const wisp_model *model, size_t l, const char *matrix, size_t n,
                              struct arena *arena, float **values, wisp_error *error) {
     const struct linear_source source = {
@@ -260,20 +261,20 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Checks the options and puts defaults in place of what is 0. */
+/* Checks the options and puts defaults instead of what is 0. */
 static wisp_status complete_options(wisp_calibrate_options *o, const struct layer *shape,
                                     struct predictor_formats *formats, wisp_error *error) {
     enum { BLOCK = 32, MOST_DEFAULT_RANK = 256 };
     const size_t hidden_size = shape->hidden_size;
     const size_t most = smaller(smaller(hidden_size, shape->intermediate_size), MOST_RANK);
     if (o->rank > most)
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
-                    "%u, where this model allows 1 to %zu", o->rank, most);
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank", "%u; this model allows 1 to %zu",
+                    o->rank, most);
     if (o->rank > BLOCK && o->rank % BLOCK != 0 && !o->predictor_type) {
         const size_t more = round_up(o->rank, BLOCK);
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
-                    "%u is no multiple of %d, in which q8_0 stores matrices: %zu takes no longer, "
-                    "and predictors of type f32 may have any rank",
+                    "%u is not a multiple of %d, in which q8_0 stores matrices: %zu takes no "
+                    "longer, and predictors of type f32 may have any rank",
                     o->rank, BLOCK, more <= most ? more : more - BLOCK);
     }
     if (o->rank == 0) {
@@ -295,7 +296,7 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
     if (o->hot != 0 && o->hot_bytes > 0)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is set, too");
 
-    /* Where no type is named, a matrix becomes Q8_0 if its rows are whole blocks of it. */
+    /* If no type is named, a matrix becomes Q8_0 if its rows are whole blocks of it. */
     const char *name = o->predictor_type;
     formats->p = name ? block_format_by_name(name) : block_format_fitting(BLOCK_Q8_0, hidden_size);
     formats->q = name ? formats->p : block_format_fitting(BLOCK_Q8_0, o->rank);
@@ -326,13 +327,8 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
                     POOL_MAX_THREADS);
     TRY(file_check_output(output, error));
     TRY(wisp_model_open(input, &dense, &model, error));
-    if (!model->network.architecture->embeds) {
-        const wisp_status status = fail(
-            error, WISP_ERROR_UNSUPPORTED, input, "general.architecture",
-            "models of architecture %s cannot be calibrated", model->network.architecture->name);
-        wisp_model_close(model);
-        return status;
-    }
+    if (!config_embeds(&model->network.config))
+        return calibrate_gates(model, input, output, texts, n, &o, error);
     c.model = model;
     const struct layer shape = {.hidden_size = model->network.config.hidden_size,
                                 .intermediate_size = model->network.config.intermediate_size,

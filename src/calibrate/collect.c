@@ -44,7 +44,10 @@ static wisp_status tokenize_all(struct collection *c, const wisp_text *texts, wi
             c->ids = moved;
         }
         c->starts[i] = used;
-        used += tokenizer_encode(c->model->tokenizer, texts[i], most, c->ids + used, NULL);
+        size_t tokens;
+        TRY(tokenizer_encode(c->model->tokenizer, texts[i], most, c->ids + used, &tokens, NULL,
+                             error));
+        used += tokens;
     }
     c->starts[c->texts] = used;
     return WISP_OK;
@@ -76,8 +79,8 @@ static wisp_status choose_tokens(struct collection *c, wisp_error *error) {
     }
     if (tokens < LEAST_TOKENS)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "texts",
-                    "%zu texts with %zu tokens to fit to, where at least %d are needed", c->texts,
-                    tokens, LEAST_TOKENS);
+                    "%zu texts with %zu tokens to fit to; at least %d are needed", c->texts, tokens,
+                    LEAST_TOKENS);
 
     uint32_t *text_of = NULL, *held_out_text_of = NULL;
     if (means > 0) {

@@ -10,7 +10,7 @@
 /* Every eighth text is held out: nothing is fitted to it, so that it can be measured on. */
 enum { HELD_OUT_EVERY = 8 };
 
-/* Runs the n texts and sets the inputs of each layer (layer.h), with text_means where
+/* Runs the n texts and sets the inputs of each layer (layer.h), with text_means if
  * options->sentence asks for them. All layers keep the same tokens: options->tokens of them at most
  * and an eighth as many held out, drawn by the seed. The result does not depend on the number of
  * threads. Layers have their arena and sizes already. Adds to token_counts [vocabulary_size] how

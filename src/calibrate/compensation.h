@@ -12,7 +12,7 @@
 #include "calibrate/losses.h"
 
 /* Fits B and b to the layer's tokens by least squares, given the final thresholds
- * [intermediate_size]. fit->compensation becomes the result only where it saves more of the loss on
+ * [intermediate_size]. fit->compensation becomes the result only if it saves more of the loss on
  * held-out tokens than those neurons would that could be computed in its time, at `price` each
  * (thresholds.h). */
 wisp_status compensation_fit(const struct layer *layer, const float *thresholds, float price,

@@ -15,7 +15,7 @@ enum {
     PART = 256,            /* tokens whose contributions are held at a time */
     SAMPLED = 1024,        /* tokens from which it is found which contributions are large, */
     STRIDE = 17,           /* by looking at every 17th of them */
-    NEED_BYTES = 128 << 20 /* at most; where tokens would take more, a part of them is fitted to */
+    NEED_BYTES = 128 << 20 /* at most; if tokens would take more, a part of them is fitted to */
 };
 
 /* Weights in the loss of a token that needs a neuron, in units of the mean squared contribution,
@@ -28,7 +28,7 @@ struct fit {
     struct predictor *predictor;
     struct arena *scratch;
     size_t tokens; /* that are fitted to, evenly spread over the layer's */
-    /* [tokens, intermediate_size]: 0 where the token does not need the neuron, else 1 to 255, from
+    /* [tokens, intermediate_size]: 0 if the token does not need the neuron, else 1 to 255, from
      * which `weights` gives its weight in the loss. Steps of the weights' square roots are even, so
      * that small weights are as fine as large ones. */
     uint8_t *needs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Trains a predictor: its logits are to be high where a neuron's contribution to the layer's output
+ * Trains a predictor: its logits are to be high if a neuron's contribution to the layer's output
  * is large. */
 #ifndef WISP_CALIBRATE_FIT_H
 #define WISP_CALIBRATE_FIT_H

@@ -25,7 +25,7 @@ struct layer {
     /* The inputs that the predictor reads for these tokens: x and held_out themselves, or for a
      * predictor that chooses once for a whole text the mean over the token's text. */
     const float *predictor_x, *predictor_held_out;
-    float *text_means; /* [texts, hidden_size]; NULL where nobody asked for them */
+    float *text_means;                    /* [texts, hidden_size]; NULL if nobody asked for them */
     uint32_t *text_of, *held_out_text_of; /* [tokens], [held_out_tokens]: rows of text_means */
 
     /* Set by layer_study_neurons. What is listed by place follows the new order. */
@@ -47,7 +47,7 @@ wisp_status layer_with_text_means(const struct layer *layer, struct arena *scrat
                                   struct layer *with_means, wisp_error *error);
 
 /* Computes the activations of `neurons` neurons from number `first` on: a [n, neurons] for x [n,
- * hidden_size] is activation(x W_up^T + b), or silu(x W_gate^T) (x W_up^T + b) where the layer is
+ * hidden_size] is activation(x W_up^T + b), or silu(x W_gate^T) (x W_up^T + b) if the layer is
  * gated. */
 wisp_status layer_activations(const struct layer *layer, size_t first, size_t neurons,
                               const float *x, size_t n, float *a, wisp_error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Losses of a layer's output where a predictor skips neurons. */
+ * Losses of a layer's output if a predictor skips neurons. */
 #ifndef WISP_CALIBRATE_LOSSES_H
 #define WISP_CALIBRATE_LOSSES_H
 
@@ -38,7 +38,7 @@ wisp_status loss_work_open(const struct layer *layer, const struct layer_fit *fi
                            struct arena *scratch, struct loss_work *work, wisp_error *error);
 
 /* Computes losses [n, hidden_size]: the layer's output for x [n, hidden_size], less its output
- * where neurons are skipped and nothing compensates for it. The predictor reads predictor_x [n,
+ * if neurons are skipped and nothing compensates for it. The predictor reads predictor_x [n,
  * hidden_size]. n is at most LOSS_TOKENS. Leaves the logits, and in h what a compensation is linear
  * in. */
 wisp_status layer_losses(const struct layer *layer, const struct layer_fit *fit,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The linear algebra that calibration needs. Matrices are dense, row by row. Large products run on
  * the kernels in f32, small systems are solved in double precision. Functions that return a status
- * fail only where there is no working memory. */
+ * fail only if there is no working memory. */
 #ifndef WISP_CALIBRATE_MATRIX_H
 #define WISP_CALIBRATE_MATRIX_H
 
@@ -26,7 +26,7 @@ wisp_status matrix_gram(const struct kernels *kernels, const float *x, const flo
 void matrix_transpose(const float *x, size_t rows, size_t columns, float *out);
 
 /* Replaces the lower triangle of a [n, n], which is symmetric and positive definite, by its
- * Cholesky factor: L of a = L L^T. Where rounding has left a pivot that is not above 0, solutions
+ * Cholesky factor: L of a = L L^T. If rounding has left a pivot that is not above 0, solutions
  * are near 0 in its direction. */
 void matrix_factor(double *a, size_t n);
 

@@ -45,7 +45,7 @@ static wisp_status find_limit(const struct layer *l, const float *a, size_t n,
     return WISP_OK;
 }
 
-/* Finds the centers. A neuron's center is the mean of its activations where its contribution about
+/* Finds the centers. A neuron's center is the mean of its activations if its contribution about
  * the center is small, that is where it will be skipped. Starting from the mean of all of them, a
  * few rounds find it. */
 static wisp_status find_centers(struct layer *l, const float *a, size_t n, struct arena *scratch,

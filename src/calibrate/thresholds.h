@@ -43,7 +43,7 @@ struct gains {
 wisp_status gains_open(size_t tokens, size_t most_neurons, struct arena *arena,
                        struct arena *scratch, struct gains *gains, wisp_error *error);
 
-/* Adds the next n neurons, with their logits [tokens, n]. losses [tokens, n] are what is lost where
+/* Adds the next n neurons, with their logits [tokens, n]. losses [tokens, n] are what is lost if
  * a neuron is not computed for a token, in a unit that all layers have in common. */
 wisp_status gains_add(struct gains *gains, const float *logits, const float *losses, size_t n,
                       wisp_error *error);

@@ -31,8 +31,8 @@ struct calibrated {
     uint64_t hot_bytes, hot_tokens; /* hot in the file */
 };
 
-/* Reads the model at `input` and writes it with the calibration, in place of one it may have. Fails
- * with WISP_ERROR_IO where the files there are not those of calibrated->input any more. */
+/* Reads the model at `input` and writes it with the calibration, instead of one it may have. Fails
+ * with WISP_ERROR_IO if the files there are not those of calibrated->input any more. */
 wisp_status write_calibrated(const char *input, const char *output,
                              const struct calibrated *calibrated, wisp_error *error);
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Measures how many bytes a second `threads` threads read from memory together, which takes about a
- * tenth of a second. Returns 0 where there is no memory for it. */
+ * tenth of a second. Returns 0 if there is no memory for it. */
 double measure_bandwidth(uint32_t threads);
 
 #endif

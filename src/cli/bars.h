@@ -21,7 +21,7 @@ struct bars {
 void bars_begin(const struct bars *bars, size_t width, size_t height, FILE *stream);
 
 /* Draws the first n kinds of shares, one below the other, with the number beside each bar. A bar is
- * as for 0 or 1 where the share is below or above. */
+ * as for 0 or 1 if the share is below or above. */
 void bars_draw(const struct bars *bars, const double *shares, size_t n, size_t top, FILE *stream);
 
 #endif

@@ -8,10 +8,13 @@
 #include "base/clock.h"
 #include "base/cosine.h"
 #include "cli/calibrate_report.h"
+#include "cli/gates_report.h"
+#include "cli/options.h"
+#include "cli/output_file.h"
 #include "cli/report_files.h"
 #include "cli/sample.h"
 
-static const char help[] =
+static const char usage[] =
     "usage: wisp calibrate MODEL --data FILE|- -o OUTPUT [OPTION]...\n"
     "\n"
     "Makes a model sparse. Runs it on texts like those it will embed, one on each line, learns "
@@ -19,138 +22,72 @@ static const char help[] =
     "neurons matter to which tokens, and writes the model with a predictor of these neurons. wisp\n"
     "embed then skips the others. Every eighth text is not learned from but measured on.\n"
     "\n"
-    "      --data FILE|-      the texts\n"
-    "  -o, --output OUTPUT    the GGUF file to write; it appears whole or not at all\n"
-    "      --samples N        use N of the texts, chosen at random (default: 4000)\n"
-    "      --tokens N         use at most N of their tokens (default: 32768)\n"
-    "      --rank R           of the predictors, a multiple of 32 (default: a third of\n"
-    "                         hidden_size, at most 256)\n"
-    "      --sparsity SHARE   the model's default share of neurons to skip (default: 0.84 with\n"
-    "                         ReLU, else 0.7)\n"
-    "      --predictor-type T type of the predictors in the file: f32, q8_0 (default) or q4_0\n"
-    "      --one-sparsity     keep the thresholds of that share alone: fewer bytes, but wisp "
-    "embed\n"
-    "                         --sparsity cannot set another\n"
-    "      --sentence         add predictors that choose once for a whole text: see\n"
-    "                         wisp embed --predictor sentence\n"
-    "      --hot SHARE, --hot-bytes BYTES, --hot-tokens N\n"
-    "                         which neurons and tokens stand at the beginning of the file: see\n"
-    "                         wisp convert --help (default: --hot 0.9, and all tokens)\n"
-    "      --seed N           seed of the random choices (default: 1)\n"
-    "      --report BASE      write the results to BASE.json and BASE.svg\n"
-    "  -t, --threads N        threads to compute with (default: the number of cores)\n"
-    "  -h, --help             this text\n"
-    "\n"
-    "wisp convert --plain removes what was added. Exit codes: see wisp embed --help.\n";
+    "A model that generates gets thresholds for the gates of its neurons (--predictor gate of "
+    "wisp\n"
+    "generate), and a report of how many neurons are active. Of the options below --data, "
+    "--output,\n"
+    "--samples, --tokens, --sparsity (default: 0.5), --seed, --report and --force are for it.\n"
+    "\n";
 
-enum {
-    OPTION_DATA = 256,
-    OPTION_SAMPLES,
-    OPTION_TOKENS,
-    OPTION_RANK,
-    OPTION_SHARE,
-    OPTION_PREDICTOR_TYPE,
-    OPTION_SENTENCE,
-    OPTION_ONE_SPARSITY,
-    OPTION_HOT,
-    OPTION_HOT_BYTES,
-    OPTION_HOT_TOKENS,
-    OPTION_SEED,
-    OPTION_REPORT,
-    MOST_SAMPLES = 1000000
-};
-
-static const struct option options[] = {
-    {"data", required_argument, NULL, OPTION_DATA},
-    {"output", required_argument, NULL, 'o'},
-    {"samples", required_argument, NULL, OPTION_SAMPLES},
-    {"tokens", required_argument, NULL, OPTION_TOKENS},
-    {"rank", required_argument, NULL, OPTION_RANK},
-    {"sparsity", required_argument, NULL, OPTION_SHARE},
-    {"predictor-type", required_argument, NULL, OPTION_PREDICTOR_TYPE},
-    {"sentence", no_argument, NULL, OPTION_SENTENCE},
-    {"one-sparsity", no_argument, NULL, OPTION_ONE_SPARSITY},
-    {"hot", required_argument, NULL, OPTION_HOT},
-    {"hot-bytes", required_argument, NULL, OPTION_HOT_BYTES},
-    {"hot-tokens", required_argument, NULL, OPTION_HOT_TOKENS},
-    {"seed", required_argument, NULL, OPTION_SEED},
-    {"report", required_argument, NULL, OPTION_REPORT},
-    {"threads", required_argument, NULL, 't'},
-    {"help", no_argument, NULL, 'h'},
-    {0}};
+enum { MOST_SAMPLES = 1000000 };
 
 struct arguments {
     const char *model, *data, *output, *report, *predictor_type;
     unsigned long samples, tokens, rank, seed, threads, hot_tokens;
     unsigned long long hot_bytes;
     double sparsity, hot;
-    bool sentence, one_sparsity, help;
+    bool sentence, one_sparsity, force;
 };
 
-static bool take_option(struct arguments *a, int option, const char *value) {
-    switch (option) {
-    case OPTION_DATA:
-        a->data = value;
-        return true;
-    case 'o':
-        a->output = value;
-        return true;
-    case OPTION_SAMPLES:
-        return parse_count("samples", value, MOST_SAMPLES, &a->samples);
-    case OPTION_TOKENS:
-        return parse_count("tokens", value, 1 << 24, &a->tokens);
-    case OPTION_RANK:
-        return parse_count("rank", value, 1 << 16, &a->rank);
-    case OPTION_SHARE:
-        return parse_share("sparsity", value, &a->sparsity);
-    case OPTION_PREDICTOR_TYPE:
-        a->predictor_type = value;
-        return true;
-    case OPTION_SENTENCE:
-        return a->sentence = true;
-    case OPTION_ONE_SPARSITY:
-        return a->one_sparsity = true;
-    case OPTION_HOT:
-        return parse_share("hot", value, &a->hot);
-    case OPTION_HOT_BYTES:
-        return parse_bytes("hot-bytes", value, &a->hot_bytes);
-    case OPTION_HOT_TOKENS:
-        return parse_count("hot-tokens", value, UINT32_MAX, &a->hot_tokens);
-    case OPTION_SEED:
-        return parse_count("seed", value, 1ul << 31, &a->seed);
-    case OPTION_REPORT:
-        a->report = value;
-        return true;
-    case 't':
-        return parse_count("threads", value, 1024, &a->threads);
-    case 'h':
-        return a->help = true;
-    default:
-        return false;
-    }
-}
+#define ARGUMENTS struct arguments
 
-static int parse(struct arguments *a, int argc, char **argv) {
-    int option;
-    while ((option = getopt_long(argc, argv, "o:t:h", options, NULL)) != -1)
-        if (!take_option(a, option, optarg))
-            return EXIT_USAGE;
-    if (a->help)
-        return EXIT_GOOD;
-    if (argc - optind != 1 || !a->data || !a->output) {
-        complain("calibrate: give one model, --data and --output (see --help)");
-        return EXIT_USAGE;
-    }
-    a->model = argv[optind];
-    return EXIT_GOOD;
-}
+static const struct command_option options[] = {
+    OPTION(TEXT, data, "data", 0, "FILE|-", "the texts"),
+    OPTION(TEXT, output, "output", 'o', "OUTPUT",
+           "the GGUF file to write; it appears whole or not at all"),
+    COUNT(samples, 1, MOST_SAMPLES, "samples", 0, "N",
+          "use N of the texts, chosen at random (default: 4000)"),
+    COUNT(tokens, 1, 1 << 24, "tokens", 0, "N", "use at most N of their tokens (default: 32768)"),
+    COUNT(rank, 1, 1 << 16, "rank", 0, "R",
+          "of the predictors, a multiple of 32 (default: a third of\n"
+          "hidden_size, at most 256)"),
+    OPTION(SHARE, sparsity, "sparsity", 0, "SHARE",
+           "the model's default share of neurons to skip (default: 0.84 with\n"
+           "ReLU, else 0.7)"),
+    OPTION(TEXT, predictor_type, "predictor-type", 0, "T",
+           "type of the predictors in the file: f32, q8_0 (default) or q4_0"),
+    OPTION(NONE, one_sparsity, "one-sparsity", 0, NULL,
+           "keep the thresholds of that share alone: fewer bytes, but wisp embed\n"
+           "--sparsity cannot set another"),
+    OPTION(NONE, sentence, "sentence", 0, NULL,
+           "add predictors that choose once for a whole text: see\n"
+           "wisp embed --predictor sentence"),
+    OPTION(SHARE, hot, "hot", 0, "SHARE",
+           "which neurons stand at the beginning of the file: see\n"
+           "wisp convert --help (default: 0.9)"),
+    OPTION(BYTES, hot_bytes, "hot-bytes", 0, "BYTES", "likewise"),
+    COUNT(hot_tokens, 1, UINT32_MAX, "hot-tokens", 0, "N",
+          "which tokens stand there: see wisp convert --help (default: all)"),
+    COUNT(seed, 0, 1ul << 31, "seed", 0, "N", "seed of the random choices (default: 1)"),
+    OPTION(TEXT, report, "report", 0, "BASE", "write the results to BASE.json and BASE.svg"),
+    COUNT(threads, 1, 1024, "threads", 't', "N",
+          "threads to compute with (default: the number of cores)"),
+    OPTION(NONE, force, "force", 'f', NULL, "replace existing files of other kinds"),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {
+    usage, options, 25,
+    "\n"
+    "wisp convert --plain removes what was added. Exit codes: see wisp embed --help.\n",
+    NULL};
 
 /* ---- held-out texts, end to end ------------------------------------------------------------- */
 
 enum { HELD_OUT_EVERY = 8, MOST_MEASURED = 1000 }; /* every eighth, as wisp.h says */
 
 /* Sets *rows to the embeddings [n, *dimensions] of the texts, which the caller frees. Returns an
- * exit code, after complaining where it is not EXIT_GOOD; *rows is NULL then. */
+ * exit code, after complaining if it is not EXIT_GOOD; *rows is NULL then. */
 static int embed_with(const char *path, const wisp_model_options *o, unsigned long threads,
                       const wisp_text *texts, size_t n, size_t *dimensions, float **rows) {
     const wisp_session_options session_options = {.threads = (uint32_t)threads};
@@ -224,6 +161,7 @@ static int measure(const struct arguments *a, const struct sample *texts,
 
 struct run {
     struct calibration_report report;
+    struct gates_report gates; /* in its place for models that generate */
     struct progress progress;
     const char *stage;
     bool out_of_memory;
@@ -260,8 +198,33 @@ static void keep_layer(void *context, uint32_t layer, const wisp_calibrated_laye
     run->report.layers = layer + 1;
 }
 
+static void keep_gates(void *context, uint32_t layer, const wisp_calibrated_gates *found) {
+    struct run *run = context;
+    (void)layer;
+    if (!gates_report_add(&run->gates, found))
+        run->out_of_memory = true;
+}
+
+/* Measures, prints and writes what was found. */
+static int tell(const struct arguments *a, const struct sample *texts, struct run *run) {
+    const bool generates = run->gates.layers > 0;
+    int code = generates ? EXIT_GOOD : measure(a, texts, &run->report);
+    if (code != EXIT_GOOD)
+        return code;
+    if (generates)
+        gates_report_print(&run->gates);
+    else
+        report_print(&run->report);
+    code = finish_output();
+    if (code != EXIT_GOOD || !a->report)
+        return code;
+    return generates ? gates_report_write(&run->gates, a->report)
+                     : report_write(&run->report, a->report);
+}
+
 static int run_calibrate(const struct arguments *a, const struct sample *texts) {
-    struct run run = {.report = {.texts = texts->n, .has_sentence = a->sentence}};
+    struct run run = {.report = {.texts = texts->n, .has_sentence = a->sentence},
+                      .gates = {.texts = texts->n}};
     const wisp_calibrate_options o = {.rank = (uint32_t)a->rank,
                                       .sparsity = (float)a->sparsity,
                                       .predictor_type = a->predictor_type,
@@ -276,7 +239,8 @@ static int run_calibrate(const struct arguments *a, const struct sample *texts) 
                                       .context = &run,
                                       .progress = show_progress,
                                       .cancelled = is_cancelled,
-                                      .layer = keep_layer};
+                                      .layer = keep_layer,
+                                      .gates = keep_gates};
     const double start = clock_seconds();
     wisp_error error;
     const wisp_status status =
@@ -285,15 +249,10 @@ static int run_calibrate(const struct arguments *a, const struct sample *texts) 
     int code = status == WISP_OK ? EXIT_GOOD : complain_of(&error);
     if (code == EXIT_GOOD && run.out_of_memory)
         code = complain_of_memory();
-    run.report.seconds = clock_seconds() - start;
+    run.report.seconds = run.gates.seconds = clock_seconds() - start;
     if (code == EXIT_GOOD)
-        code = measure(a, texts, &run.report);
-    if (code == EXIT_GOOD) {
-        report_print(&run.report);
-        code = finish_output();
-    }
-    if (code == EXIT_GOOD && a->report)
-        code = report_write(&run.report, a->report);
+        code = tell(a, texts, &run);
+    gates_report_release(&run.gates);
     free(run.report.layer);
     return code;
 }
@@ -301,17 +260,20 @@ static int run_calibrate(const struct arguments *a, const struct sample *texts) 
 int command_calibrate(int argc, char **argv) {
     struct arguments a = {.samples = 4000, .seed = 1, .threads = default_threads()};
     struct sample texts = {0};
-    int code = parse(&a, argc, argv);
-    if (code != EXIT_GOOD)
+    int code;
+    if (!take_options(&this_command, &a, argc, argv, &code))
         return code;
-    if (a.help)
-        return fputs(help, program_output), EXIT_GOOD;
+    if (argc - optind != 1 || !a.data || !a.output) {
+        complain("calibrate: give one model, --data and --output (see --help)");
+        return EXIT_USAGE;
+    }
+    a.model = argv[optind];
     if (!check_path("model", a.model))
         return EXIT_USAGE;
     watch_signals(NULL);
-    code = check_output("--output", a.output);
+    code = check_output("--output", a.output, OUTPUT_MODEL, a.force);
     if (code == EXIT_GOOD && a.report)
-        code = report_files_check(a.report);
+        code = report_files_check(a.report, a.force);
     if (code == EXIT_GOOD)
         code = sample_read(a.data, a.samples, a.seed, &texts);
     if (code == EXIT_GOOD)

@@ -23,7 +23,7 @@ struct calibration_report {
 /* Prints the table to standard output. */
 void report_print(const struct calibration_report *report);
 
-/* Writes BASE.json and BASE.svg. Returns an exit code, after complaining where it is not EXIT_GOOD.
+/* Writes BASE.json and BASE.svg. Returns an exit code, after complaining if it is not EXIT_GOOD.
  */
 int report_write(const struct calibration_report *report, const char *base);
 

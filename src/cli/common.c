@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/clock.h"
 #include "cli/cli.h"
@@ -43,15 +45,16 @@ int complain_of_name(const char *option, const char *value, const char *(*name_o
     return complain_of_choice(option, value, choices);
 }
 
-bool parse_count(const char *option, const char *text, unsigned long most, unsigned long *value) {
+bool parse_whole(const char *option, const char *text, unsigned long least, unsigned long most,
+                 unsigned long *value) {
     char *end;
     errno = 0;
     *value = strtoul(text, &end, 10);
     /* strtoul takes a sign, and makes a huge number of a negative one. */
-    if (errno == 0 && end != text && *end == '\0' && !strchr(text, '-') && *value >= 1 &&
+    if (errno == 0 && end != text && *end == '\0' && !strchr(text, '-') && *value >= least &&
         *value <= most)
         return true;
-    complain("--%s %s: a whole number from 1 to %lu belongs here", option, text, most);
+    complain("--%s %s: expected a whole number from %lu to %lu", option, text, least, most);
     return false;
 }
 
@@ -66,8 +69,7 @@ bool parse_bytes(const char *option, const char *text, unsigned long long *value
         *value = (unsigned long long)bytes;
         return true;
     }
-    complain("--%s %s: a number of bytes belongs here, such as 500000, 300K, 8M or 1.5G", option,
-             text);
+    complain("--%s %s: expected a number of bytes, such as 500000, 300K, 8M or 1.5G", option, text);
     return false;
 }
 
@@ -76,7 +78,7 @@ bool parse_number(const char *option, const char *text, float *value) {
     *value = strtof(text, &end);
     if (end != text && *end == '\0')
         return true;
-    complain("--%s %s: a number belongs here", option, text);
+    complain("--%s %s: expected a number", option, text);
     return false;
 }
 
@@ -85,7 +87,7 @@ bool parse_share(const char *option, const char *text, double *value) {
     *value = strtod(text, &end);
     if (end != text && *end == '\0' && (float)*value > 0 && (float)*value < 1)
         return true;
-    complain("--%s %s: a number above 0 and below 1 belongs here", option, text);
+    complain("--%s %s: expected a number above 0 and below 1", option, text);
     return false;
 }
 
@@ -104,74 +106,7 @@ bool check_path(const char *what, const char *path) {
     return *path != '\0';
 }
 
-int check_output(const char *what, const char *path) {
-    struct stat info;
-    wisp_error error;
-    if (!check_path(what, path))
-        return EXIT_USAGE;
-    if (stat(path, &info) == 0 && is_output_file(&info)) {
-        complain("%s: %s is the standard output, too", what, path);
-        return EXIT_FAILED;
-    }
-    return file_check_output(path, &error) == WISP_OK ? EXIT_GOOD : complain_of(&error);
-}
-
 /* ---- model ---------------------------------------------------------------------------------- */
-
-bool take_model_option(struct model_arguments *arguments, int option, const char *value,
-                       int *code) {
-    *code = EXIT_USAGE;
-    switch (option) {
-    case OPTION_MODEL:
-        arguments->path = value;
-        return check_path("--model", value);
-    case OPTION_THREADS:
-        return parse_count("threads", value, 1024, &arguments->threads);
-    case OPTION_CPU:
-        arguments->kernels = value;
-        for (size_t i = 0; wisp_kernels_name(i); i++)
-            if (strcmp(value, wisp_kernels_name(i)) == 0)
-                return true;
-        *code = complain_of_name("cpu", value, wisp_kernels_name);
-        return false;
-    case OPTION_COMPUTE:
-        if (wisp_compute_find(value, &arguments->compute))
-            return true;
-        *code = complain_of_name("compute", value, wisp_compute_name);
-        return false;
-    case OPTION_PREDICTOR:
-        if (wisp_predictor_find(value, &arguments->predictor))
-            return true;
-        *code = complain_of_name("predictor", value, wisp_predictor_name);
-        return false;
-    case OPTION_SPARSITY:
-        if (arguments->predictor == WISP_PREDICTOR_AUTO)
-            arguments->predictor = WISP_PREDICTOR_LOWRANK;
-        return parse_share("sparsity", value, &arguments->sparsity);
-    case OPTION_PORTABLE:
-        arguments->portable = true;
-        return true;
-    case OPTION_CACHE_TYPE:
-        if (wisp_cache_type_find(value, &arguments->cache_type))
-            return true;
-        *code = complain_of_name("cache-type", value, wisp_cache_type_name);
-        return false;
-    case OPTION_HEADER_SHA256:
-        arguments->header_sha256 = value;
-        if (strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64)
-            return true;
-        complain("--header-sha256 %s: 64 hexadecimal digits of lower case belong here", value);
-        return false;
-    case OPTION_OFFLINE:
-        arguments->offline = true;
-        return true;
-    case OPTION_VERBOSE:
-        arguments->verbose = true;
-        return true;
-    default:
-        return false; /* getopt has said what is wrong */
-    }
-}
 
 /* Finds a model that comes with wisp, in a checkout or in an installation. */
 static bool find_default_model(bool generates, char *path, size_t capacity) {
@@ -207,11 +142,22 @@ static bool is_url(const char *path) {
     return strncasecmp(path, "http://", 7) == 0 || strncasecmp(path, "https://", 8) == 0;
 }
 
+/* Makes freed weights go back to the system at once. Otherwise glibc raises its bound for that to
+ * the size of blocks that were freed, and each thread keeps the weights of layers or experts that
+ * it freed. */
+static void give_memory_back(void) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+#endif
+}
+
 int open_model(const struct model_arguments *arguments, wisp_model **model,
                wisp_session **session) {
     char found[PATH_MAX + 64];
     wisp_assumption assumption;
     wisp_error error;
+    if (arguments->memory > 0)
+        give_memory_back();
     const char *variable = arguments->generates ? "WISP_GENERATOR" : "WISP_MODEL";
     const char *path = arguments->path ? arguments->path : getenv(variable);
     if (!path) {
@@ -229,12 +175,14 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
                                         .hot_only = arguments->hot_only,
                                         .memory = arguments->memory,
                                         .portable = arguments->portable,
-                                        .header_sha256 = arguments->header_sha256};
+                                        .header_sha256 = arguments->header_sha256,
+                                        .device = arguments->device};
     const wisp_session_options session_options = {.threads = threads_of(arguments),
                                                   .trace = arguments->trace,
                                                   .recall = arguments->recall,
                                                   .skip_absent = arguments->skip_absent,
-                                                  .cache_type = arguments->cache_type};
+                                                  .cache_type = arguments->cache_type,
+                                                  .attention = arguments->attention};
     if ((is_url(path) ? remote_open(path, arguments, &options, model, &error)
                       : wisp_model_open(path, &options, model, &error)) != WISP_OK)
         return complain_of(&error);
@@ -255,26 +203,54 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
     return EXIT_GOOD;
 }
 
+void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, const char *advice) {
+    wisp_model_info info;
+    wisp_stats stats;
+    wisp_model_get_info(model, &info);
+    wisp_session_get_stats(session, &stats);
+    if (stats.truncated_texts > 0)
+        complain("%llu text%s longer than the model's %u tokens, and what follows these was cut "
+                 "off%s",
+                 (unsigned long long)stats.truncated_texts,
+                 stats.truncated_texts == 1 ? " is" : "s are", info.max_tokens, advice);
+}
+
 /* ---- progress ------------------------------------------------------------------------------- */
 
 void progress_start(struct progress *progress, const char *what) {
+    const double now = clock_seconds();
     *progress = (struct progress){
-        .what = what, .started = clock_seconds(), .visible = isatty(STDERR_FILENO) == 1};
+        .what = what, .started = now, .shown = now, .visible = isatty(STDERR_FILENO) == 1};
+}
+
+static void print_time_left(double seconds) {
+    if (seconds < 120)
+        fprintf(stderr, "%.0f s left", seconds);
+    else if (seconds < 7200)
+        fprintf(stderr, "%.0f min left", seconds / 60);
+    else
+        fprintf(stderr, "%.1f h left", seconds / 3600);
 }
 
 void progress_show(struct progress *progress, size_t done, double fraction) {
     enum { BAR = 24 };
     const double now = clock_seconds(), seconds = now - progress->started;
-    if (!progress->visible || now - progress->shown < 0.1)
+    const bool in_place = progress->visible;
+    if (!(in_place || progress->logs) || now - progress->shown < (in_place ? 0.1 : 60))
         return;
     progress->shown = now;
-    fprintf(stderr, "\r\033[K%zu %s, %.0f/s", done, progress->what,
-            seconds > 0 ? (double)done / seconds : 0);
-    if (fraction > 0) {
-        const int filled = (int)(fraction * (double)BAR);
-        fprintf(stderr, " [%.*s%*s] %.0f%%, %.0f s left", filled, "########################",
-                BAR - filled, "", fraction * 100, seconds * (1 - fraction) / fraction);
+    fprintf(stderr, "%s%zu %s, %.0f/s", in_place ? "\r\033[K" : "wisp: ", done, progress->what,
+            seconds > 0 ? (double)(done - progress->before) / seconds : 0);
+    const double part = fraction - progress->before_part; /* of this run */
+    if (fraction > 0 && part > 0) {
+        const int filled = in_place ? (int)(fraction * (double)BAR) : 0;
+        if (in_place)
+            fprintf(stderr, " [%.*s%*s]", filled, "########################", BAR - filled, "");
+        fprintf(stderr, " %.0f%%, ", fraction * 100);
+        print_time_left(seconds * (1 - fraction) / part);
     }
+    if (!in_place)
+        fputc('\n', stderr);
     fflush(stderr);
 }
 
@@ -284,7 +260,7 @@ bool progress_of_total(void *progress, size_t done, size_t total) {
 }
 
 void progress_end(struct progress *progress) {
-    if (progress->visible && progress->shown > 0)
+    if (progress->visible && progress->shown > progress->started)
         fputs("\r\033[K", stderr);
     progress->visible = false;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_write.h"
 #include "base/utf8.h"
 
 enum { OUTPUT_BUFFER_BYTES = 1 << 16 };
@@ -20,7 +21,7 @@ FILE *program_output;
 static int output_error;
 static bool error_was_reported;
 
-/* Writes all bytes, waiting where the descriptor is not ready. A signal does not end the wait: what
+/* Writes all bytes, waiting if the descriptor is not ready. A signal does not end the wait: what
  * is being written are whole records, and a second signal ends the program. */
 static ssize_t write_output(void *cookie, const char *bytes, size_t length) {
     size_t done = 0;
@@ -52,7 +53,7 @@ static bool occupy_descriptors(void) {
 }
 
 bool console_open(void) {
-    /* A stream of fopencookie takes the size of its buffer only where it is given the buffer. */
+    /* A stream of fopencookie takes the size of its buffer only if it is given the buffer. */
     static char buffer[OUTPUT_BUFFER_BYTES];
     const cookie_io_functions_t functions = {.write = write_output};
     if (!occupy_descriptors())
@@ -81,16 +82,8 @@ bool is_output_file(const struct stat *info) {
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* Tells whether a terminal may act on the character: controls (C0, DEL, C1), line and paragraph
- * separators, and the marks, embeddings and isolates by which text changes direction. */
-static bool controls_terminal(uint32_t c) {
-    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x61C || c == 0x200E || c == 0x200F ||
-           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
-}
-
-/* Writes text as print_text does. With `json` the result fits between the quotes of a JSON string.
- * Sets *columns to the number of characters that appear. */
-static size_t put_text(FILE *stream, wisp_text text, size_t most, bool json, size_t *columns) {
+/* Writes text as print_text does. Sets *columns to the number of characters that appear. */
+static size_t put_text(FILE *stream, wisp_text text, size_t most, size_t *columns) {
     static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
     size_t used = 0, shown = 0;
     for (size_t characters = 0; used < text.length && characters < most; characters++) {
@@ -101,12 +94,10 @@ static size_t put_text(FILE *stream, wisp_text text, size_t most, bool json, siz
         shown++;
         if (c == UTF8_INVALID) {
             fputs(replacement, stream);
-        } else if (controls_terminal(c)) {
+        } else if (utf8_controls_terminal(c)) {
             fprintf(stream, "\\u%04x", (unsigned)c);
             shown += 5;
         } else {
-            if (json && (c == '"' || c == '\\'))
-                fputc('\\', stream);
             fwrite(at, 1, bytes, stream);
         }
     }
@@ -116,20 +107,25 @@ static size_t put_text(FILE *stream, wisp_text text, size_t most, bool json, siz
 
 size_t print_text(FILE *stream, wisp_text text, size_t most) {
     size_t columns;
-    return put_text(stream, text, most, false, &columns);
+    return put_text(stream, text, most, &columns);
 }
 
 void print_padded(wisp_text text, size_t most, size_t width) {
     size_t columns;
-    put_text(program_output, text, most, false, &columns);
+    put_text(program_output, text, most, &columns);
     fprintf(program_output, "%*s", columns < width ? (int)(width - columns) : 0, "");
 }
 
+static wisp_status write_to_stream(void *context, const void *bytes, size_t length,
+                                   wisp_error *error) {
+    (void)error;
+    fwrite(bytes, 1, length, context);
+    return WISP_OK; /* the stream remembers its errors */
+}
+
 void print_json_string(FILE *stream, wisp_text text) {
-    size_t columns;
-    fputc('"', stream);
-    put_text(stream, text, SIZE_MAX, true, &columns);
-    fputc('"', stream);
+    const struct byte_sink sink = {write_to_stream, stream};
+    json_write_string(&sink, text, NULL);
 }
 
 bool close_memstream(FILE *stream, char *const *text) {
@@ -142,13 +138,18 @@ int complain_of_memory(void) {
     return EXIT_FAILED;
 }
 
+static char complaint[PATH_MAX + 1024];
+
+wisp_text last_complaint(void) {
+    return wisp_text_of(complaint);
+}
+
 void complain(const char *format, ...) {
-    char message[PATH_MAX + 1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    vsnprintf(complaint, sizeof complaint, format, args);
     va_end(args);
     fputs("wisp: ", stderr);
-    print_text(stderr, wisp_text_of(message), SIZE_MAX);
+    print_text(stderr, wisp_text_of(complaint), SIZE_MAX);
     fputc('\n', stderr);
 }

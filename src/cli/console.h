@@ -19,13 +19,13 @@ enum exit_code {
     EXIT_CLOSED_PIPE = 141  /* the reader of the output has closed it, as shells report it */
 };
 
-/* Writes to standard output. Where that would not block, as a pipe that another program has set to
+/* Writes to standard output. If that would not block, as a pipe that another program has set to
  * O_NONBLOCK, it waits. After an error it writes nothing more. */
 extern FILE *program_output;
 
-/* Prepares the standard streams. Where a standard descriptor is closed, it opens /dev/null in the
+/* Prepares the standard streams. If a standard descriptor is closed, it opens /dev/null in the
  * direction in which the program does not use it: no other file gets the descriptor's number then,
- * and using it is an error. Returns false where that is not possible. */
+ * and using it is an error. Returns false if that is not possible. */
 bool console_open(void);
 
 /* Flushes program_output. Returns EXIT_GOOD, EXIT_CLOSED_PIPE, or EXIT_FAILED after complaining
@@ -43,11 +43,11 @@ size_t print_text(FILE *stream, wisp_text text, size_t most);
 /* Writes a text as print_text does to program_output, in a column of `width` characters. */
 void print_padded(wisp_text text, size_t most, size_t width);
 
-/* Writes all of a text as print_text does, as a JSON string with its quotes. */
+/* Writes a text as a string of JSON (base/json_write.h). */
 void print_json_string(FILE *stream, wisp_text text);
 
-/* Closes a stream that open_memstream opened with this text. Returns false where there was no
- * memory for all of it. glibc's fclose succeeds where it cannot cut the text to its length, but the
+/* Closes a stream that open_memstream opened with this text. Returns false if there was no
+ * memory for all of it. glibc's fclose succeeds if it cannot cut the text to its length, but the
  * text is then NULL. */
 bool close_memstream(FILE *stream, char *const *text);
 
@@ -56,5 +56,8 @@ int complain_of_memory(void);
 
 /* Prints "wisp: ..." to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Returns what the last complaint said, until the next one. */
+wisp_text last_complaint(void);
 
 #endif

@@ -1,70 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
+#include "base/byte_order.h"
 #include "base/clock.h"
+#include "cli/bulk.h"
 #include "cli/cli.h"
+#include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/output_file.h"
 #include "cli/prompt.h"
 #include "cli/remote.h"
 
-static const char help[] =
+static const char usage[] =
     "usage: wisp embed [OPTION]... [FILE | - | --text TEXT]...\n"
     "\n"
     "Embeds each line of the files, or of standard input, as a text. Writes a record for each\n"
     "text, in order, as soon as it is ready.\n"
-    "\n"
-    "      --text TEXT        embed this text (may be given more than once)\n"
-    "      --input FORMAT     lines (default), or ndjson: each line is a JSON string, or an "
-    "object\n"
-    "                         whose \"text\" is embedded and whose other fields are kept; blank\n"
-    "                         lines are skipped\n"
-    "      --format FORMAT    text (default): a line of numbers for each text; json: one array of\n"
-    "                         arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
-    "                         little-endian floats\n"
-    "      --prompt NAME      put this prompt of the model before each text (default: the model's\n"
-    "                         default prompt)\n"
-    "      --prompt-text TEXT put TEXT before each text\n"
-    "      --dimensions N     keep the first N values of each embedding, normalised "
-    "again\n" MODEL_HELP "      --cold MODE        of a calibrated model, cold neurons, those that "
-    "are needed seldom: all\n"
-    "                         (default) are read with the model; with wait each is read from the\n"
-    "                         file, or fetched from its server, when a text needs it, and\n"
-    "                         embeddings are the same; with skip they are left out, and the "
-    "number\n"
-    "                         is printed\n"
-    "      --memory BYTES     with --cold wait: what the model may take, such as 15M; cold "
-    "neurons\n"
-    "                         that are used seldom are given up for others\n"
-    "      --stats            at the end, print totals and the time of each stage to stderr\n"
-    "      --recall           as --stats, and the recall of sparse layers: the share of the "
-    "needed\n"
-    "                         neurons that were computed. Slower than dense layers\n"
-    "      --trace FILE       write the time of each stage of each batch as Chrome trace JSON for\n"
-    "                         chrome://tracing or Perfetto\n"
-    "  -h, --help             this text\n"
-    "\n"
-    "Exit code: 0 done, 1 reading or writing failed, 2 wrong usage, 3 the model cannot be used,\n"
-    "4 a line of the input is malformed, 130 interrupted, 141 the output was closed.\n";
-
-enum {
-    OPTION_TEXT = 256,
-    OPTION_INPUT,
-    OPTION_FORMAT,
-    OPTION_PROMPT,
-    OPTION_PROMPT_TEXT,
-    OPTION_DIMENSIONS,
-    OPTION_STATS,
-    OPTION_RECALL,
-    OPTION_TRACE,
-    OPTION_COLD,
-    OPTION_MEMORY
-};
+    "\n";
 
 struct arguments {
     struct model_arguments model;
@@ -74,94 +29,125 @@ struct arguments {
     const char *trace; /* the file, or NULL */
     unsigned long dimensions;
     bool stats;
-    bool help;
+    struct bulk bulk;
 };
 
-static int take_option(struct arguments *a, int option, const char *value) {
-    int code = EXIT_GOOD;
-    switch (option) {
-    case OPTION_TEXT:
-        input_add(&a->input, NULL, value);
-        return EXIT_GOOD;
-    case OPTION_INPUT:
-        return input_take_format(&a->input, value);
-    case OPTION_FORMAT:
-        return output_format_of(value, &a->format)
-                   ? EXIT_GOOD
-                   : complain_of_choice("format", value, "text, json, ndjson, npy, f32");
-    case OPTION_PROMPT:
-        a->prompt.name = value;
-        return EXIT_GOOD;
-    case OPTION_PROMPT_TEXT:
-        a->prompt.text = value;
-        return EXIT_GOOD;
-    case OPTION_DIMENSIONS:
-        return parse_count("dimensions", value, 1 << 20, &a->dimensions) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_STATS:
-        a->stats = true;
-        return EXIT_GOOD;
-    case OPTION_RECALL:
-        a->stats = true;
-        a->model.recall = true;
-        return EXIT_GOOD;
-    case OPTION_COLD:
-        a->model.hot_only = strcmp(value, "all") != 0;
-        a->model.skip_absent = strcmp(value, "skip") == 0;
-        return !a->model.hot_only || a->model.skip_absent || strcmp(value, "wait") == 0
-                   ? EXIT_GOOD
-                   : complain_of_choice("cold", value, "all, wait, skip");
-    case OPTION_MEMORY:
-        return parse_bytes("memory", value, &a->model.memory) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_TRACE:
-        a->trace = value;
-        a->model.trace = true;
-        return EXIT_GOOD;
-    case 'h':
-        a->help = true;
-        return EXIT_GOOD;
-    default:
-        return take_model_option(&a->model, option, value, &code) ? EXIT_GOOD : code;
-    }
+static int take_format(void *field, const char *value) {
+    return output_format_of(value, field)
+               ? EXIT_GOOD
+               : complain_of_choice("format", value, "text, json, ndjson, npy, f32");
 }
 
-static const struct option options[] = {
-    {"text", required_argument, NULL, OPTION_TEXT},
-    {"input", required_argument, NULL, OPTION_INPUT},
-    {"format", required_argument, NULL, OPTION_FORMAT},
-    {"prompt", required_argument, NULL, OPTION_PROMPT},
-    {"prompt-text", required_argument, NULL, OPTION_PROMPT_TEXT},
-    {"dimensions", required_argument, NULL, OPTION_DIMENSIONS},
-    {"stats", no_argument, NULL, OPTION_STATS},
-    {"recall", no_argument, NULL, OPTION_RECALL},
-    {"trace", required_argument, NULL, OPTION_TRACE},
-    {"cold", required_argument, NULL, OPTION_COLD},
-    {"memory", required_argument, NULL, OPTION_MEMORY},
-    MODEL_OPTIONS,
-    {"help", no_argument, NULL, 'h'},
-    {0}};
+static int take_cold(void *field, const char *value) {
+    struct model_arguments *model = field;
+    model->hot_only = strcmp(value, "all") != 0;
+    model->skip_absent = strcmp(value, "skip") == 0;
+    return !model->hot_only || model->skip_absent || strcmp(value, "wait") == 0
+               ? EXIT_GOOD
+               : complain_of_choice("cold", value, "all, wait, skip");
+}
 
-/* A "-" at the beginning of getopt's option string makes it return arguments that are no options as
- * option 1, in their order. */
-static int parse(struct arguments *a, int argc, char **argv) {
-    int option;
-    while ((option = getopt_long(argc, argv, "-m:t:h", options, NULL)) != -1) {
-        if (option == 1) {
-            input_add(&a->input, optarg, NULL);
-            continue;
-        }
-        const int code = take_option(a, option, optarg);
-        if (code != EXIT_GOOD)
-            return code;
-    }
-    for (; optind < argc; optind++) /* after "--" */
-        input_add(&a->input, argv[optind], NULL);
+static int take_device(void *field, const char *value) {
+    *(const char **)field = value;
+    return strcmp(value, "cpu") == 0 || strcmp(value, "auto") == 0 || strcmp(value, "cuda") == 0
+               ? EXIT_GOOD
+               : complain_of_choice("device", value, "cpu, auto, cuda");
+}
+
+static int take_recall(void *arguments, const char *value) {
+    (void)value;
+    struct arguments *a = arguments;
+    return a->stats = a->model.recall = true, EXIT_GOOD;
+}
+
+static int take_file(void *arguments, const char *path) {
+    struct arguments *a = arguments;
+    return input_add(&a->input, path, NULL), EXIT_GOOD;
+}
+
+#define ARGUMENTS struct arguments
+
+static const struct command_option options[] = {
+    TAKEN(input_take_text, input, "text", 0, "TEXT",
+          "embed this text (may be given more than once)"),
+    TAKEN(input_take_format, input, "input", 0, "FORMAT",
+          "lines (default), or ndjson: each line is a JSON string, or an object\n"
+          "whose \"text\" is embedded and whose other fields are kept; blank\n"
+          "lines are skipped"),
+    TAKEN(take_format, format, "format", 0, "FORMAT",
+          "text (default): a line of numbers for each text; json: one array of\n"
+          "arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
+          "little-endian floats"),
+    OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
+           "put this prompt of the model before each text (default: the model's\n"
+           "default prompt)"),
+    OPTION(TEXT, prompt.text, "prompt-text", 0, "TEXT", "put TEXT before each text"),
+    COUNT(dimensions, 1, 1 << 20, "dimensions", 0, "N",
+          "keep the first N values of each embedding, normalised again"),
+    GROUP(model, model_options),
+    TAKEN(take_device, model.device, "device", 0, "NAME",
+          "what computes: cpu (default), cuda, which is the first NVIDIA GPU\n"
+          "and needs libwisp-cuda.so, or auto, which is cuda if it can"),
+    TAKEN(take_cold, model, "cold", 0, "MODE",
+          "of a calibrated model, cold neurons, those that are needed seldom: all\n"
+          "(default) are read with the model; with wait each is read from the\n"
+          "file, or fetched from its server, when a text needs it, and\n"
+          "embeddings are the same; with skip they are left out, and the number\n"
+          "is printed"),
+    OPTION(BYTES, model.memory, "memory", 0, "BYTES",
+           "with --cold wait: what the model may take, such as 15M; cold neurons\n"
+           "that are rarely used are evicted"),
+    OPTION(NONE, stats, "stats", 0, NULL,
+           "at the end, print totals and the time of each stage to stderr"),
+    TAKEN_BY_ALL(take_recall, NONE, "recall", 0, NULL,
+                 "as --stats, and the recall of sparse layers: the share of the needed\n"
+                 "neurons that were computed. Slower than dense layers"),
+    OPTION(TEXT, trace, "trace", 0, "FILE",
+           "write the time of each stage of each batch as Chrome trace JSON for\n"
+           "chrome://tracing or Perfetto"),
+    OPTION(TEXT, bulk.path, "output", 'o', "FILE",
+           "write to this file, and to FILE.progress how far it is, so that a run\n"
+           "that is killed can be continued; elsewhere than on a terminal, tell each\n"
+           "minute how far it is"),
+    OPTION(NONE, bulk.resume, "resume", 0, NULL,
+           "continue the file of --output, or begin it if it is not there; the\n"
+           "result is what one run would have written"),
+    TAKEN(input_take_shard, input, "shard", 0, "I/N",
+          "embed only texts I, I + N, I + 2 N, ... of the input, counted from 1"),
+    OPTION(NONE, input.keep_malformed, "keep-going", 0, NULL,
+           "a malformed line does not end the run: it becomes an object with\n"
+           "\"error\", null in json, or numbers that are NaN; the exit code is 4"),
+    OPTION(NONE, bulk.force, "force", 'f', NULL,
+           "replace the file of --output, or an existing trace of another kind"),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {
+    usage, options, 25,
+    "\n"
+    "Exit code: 0 done, 1 reading or writing failed, 2 wrong usage, 3 the model cannot be used,\n"
+    "4 a line of the input is malformed, 130 interrupted, 141 the output was closed.\n",
+    take_file};
+
+static bool parse(struct arguments *a, int argc, char **argv, int *code) {
+    if (!take_options(&this_command, a, argc, argv, code))
+        return false;
+    a->model.trace = a->trace != NULL;
     if (a->input.n_items == 0)
         input_add(&a->input, "-", NULL);
     if (a->model.memory > 0 && (!a->model.hot_only || a->model.skip_absent)) {
         complain("--memory: only with --cold wait");
-        return EXIT_USAGE;
+        *code = EXIT_USAGE;
     }
-    return EXIT_GOOD;
+    if (a->bulk.resume && !a->bulk.path) {
+        complain("--resume: only with --output");
+        *code = EXIT_USAGE;
+    }
+    if (a->bulk.path && a->format == OUTPUT_JSON) {
+        complain("--output: a file of --format json cannot be continued: choose ndjson");
+        *code = EXIT_USAGE;
+    }
+    return *code == EXIT_GOOD;
 }
 
 static double percentage(uint64_t part, uint64_t whole) {
@@ -194,15 +180,15 @@ static void print_cold(const wisp_model *model) {
             (unsigned long long)s.hot_bytes, (unsigned long long)s.hot_neurons,
             (unsigned long long)s.neurons, (unsigned long long)s.warm_bytes,
             (unsigned long long)s.most_warm_bytes, (unsigned long long)s.cold_bytes);
-    fprintf(
-        stderr,
-        "%llu hits, %llu misses, %llu evictions of 64; %llu reads, %llu bytes read; %llu neurons "
-        "came along with others (%llu were used later, %llu given up unused); always in memory "
-        "%llu bytes\n",
-        (unsigned long long)s.hits, (unsigned long long)s.misses, (unsigned long long)s.evictions,
-        (unsigned long long)s.ranges, (unsigned long long)s.range_bytes,
-        (unsigned long long)s.prefetched, (unsigned long long)s.prefetched_used,
-        (unsigned long long)s.prefetched_wasted, (unsigned long long)s.least_memory);
+    fprintf(stderr,
+            "%llu hits, %llu misses, %llu evictions of 64; %llu reads, %llu bytes read; %llu "
+            "neurons came along with others (%llu were used later, %llu evicted unused); always in "
+            "memory %llu bytes\n",
+            (unsigned long long)s.hits, (unsigned long long)s.misses,
+            (unsigned long long)s.evictions, (unsigned long long)s.ranges,
+            (unsigned long long)s.range_bytes, (unsigned long long)s.prefetched,
+            (unsigned long long)s.prefetched_used, (unsigned long long)s.prefetched_wasted,
+            (unsigned long long)s.least_memory);
 }
 
 static void print_stats(const wisp_session *session, double seconds) {
@@ -238,38 +224,112 @@ struct run {
     struct batch *batch;
     float *rows; /* [BATCH_RECORDS, dimensions] */
     struct progress progress;
+    size_t faults;                                /* records without a text */
     uint64_t skipped[BATCH_RECORDS], all_skipped; /* neurons, with --cold skip */
 };
 
-static int embed_batch(struct run *run) {
+static int embed_texts(struct run *run, const wisp_text *texts, size_t n, float *rows) {
     wisp_error error;
-    const struct batch *batch = run->batch;
     struct remote_model *remote = run->arguments->model.remote;
-    const wisp_status status = remote->active
-                                   ? remote_embed(remote, run->session, batch->texts, batch->n,
-                                                  &run->options, run->rows, &error)
-                                   : wisp_embed_from_file(run->session, batch->texts, batch->n,
-                                                          &run->options, run->rows, &error);
-    if (status != WISP_OK)
-        return complain_of(&error);
+    const wisp_status status =
+        remote->active ? remote_embed(remote, run->session, texts, n, &run->options, rows, &error)
+                       : wisp_embed_from_file(run->session, texts, n, &run->options, rows, &error);
+    return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
+}
+
+/* Makes the rows of records without a text NaN. */
+static void mark_faults(struct run *run) {
+    const size_t dimensions = run->output.dimensions;
+    for (size_t i = 0; i < run->batch->n; i++)
+        for (size_t d = 0; run->batch->records[i].fault && d < dimensions; d++)
+            run->rows[i * dimensions + d] = NAN;
+}
+
+static int embed_batch(struct run *run) {
+    const struct batch *batch = run->batch;
+    struct arguments *a = run->arguments;
+    int code = embed_texts(run, batch->texts, batch->n, run->rows);
+    if (code != EXIT_GOOD)
+        return code;
     for (size_t i = 0; run->options.skipped && i < run->batch->n; i++)
         run->all_skipped += run->skipped[i];
-    const int code = output_rows(&run->output, run->batch, run->rows);
-    progress_show(&run->progress, run->output.rows, input_fraction(&run->arguments->input));
+    mark_faults(run);
+    code = output_rows(&run->output, batch, run->rows);
+    if (code == EXIT_GOOD && a->bulk.path)
+        code = bulk_wrote(&a->bulk, batch);
+    progress_show(&run->progress, run->output.rows, input_fraction(&a->input));
     return code;
+}
+
+/* Leaves out what the output has from an earlier run. */
+static int skip_rows(struct run *run) {
+    struct bulk *bulk = &run->arguments->bulk;
+    if (!bulk->path || bulk->rows >= bulk->resumed)
+        return EXIT_GOOD;
+    const int code = bulk_skip(bulk, run->batch);
+    progress_start(&run->progress, run->progress.what);
+    run->progress.logs = true;
+    run->progress.before = (size_t)bulk->rows;
+    run->progress.before_part = input_fraction(&run->arguments->input);
+    return code;
+}
+
+/* Reads and embeds a batch. *ended becomes true if there is none. */
+static int take_batch(struct run *run, bool *ended) {
+    struct batch *batch = run->batch;
+    const int code = input_next(&run->arguments->input, batch);
+    *ended = batch->n == 0;
+    for (size_t i = 0; i < batch->n; i++)
+        run->faults += batch->records[i].fault != NULL;
+    int embedded = skip_rows(run);
+    if (embedded == EXIT_GOOD && batch->n > 0 && !was_interrupted())
+        embedded = embed_batch(run);
+    return embedded != EXIT_GOOD ? embedded : code;
 }
 
 /* Embeds all batches. Lines before a malformed one are embedded and written, too. */
 static int embed_all(struct run *run) {
-    int code;
-    do {
-        code = input_next(&run->arguments->input, run->batch);
-        if (run->batch->n > 0 && !was_interrupted()) {
-            const int embedded = embed_batch(run);
-            code = embedded != EXIT_GOOD ? embedded : code;
-        }
-    } while (code == EXIT_GOOD && run->batch->n > 0);
+    bool ended = false;
+    int code = EXIT_GOOD;
+    while (code == EXIT_GOOD && !ended)
+        code = take_batch(run, &ended);
+    if (code == EXIT_GOOD && run->arguments->bulk.path)
+        code = bulk_check_end(&run->arguments->bulk);
+    return code == EXIT_GOOD && run->faults > 0 ? EXIT_INPUT : code;
+}
+
+/* Writes a digest of the embeddings of some texts with the options of the run. It differs if the
+ * rows of a file would. */
+static int digest_model(struct run *run, char text[65]) {
+    const wisp_text texts[] = {
+        wisp_text_of("a"), wisp_text_of("The cat sat on the mat."),
+        wisp_text_of("0 1 2 3 4 5 6 7 8 9, \xC3\xA9t\xC3\xA9; (x + y) = z?")};
+    enum { TEXTS = sizeof texts / sizeof *texts };
+    const size_t values = TEXTS * run->options.dimensions;
+    struct sha256 hash;
+    unsigned char digest[32];
+    const int code = embed_texts(run, texts, TEXTS, run->rows);
+    swap_file_numbers(run->rows, values, sizeof *run->rows);
+    sha256_start(&hash);
+    sha256_add(&hash, run->rows, values * sizeof *run->rows);
+    sha256_finish(&hash, digest);
+    sha256_text(digest, text);
     return code;
+}
+
+static int open_bulk(struct run *run) {
+    const struct arguments *a = run->arguments;
+    struct bulk_settings settings;
+    int code = input_check_output(&a->input, a->bulk.path);
+    if (code == EXIT_GOOD)
+        code = digest_model(run, settings.model);
+    if (code != EXIT_GOOD)
+        return code;
+    snprintf(settings.format, sizeof settings.format, "%s", output_format_name(a->format));
+    snprintf(settings.dimensions, sizeof settings.dimensions, "%zu", run->options.dimensions);
+    snprintf(settings.shard, sizeof settings.shard, "%lu/%lu", a->input.shards ? a->input.shard : 1,
+             a->input.shards ? a->input.shards : 1);
+    return bulk_open(&run->arguments->bulk, &settings);
 }
 
 static int run_embed(struct arguments *a, const wisp_model *model, wisp_session *session) {
@@ -277,7 +337,7 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
     struct run run = {.arguments = a, .session = session, .options.dimensions = dimensions};
     int code = choose_prompt(model, &a->prompt, &run.options.prompt);
     if (code == EXIT_GOOD && a->trace)
-        code = check_output("--trace", a->trace);
+        code = check_output("--trace", a->trace, OUTPUT_REPORT, a->bulk.force);
     if (code != EXIT_GOOD)
         return code;
     if (a->model.skip_absent)
@@ -287,13 +347,18 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
     if (!run.batch || !run.rows) {
         code = complain_of_memory();
     } else {
-        code = output_open(&run.output, a->format, dimensions);
+        if (a->bulk.path)
+            code = open_bulk(&run);
+        if (code == EXIT_GOOD)
+            code = output_open(&run.output, a->format, dimensions, (size_t)a->bulk.resumed);
     }
     if (code == EXIT_GOOD) {
         progress_start(&run.progress, "texts");
+        run.progress.logs = a->bulk.path != NULL;
         const double start = run.progress.started;
         code = embed_all(&run);
         progress_end(&run.progress);
+        warn_of_cut_texts(session, model, "");
         const int closed = output_close(&run.output);
         code = code == EXIT_GOOD ? closed : code;
         if (a->stats)
@@ -313,14 +378,6 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
     return code;
 }
 
-/* Makes freed weights go back to the system at once. Otherwise glibc raises its bound for that to
- * the size of blocks that were freed, and each thread keeps the weights of layers that it freed. */
-static void give_memory_back(void) {
-#ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
-#endif
-}
-
 int command_embed(int argc, char **argv) {
     struct remote_model remote = {0};
     struct arguments a = {.prompt.option = "prompt", .model.remote = &remote};
@@ -328,12 +385,8 @@ int command_embed(int argc, char **argv) {
     wisp_session *session = NULL;
     if (!input_open(&a.input, (size_t)argc))
         return EXIT_FAILED;
-    int code = parse(&a, argc, argv);
-    if (a.model.memory > 0)
-        give_memory_back();
-    if (code == EXIT_GOOD && a.help)
-        fputs(help, program_output);
-    else if (code == EXIT_GOOD)
+    int code;
+    if (parse(&a, argc, argv, &code))
         code = open_model(&a.model, &model, &session);
     if (code == EXIT_GOOD && session) {
         watch_signals(session);

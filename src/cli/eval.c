@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * wisp eval: measures the quality of a model on the user's data. */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/eval_mmlu.h"
 #include "cli/eval_ppl.h"
 #include "cli/eval_sts.h"
+#include "cli/model_options.h"
 
-static const char help[] =
+static const char usage[] =
     "usage: wisp eval sts [OPTION]... [FILE | -]\n"
     "       wisp eval ppl [OPTION]... [FILE | -]\n"
     "       wisp eval mmlu [OPTION]... FOLDER\n"
@@ -27,45 +27,11 @@ static const char help[] =
     "the text's tokens into chunks and predicts the second half of each but its first token.\n"
     "\n"
     "mmlu asks the questions of the files SUBJECT_test.csv in FOLDER (question, A, B, C, D, "
-    "answer), "
-    "and\n"
-    "counts where the right letter is the most likely one. Examples come from SUBJECT_dev.csv, or "
+    "answer), and\n"
+    "counts if the right letter is the most likely one. Examples come from SUBJECT_dev.csv, or "
     "are\n"
     "the first questions of the test file, which are then not asked.\n"
-    "\n"
-    "      --data FILE        the same as FILE\n"
-    "      --context N        ppl: tokens of a chunk (default: 512, or the model's limit)\n"
-    "      --stride N         ppl: a chunk begins every N tokens, and its last N are predicted\n"
-    "                         (default: chunks follow each other)\n"
-    "      --shots N          mmlu: examples before each question (default: 5)\n"
-    "      --limit N          mmlu: the most questions of a subject\n"
-    "      --answers          mmlu: print each answer as a line with a JSON object, too\n"
-    "      --json             print the figures as one JSON object\n" CACHE_HELP MODEL_HELP
-    "  -h, --help             this text\n"
-    "\n"
-    "Exit codes: see wisp embed --help.\n";
-
-enum {
-    OPTION_DATA = 256,
-    OPTION_JSON,
-    OPTION_CONTEXT,
-    OPTION_STRIDE,
-    OPTION_SHOTS,
-    OPTION_LIMIT,
-    OPTION_ANSWERS
-};
-
-static const struct option options[] = {{"data", required_argument, NULL, OPTION_DATA},
-                                        {"json", no_argument, NULL, OPTION_JSON},
-                                        {"context", required_argument, NULL, OPTION_CONTEXT},
-                                        {"stride", required_argument, NULL, OPTION_STRIDE},
-                                        {"shots", required_argument, NULL, OPTION_SHOTS},
-                                        {"limit", required_argument, NULL, OPTION_LIMIT},
-                                        {"answers", no_argument, NULL, OPTION_ANSWERS},
-                                        CACHE_OPTION,
-                                        MODEL_OPTIONS,
-                                        {"help", no_argument, NULL, 'h'},
-                                        {0}};
+    "\n";
 
 struct arguments {
     struct model_arguments model;
@@ -73,10 +39,11 @@ struct arguments {
     unsigned long context, stride; /* of ppl; 0: the defaults */
     struct mmlu_options mmlu;
     const char *of_ppl, *of_mmlu; /* an option that was given and belongs to it; NULL: none */
-    bool json, help;
+    bool json;
 };
 
-static int take_data(struct arguments *a, const char *path) {
+static int take_data(void *arguments, const char *path) {
+    struct arguments *a = arguments;
     if (a->data) {
         complain("eval: %s: one file at a time, and %s was given before", path, a->data);
         return EXIT_USAGE;
@@ -85,56 +52,37 @@ static int take_data(struct arguments *a, const char *path) {
     return EXIT_GOOD;
 }
 
-static int take_option(struct arguments *a, int option, const char *value) {
-    int code = EXIT_GOOD;
-    if (option == OPTION_CONTEXT || option == OPTION_STRIDE)
-        a->of_ppl = option == OPTION_CONTEXT ? "context" : "stride";
-    if (option == OPTION_SHOTS || option == OPTION_LIMIT || option == OPTION_ANSWERS)
-        a->of_mmlu = option == OPTION_SHOTS   ? "shots"
-                     : option == OPTION_LIMIT ? "limit"
-                                              : "answers";
-    switch (option) {
-    case OPTION_DATA:
-        return take_data(a, value);
-    case OPTION_JSON:
-        a->json = true;
-        return EXIT_GOOD;
-    case OPTION_CONTEXT:
-        return parse_count("context", value, INT32_MAX, &a->context) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_STRIDE:
-        return parse_count("stride", value, INT32_MAX, &a->stride) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_SHOTS:
-        a->mmlu.shots = 0;
-        return strcmp(value, "0") == 0 || parse_count("shots", value, 1000, &a->mmlu.shots)
-                   ? EXIT_GOOD
-                   : EXIT_USAGE;
-    case OPTION_LIMIT:
-        return parse_count("limit", value, INT32_MAX, &a->mmlu.limit) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_ANSWERS:
-        a->mmlu.answers = true;
-        return EXIT_GOOD;
-    case 'h':
-        a->help = true;
-        return EXIT_GOOD;
-    default:
-        return take_model_option(&a->model, option, value, &code) ? EXIT_GOOD : code;
-    }
-}
+#define ARGUMENTS struct arguments
 
-static int parse(struct arguments *a, int argc, char **argv) {
-    int option, code = EXIT_GOOD;
-    while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "m:t:h", options, NULL)) != -1)
-        code = take_option(a, option, optarg);
-    for (; code == EXIT_GOOD && optind < argc; optind++)
-        code = take_data(a, argv[optind]);
-    if (!a->data)
-        a->data = "-";
-    return code;
+static const struct command_option options[] = {
+    TAKEN_BY_ALL(take_data, TEXT, "data", 0, "FILE", "the same as FILE"),
+    MARKED(of_ppl, COUNT, context, 1, INT32_MAX, "context", 0, "N",
+           "ppl: tokens of a chunk (default: 512, or the model's limit)"),
+    MARKED(of_ppl, COUNT, stride, 1, INT32_MAX, "stride", 0, "N",
+           "ppl: a chunk begins every N tokens, and its last N are predicted\n"
+           "(default: chunks follow each other)"),
+    MARKED(of_mmlu, COUNT, mmlu.shots, 0, 1000, "shots", 0, "N",
+           "mmlu: examples before each question (default: 5)"),
+    MARKED(of_mmlu, COUNT, mmlu.limit, 1, INT32_MAX, "limit", 0, "N",
+           "mmlu: the most questions of a subject"),
+    MARKED(of_mmlu, NONE, mmlu.answers, 0, 0, "answers", 0, NULL,
+           "mmlu: print each answer as a line with a JSON object, too"),
+    OPTION(NONE, json, "json", 0, NULL, "print the figures as one JSON object"),
+    GROUP(model, cache_options),
+    GROUP(model, model_options),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {
+    usage, options, 25, "\nExit codes: see wisp embed --help.\n", take_data};
+
+static const char *data_of(const struct arguments *a) {
+    return a->data ? a->data : "-";
 }
 
 /* Complains of an option that belongs to another evaluation. */
 static int refuse(const char *option, const char *name) {
-    complain("--%s belongs to eval %s", option, name);
+    complain("--%s is an option of eval %s", option, name);
     return EXIT_USAGE;
 }
 
@@ -176,14 +124,12 @@ static int print_json(const struct sts_result *r) {
 static int evaluate_sts(int argc, char **argv) {
     struct arguments a = {0};
     struct sts_result result;
-    int code = parse(&a, argc, argv);
-    if (code != EXIT_GOOD)
+    int code;
+    if (!take_options(&this_command, &a, argc, argv, &code))
         return code;
-    if (a.help)
-        return fputs(help, program_output), EXIT_GOOD;
     if (a.of_ppl || a.of_mmlu)
         return refuse(a.of_ppl ? a.of_ppl : a.of_mmlu, a.of_ppl ? "ppl" : "mmlu");
-    code = sts_evaluate(&a.model, a.data, &result);
+    code = sts_evaluate(&a.model, data_of(&a), &result);
     if (code != EXIT_GOOD)
         return code;
     return a.json ? print_json(&result) : print_table(&result);
@@ -192,14 +138,12 @@ static int evaluate_sts(int argc, char **argv) {
 static int evaluate_ppl(int argc, char **argv) {
     struct arguments a = {.model = {.generates = true}};
     struct ppl_result r;
-    int code = parse(&a, argc, argv);
-    if (code != EXIT_GOOD)
+    int code;
+    if (!take_options(&this_command, &a, argc, argv, &code))
         return code;
-    if (a.help)
-        return fputs(help, program_output), EXIT_GOOD;
     if (a.of_mmlu)
         return refuse(a.of_mmlu, "mmlu");
-    code = ppl_evaluate(&a.model, a.data, a.context, a.stride, &r);
+    code = ppl_evaluate(&a.model, data_of(&a), a.context, a.stride, &r);
     if (code != EXIT_GOOD)
         return code;
     if (a.json) {
@@ -224,14 +168,12 @@ static int evaluate_ppl(int argc, char **argv) {
 
 static int evaluate_mmlu(int argc, char **argv) {
     struct arguments a = {.model = {.generates = true}, .mmlu.shots = 5};
-    const int code = parse(&a, argc, argv);
-    if (code != EXIT_GOOD)
+    int code;
+    if (!take_options(&this_command, &a, argc, argv, &code))
         return code;
-    if (a.help)
-        return fputs(help, program_output), EXIT_GOOD;
     if (a.of_ppl)
         return refuse(a.of_ppl, "ppl");
-    if (strcmp(a.data, "-") == 0) {
+    if (strcmp(data_of(&a), "-") == 0) {
         complain("eval mmlu: say which folder has the questions (see wisp eval --help)");
         return EXIT_USAGE;
     }
@@ -247,7 +189,7 @@ int command_eval(int argc, char **argv) {
     if (argc >= 2 && strcmp(argv[1], "mmlu") == 0)
         return evaluate_mmlu(argc - 1, argv + 1);
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return fputs(help, program_output), EXIT_GOOD;
+        return evaluate_sts(argc, argv);
     complain("eval: say what to evaluate: sts, ppl or mmlu (see wisp eval --help)");
     return EXIT_USAGE;
 }

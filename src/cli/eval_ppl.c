@@ -101,7 +101,7 @@ static int evaluate(struct perplexity *p, wisp_text text, unsigned long context)
         return EXIT_USAGE;
     }
     if (p->stride >= p->context) {
-        complain("--stride %zu: a number below the %zu tokens of a chunk belongs here", p->stride,
+        complain("--stride %zu: expected a number below the %zu tokens of a chunk", p->stride,
                  p->context);
         return EXIT_USAGE;
     }

@@ -61,7 +61,7 @@ static int parse_line(const struct evaluation *e, size_t number, wisp_text line,
     wisp_text columns[STS_COLUMNS];
     const size_t n = split_columns(line, columns, STS_COLUMNS);
     if (n != SIMPLE_COLUMNS && n < STS_COLUMNS) {
-        complain("%s: line %zu: %zu columns, where 3 or at least 7 belong", e->path, number, n);
+        complain("%s: line %zu: %zu columns; expected 3 or at least 7", e->path, number, n);
         return EXIT_INPUT;
     }
     const wisp_text *at = columns + (n == SIMPLE_COLUMNS ? 0 : STS_SCORE);

@@ -18,7 +18,7 @@ struct sts_result {
 
 /* Reads pairs from the file (or from standard input, "-"), embeds them with the model and with the
  * reference, which is the same model in f32 with all neurons, and fills *result. Returns an exit
- * code, after complaining where it is not EXIT_GOOD. */
+ * code, after complaining if it is not EXIT_GOOD. */
 int sts_evaluate(const struct model_arguments *arguments, const char *path,
                  struct sts_result *result);
 

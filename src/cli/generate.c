@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,11 @@
 #include "cli/generate_lines.h"
 #include "cli/generate_options.h"
 #include "cli/input.h"
+#include "cli/model_options.h"
+#include "cli/output_file.h"
 #include "cli/whole_file.h"
 
-static const char help[] =
+static const char usage[] =
     "usage: wisp generate [OPTION]... [FILE | - | --text TEXT]\n"
     "       wisp generate [OPTION]... --data FILE\n"
     "       wisp generate [OPTION]... --chat | --messages FILE\n"
@@ -28,69 +29,7 @@ static const char help[] =
     "For each a line with a JSON object comes out, in the same order: its \"text\", \"tokens\",\n"
     "\"prompt_tokens\", \"end\" (token, stop, length, context or grammar) and the object's other\n"
     "members.\n"
-    "\n"
-    "      --text TEXT        the prompt\n"
-    "      --data FILE        many prompts, and JSON lines (-: standard input)\n"
-    "      --at-once N        with --data: generate N texts at a time (default: 8)\n"
-    "      --logprobs N       with --data: add \"pieces\", the tokens with the logarithms of "
-    "their\n"
-    "                         probabilities and the N most likely tokens in their "
-    "places\n" CHAT_HELP;
-
-static const char more_help[] = GENERATE_HELP
-    "      --grammar FILE     text that matches this grammar in GBNF, llama.cpp's notation\n"
-    "      --json-schema FILE JSON that is valid under this JSON Schema\n"
-    "      --beams N          search for the N likeliest texts, and write a JSON object for each "
-    "with\n"
-    "                         its \"score\", \"logprob\", \"tokens\", \"end\" and \"text\"\n"
-    "      --length-penalty X with --beams: scores are logarithms of probabilities, divided by\n"
-    "                         the number of tokens to the power of X (default: 1)\n"
-    "      --echo             write the prompt first\n"
-    "      --state FILE       begin with what an earlier run kept in FILE, if there is "
-    "such a file,\n"
-    "                         and keep it there: a prompt that begins as the text of "
-    "that run did is\n"
-    "                         computed from where they differ\n"
-    "      --stats            write tokens, times and tokens per second to standard "
-    "error\n";
-
-static const char model_help[] =
-    CACHE_HELP MODEL_HELP_OF("$WISP_GENERATOR") "  -h, --help             this text\n"
-                                                "\n"
-                                                "Exit codes: see wisp embed --help.\n";
-
-enum {
-    OPTION_TEXT = 256,
-    OPTION_DATA,
-    OPTION_AT_ONCE,
-    OPTION_LOGPROBS,
-    OPTION_GRAMMAR,
-    OPTION_JSON_SCHEMA,
-    OPTION_BEAMS,
-    OPTION_LENGTH_PENALTY,
-    OPTION_ECHO,
-    OPTION_STATE,
-    OPTION_STATS
-};
-
-static const struct option options[] = {
-    {"text", required_argument, NULL, OPTION_TEXT},
-    {"data", required_argument, NULL, OPTION_DATA},
-    {"at-once", required_argument, NULL, OPTION_AT_ONCE},
-    {"logprobs", required_argument, NULL, OPTION_LOGPROBS},
-    {"grammar", required_argument, NULL, OPTION_GRAMMAR},
-    {"json-schema", required_argument, NULL, OPTION_JSON_SCHEMA},
-    {"beams", required_argument, NULL, OPTION_BEAMS},
-    {"length-penalty", required_argument, NULL, OPTION_LENGTH_PENALTY},
-    {"echo", no_argument, NULL, OPTION_ECHO},
-    {"state", required_argument, NULL, OPTION_STATE},
-    {"stats", no_argument, NULL, OPTION_STATS},
-    CHAT_OPTIONS,
-    GENERATE_OPTIONS,
-    CACHE_OPTION,
-    MODEL_OPTIONS,
-    {"help", no_argument, NULL, 'h'},
-    {0}};
+    "\n";
 
 struct command {
     struct model_arguments model;
@@ -103,8 +42,8 @@ struct command {
     const char *grammar, *schema; /* files; NULL: none */
     unsigned long at_once, logprobs, beams;
     float length_penalty;
-    bool has_penalty; /* length_penalty was given */
-    bool echo, stats, wants_help;
+    const char *penalty_option; /* NULL: length_penalty was not given */
+    bool echo, stats, force;
 };
 
 /* Takes the prompt, or the file that it is in. */
@@ -118,52 +57,55 @@ static int take_prompt(const struct command *c, const char *given, const char **
     return EXIT_GOOD;
 }
 
-/* Takes one option. Returns an exit code, after complaining where it is not EXIT_GOOD. */
-static int take_option(struct command *c, int option) {
-    int code = EXIT_GOOD;
-    switch (option) {
-    case 1:
-        return take_prompt(c, optarg, &c->path);
-    case OPTION_TEXT:
-        return take_prompt(c, optarg, &c->text);
-    case OPTION_DATA:
-        c->data = optarg;
-        return EXIT_GOOD;
-    case OPTION_AT_ONCE:
-        return parse_count("at-once", optarg, 1024, &c->at_once) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_LOGPROBS:
-        return parse_count("logprobs", optarg, INT32_MAX, &c->logprobs) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_GRAMMAR:
-        c->grammar = optarg;
-        return EXIT_GOOD;
-    case OPTION_JSON_SCHEMA:
-        c->schema = optarg;
-        return EXIT_GOOD;
-    case OPTION_BEAMS:
-        return parse_count("beams", optarg, 64, &c->beams) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_LENGTH_PENALTY:
-        c->has_penalty = true;
-        return parse_number("length-penalty", optarg, &c->length_penalty) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_ECHO:
-        c->echo = true;
-        return EXIT_GOOD;
-    case OPTION_STATE:
-        c->state = optarg;
-        return EXIT_GOOD;
-    case OPTION_STATS:
-        c->stats = true;
-        return EXIT_GOOD;
-    case 'h':
-        c->wants_help = true;
-        return EXIT_GOOD;
-    default:
-        if (take_chat_option(&c->chat, option, optarg))
-            return EXIT_GOOD;
-        if (take_generate_option(&c->generate, option, optarg, &code))
-            return code;
-        return take_model_option(&c->model, option, optarg, &code) ? EXIT_GOOD : code;
-    }
+static int take_file(void *command, const char *path) {
+    struct command *c = command;
+    return take_prompt(c, path, &c->path);
 }
+
+static int take_text(void *command, const char *text) {
+    struct command *c = command;
+    return take_prompt(c, text, &c->text);
+}
+
+#define ARGUMENTS struct command
+
+static const struct command_option options[] = {
+    TAKEN_BY_ALL(take_text, TEXT, "text", 0, "TEXT", "the prompt"),
+    OPTION(TEXT, data, "data", 0, "FILE", "many prompts, and JSON lines (-: standard input)"),
+    COUNT(at_once, 1, 1024, "at-once", 0, "N",
+          "with --data: generate N texts at a time (default: 8)"),
+    COUNT(logprobs, 1, INT32_MAX, "logprobs", 0, "N",
+          "with --data: add \"pieces\", the tokens with the logarithms of their\n"
+          "probabilities and the N most likely tokens in their places"),
+    GROUP(chat, chat_options),
+    GROUP(generate, generate_options),
+    OPTION(TEXT, grammar, "grammar", 0, "FILE",
+           "text that matches this grammar in GBNF, llama.cpp's notation"),
+    OPTION(TEXT, schema, "json-schema", 0, "FILE", "JSON that is valid under this JSON Schema"),
+    COUNT(beams, 1, 64, "beams", 0, "N",
+          "search for the N likeliest texts, and write a JSON object for each with\n"
+          "its \"score\", \"logprob\", \"tokens\", \"end\" and \"text\""),
+    MARKED(penalty_option, NUMBER, length_penalty, 0, 0, "length-penalty", 0, "X",
+           "with --beams: scores are logarithms of probabilities, divided by\n"
+           "the number of tokens to the power of X (default: 1)"),
+    OPTION(NONE, echo, "echo", 0, NULL, "write the prompt first"),
+    OPTION(TEXT, state, "state", 0, "FILE",
+           "begin with what an earlier run kept in FILE, if there is such a file,\n"
+           "and keep it there: a prompt that begins as the text of that run did is\n"
+           "computed from where they differ"),
+    OPTION(NONE, stats, "stats", 0, NULL,
+           "write tokens, times and tokens per second to standard error"),
+    GROUP(model, cache_options),
+    GROUP(model, prompt_cache_options),
+    GROUP(model, expert_options),
+    GROUP(model, kv_options),
+    GROUP(model, generator_options),
+    OPTION(NONE, force, "force", 'f', NULL, "replace an existing file of another kind"),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {
+    usage, options, 25, "\nExit codes: see wisp embed --help.\n", take_file};
 
 /* Returns whether an option of sampling is given, by which another token than the most likely one
  * may be chosen. */
@@ -186,7 +128,7 @@ static int check_usage(const struct command *c) {
                                                : NULL))
         return EXIT_USAGE;
     if (!c->data && (c->at_once || c->logprobs)) {
-        complain("--%s belongs to --data", c->at_once ? "at-once" : "logprobs");
+        complain("--%s requires --data", c->at_once ? "at-once" : "logprobs");
         return EXIT_USAGE;
     }
     if (c->grammar && (c->schema || c->beams)) {
@@ -197,13 +139,17 @@ static int check_usage(const struct command *c) {
         complain("--json-schema: --beams does not go with it");
         return EXIT_USAGE;
     }
-    if (c->has_penalty && !c->beams) {
-        complain("--length-penalty belongs to --beams");
+    if (c->penalty_option && !c->beams) {
+        complain("--length-penalty requires --beams");
         return EXIT_USAGE;
     }
     const wisp_generate_options *o = &c->generate.options;
     if (o->keep_tokens > 0 && !o->context_shift) {
-        complain("--keep belongs to --context-shift");
+        complain("--keep requires --context-shift");
+        return EXIT_USAGE;
+    }
+    if (c->model.prompt_cache_size && !c->model.prompt_cache) {
+        complain("--prompt-cache-size requires --prompt-cache");
         return EXIT_USAGE;
     }
     if (c->beams && (c->data || c->echo || c->stats || o->stops || o->context_shift ||
@@ -235,7 +181,7 @@ static int open_grammar(const struct command *c, wisp_grammar **grammar) {
 
 /* ---- one prompt ----------------------------------------------------------------------------- */
 
-/* Writes text. Returns false where it cannot be written. */
+/* Writes text. Returns false if it cannot be written. */
 static bool write_text(int *code, wisp_text text) {
     fwrite(text.bytes, 1, text.length, program_output);
     *code = finish_output();
@@ -245,6 +191,78 @@ static bool write_text(int *code, wisp_text text) {
 /* Writes text as it is generated. */
 static bool write_piece(void *context, const wisp_piece *piece) {
     return piece->text.length == 0 || write_text(context, piece->text);
+}
+
+/* Prints what the prompt cache did, if there is one. */
+static void print_prompt_cache(const wisp_session *session) {
+    wisp_prompt_cache_stats s;
+    if (!wisp_session_get_prompt_cache_stats(session, &s))
+        return;
+    fprintf(stderr,
+            "prompt cache: %llu tokens known, %llu blocks read (%.1f MB, %.3f s), %llu written "
+            "(%.1f MB, %.3f s), %llu removed\n",
+            (unsigned long long)s.known_tokens, (unsigned long long)s.read_blocks,
+            (double)s.read_bytes / 1e6, s.read_seconds, (unsigned long long)s.written_blocks,
+            (double)s.written_bytes / 1e6, s.write_seconds, (unsigned long long)s.removed_blocks);
+}
+
+/* Prints what a limit of the memory of keys and values costs, if there is one. */
+static void print_kv(const wisp_session *session) {
+    wisp_kv_stats s;
+    if (!wisp_session_get_kv_stats(session, &s))
+        return;
+    fprintf(
+        stderr,
+        "keys and values: %.1f MB in memory; %llu blocks used, %llu of them read ahead and %llu "
+        "waited for (%.3f s); %.1f MB read in %llu reads (%.3f s), %.1f MB written\n",
+        (double)s.resident_bytes / 1e6, (unsigned long long)s.held_blocks,
+        (unsigned long long)s.ahead_blocks, (unsigned long long)s.waited_blocks, s.waited_seconds,
+        (double)s.read_bytes / 1e6, (unsigned long long)s.reads, s.read_seconds,
+        (double)s.written_bytes / 1e6);
+    if (s.chosen_blocks > 0)
+        fprintf(stderr,
+                "chosen: %llu blocks for tokens, %.1f %% of them for the token before, too\n",
+                (unsigned long long)s.chosen_blocks,
+                100 * (double)s.recurring_blocks / (double)s.chosen_blocks);
+}
+
+/* Prints what each layer has looked at. */
+static void print_attention(const wisp_session *session) {
+    wisp_layer_stats s;
+    for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++)
+        if (s.keys_visible > 0)
+            fprintf(stderr, "layer %u: %.1f %% of %llu keys seen, %.1f MB read\n", l,
+                    100 * (double)s.keys_seen / (double)s.keys_visible,
+                    (unsigned long long)s.keys_visible, (double)s.kv_bytes / 1e6);
+}
+
+/* Prints which experts were in memory, if the model has some. */
+static void print_experts(const wisp_model *model) {
+    wisp_expert_stats s;
+    if (!wisp_model_get_expert_stats(model, &s))
+        return;
+    fprintf(stderr,
+            "experts: %u layers of %u, a token uses %u; %.1f of %.1f MB in memory; %llu needed, "
+            "%llu of them read, %.1f MB\n",
+            s.layers, s.experts, s.used, (double)s.resident_bytes / 1e6, (double)s.bytes / 1e6,
+            (unsigned long long)s.held, (unsigned long long)s.read, (double)s.read_bytes / 1e6);
+}
+
+/* Says what of the prompt cache could not be used. */
+static void report_damage(const wisp_session *session) {
+    wisp_prompt_cache_stats s;
+    if (wisp_session_get_prompt_cache_stats(session, &s) && *s.failure)
+        fprintf(stderr,
+                "wisp: prompt cache: %llu blocks were damaged and computed anew, %llu could not be "
+                "written: %s\n",
+                (unsigned long long)s.damaged_blocks, (unsigned long long)s.failed_blocks,
+                s.failure);
+}
+
+/* Returns the threads that measure the speed of memory. None do if memory is limited, since that
+ * takes 256 MB. */
+static uint32_t measuring_threads(const struct command *c) {
+    return c->model.memory > 0 ? 0 : threads_of(&c->model);
 }
 
 /* Prints tokens, times and the speed of memory: each generated token reads all weights, keys and
@@ -263,9 +281,11 @@ static void print_stats(const wisp_session *session, const wisp_generation *r, u
         fprintf(stderr, "dropped: %zu tokens, for which the context had no room\n",
                 r->dropped_tokens);
     fprintf(stderr, "time to the first token: %.3f s\n", r->prompt_seconds);
+    if (r->drafted > 0)
+        fprintf(stderr, "drafted: %zu tokens, accepted: %zu\n", r->drafted, r->accepted);
     if (r->read_bytes > 0) { /* the first token follows from the prompt's pass */
         const double read = (double)r->read_bytes / r->seconds;
-        const double fastest = measure_bandwidth(threads);
+        const double fastest = threads > 0 ? measure_bandwidth(threads) : 0;
         fprintf(stderr, "read for the text: %.1f MB of weights, keys and values, %.2f GB/s",
                 (double)r->read_bytes / 1e6, read / 1e9);
         if (fastest > 0)
@@ -276,6 +296,9 @@ static void print_stats(const wisp_session *session, const wisp_generation *r, u
     for (size_t i = 0; i < WISP_STAGES; i++)
         if (stats.stage_seconds[i] > 0)
             fprintf(stderr, "%-16s %9.3f s\n", wisp_stage_name(i), stats.stage_seconds[i]);
+    print_prompt_cache(session);
+    print_kv(session);
+    print_attention(session);
 }
 
 /* Writes a text of beam search. */
@@ -326,7 +349,7 @@ static int generate_text(const struct command *c, wisp_session *session) {
         if (code == EXIT_GOOD || code == EXIT_INTERRUPTED)
             write_text(&written, wisp_text_of("\n"));
         if (code == EXIT_GOOD && c->stats)
-            print_stats(session, &result, threads_of(&c->model));
+            print_stats(session, &result, measuring_threads(c));
     }
     free(read);
     return code != EXIT_GOOD ? code : written;
@@ -341,6 +364,8 @@ static int generate_all(const struct command *c, wisp_session *session) {
     generate.logprobs = (uint32_t)c->logprobs;
     const int code = generate_lines(session, &generate, c->data, c->at_once, &totals);
     if (c->stats) {
+        print_prompt_cache(session);
+        print_kv(session);
         const double seconds = clock_seconds() - start;
         fprintf(stderr,
                 "%zu texts in %.3f s: prompts of %zu tokens (%zu were known), %zu tokens "
@@ -353,10 +378,10 @@ static int generate_all(const struct command *c, wisp_session *session) {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Loads the session's state, where there is such a file. */
+/* Loads the session's state, if there is such a file. */
 static int load_state(const struct command *c, wisp_session *session) {
     wisp_error error;
-    const int code = check_output("--state", c->state);
+    const int code = check_output("--state", c->state, OUTPUT_STATE, c->force);
     if (code != EXIT_GOOD)
         return code;
     const wisp_status status = wisp_session_load(session, c->state, &error);
@@ -365,14 +390,25 @@ static int load_state(const struct command *c, wisp_session *session) {
 
 static int generate(const struct command *c, wisp_session *session, const wisp_model *model) {
     wisp_error error;
+    if (c->model.kv_memory &&
+        wisp_session_limit_kv_memory(session, c->model.kv_memory, NULL, &error) != WISP_OK)
+        return complain_of(&error);
+    if (c->model.prompt_cache &&
+        wisp_session_use_prompt_cache(session, c->model.prompt_cache, c->model.prompt_cache_size,
+                                      &error) != WISP_OK)
+        return complain_of(&error);
     int code = c->state ? load_state(c, session) : EXIT_GOOD;
     if (code != EXIT_GOOD)
         return code;
     if (chat_is_asked_for(&c->chat))
         code = chat_run(&c->chat, model, session, &c->generate.options,
-                        c->stats ? print_stats : NULL, threads_of(&c->model));
+                        c->stats ? print_stats : NULL, measuring_threads(c));
     else
         code = c->data ? generate_all(c, session) : generate_text(c, session);
+    if (c->stats)
+        print_experts(model);
+    if (c->stats || c->model.verbose)
+        report_damage(session);
     /* A text that was interrupted is kept as far as it came. */
     if (c->state && (code == EXIT_GOOD || code == EXIT_INTERRUPTED) &&
         wisp_session_save(session, c->state, &error) != WISP_OK)
@@ -385,18 +421,9 @@ int command_generate(int argc, char **argv) {
     wisp_model *model = NULL;
     wisp_session *session = NULL;
     wisp_grammar *grammar = NULL;
-    int option, code = generate_arguments_open(&c.generate, argc) ? EXIT_GOOD : EXIT_FAILED;
-    while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:t:n:h", options, NULL)) != -1)
-        code = take_option(&c, option);
-    for (; code == EXIT_GOOD && optind < argc; optind++)
-        code = take_prompt(&c, argv[optind], &c.path);
-    if (code == EXIT_GOOD && c.wants_help) {
-        fputs(help, program_output);
-        fputs(more_help, program_output);
-        fputs(model_help, program_output);
-    } else {
-        if (code == EXIT_GOOD)
-            code = check_usage(&c);
+    int code = generate_arguments_open(&c.generate, argc) ? EXIT_GOOD : EXIT_FAILED;
+    if (code == EXIT_GOOD && take_options(&this_command, &c, argc, argv, &code)) {
+        code = check_usage(&c);
         if (code == EXIT_GOOD)
             code = open_grammar(&c, &grammar);
         c.generate.options.grammar = grammar;

@@ -16,6 +16,7 @@ struct line {
     size_t n_pieces;
     bool done;
     wisp_generation result;
+    char *failure; /* why there is no text; NULL: there is one */
 };
 
 struct lines {
@@ -24,12 +25,14 @@ struct lines {
     bool logprobs;
     struct generate_totals *totals;
     struct progress progress;
-    int code; /* of writing */
+    size_t failures; /* lines without a text, of all batches */
+    int code;        /* of writing */
 };
 
 /* The members that are not copied from the input: the prompt, and those that this program
  * writes. */
-static const char *const members[] = {"prompt", "text", "prompt_tokens", "tokens", "end", "pieces"};
+static const char *const members[] = {"prompt", "text",   "prompt_tokens", "tokens",
+                                      "end",    "pieces", "error"};
 
 static bool is_member(const char *key) {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
@@ -47,6 +50,12 @@ static void write_line(const struct line *line, bool logprobs) {
             print_member(stream, field);
             fputc(',', stream);
         }
+    if (line->failure) {
+        fputs("\"error\":", stream);
+        print_json_string(stream, wisp_text_of(line->failure));
+        fputs("}\n", stream);
+        return;
+    }
     fprintf(stream, "\"prompt_tokens\":%zu,\"tokens\":%zu,\"end\":\"%s\",\"text\":",
             line->result.prompt_tokens, line->result.tokens, wisp_end_name(line->result.end));
     print_json_string(stream, (wisp_text){line->text, line->text_length});
@@ -72,20 +81,13 @@ static bool take_piece(void *context, const wisp_piece *piece) {
     return line->all->code == EXIT_GOOD;
 }
 
-/* Flushes a stream of open_memstream. Returns false where there was no memory for all of it. */
+/* Flushes a stream of open_memstream. Returns false if there was no memory for all of it. */
 static bool is_complete(FILE *stream) {
     return fflush(stream) == 0 && !ferror(stream);
 }
 
-static void take_end(void *context, const wisp_generation *result) {
-    struct line *line = context;
-    struct lines *all = line->all;
-    line->done = true;
-    line->result = *result;
-    all->totals->texts++;
-    all->totals->prompt_tokens += result->prompt_tokens;
-    all->totals->reused_tokens += result->reused_tokens;
-    all->totals->tokens += result->tokens;
+/* Writes the lines that are done and before which all are. */
+static void write_done(struct lines *all) {
     for (; all->written < all->n && all->line[all->written].done; all->written++) {
         const struct line *first = &all->line[all->written];
         if (!is_complete(first->text_stream) || !is_complete(first->piece_stream))
@@ -98,25 +100,38 @@ static void take_end(void *context, const wisp_generation *result) {
     progress_show(&all->progress, all->totals->texts, -1);
 }
 
-/* Complains that a batch failed. A fault of a prompt is reported with its file and line, in place
- * of its number in the batch. */
-static int complain_of_batch(const struct batch *batch, const wisp_error *error) {
-    static const char request[] = "request "; /* begins messages of batches with several texts */
+static void take_end(void *context, const wisp_generation *result) {
+    struct line *line = context;
+    struct lines *all = line->all;
+    line->done = true;
+    line->result = *result;
+    all->totals->texts++;
+    all->totals->prompt_tokens += result->prompt_tokens;
+    all->totals->reused_tokens += result->reused_tokens;
+    all->totals->tokens += result->tokens;
+    write_done(all);
+}
+
+/* Takes the error of a line, which stands instead of its text. An error of an option, which holds
+ * for all lines, ends the run. */
+static void take_failure(void *context, const wisp_error *error) {
+    struct line *line = context;
+    struct lines *all = line->all;
+    const size_t file = strlen(error->file);
+    const bool is_own = strcmp(error->field, "prompt") == 0 || strcmp(error->field, "grammar") == 0;
     const char *message = error->message;
-    size_t index = 0;
-    if (strncmp(message, request, strlen(request)) == 0) {
-        char *end;
-        index = strtoul(message + strlen(request), &end, 10);
-        message = end + strlen(": ");
-    }
-    if (error->status != WISP_ERROR_ARGUMENT || index >= batch->n)
-        return complain_of(error);
-    if (strcmp(error->field, "prompt") != 0) { /* an option, which holds for all prompts */
-        complain("%s", message);
-        return EXIT_USAGE;
-    }
-    complain("%s: line %zu: %s", batch->records[index].name, batch->records[index].line, message);
-    return EXIT_INPUT;
+    if (file > 0 && strncmp(message, error->file, file) == 0 && message[file] == ':')
+        message += file + strspn(message + file, ": ");
+    if (!is_own && all->code == EXIT_GOOD)
+        all->code = complain_of(error);
+    line->done = true;
+    line->failure = strdup(message);
+    if (!line->failure)
+        all->code = complain_of_memory();
+    if (all->code == EXIT_GOOD)
+        complain("%s: line %zu: %s", line->record->name, line->record->line, message);
+    all->failures++;
+    write_done(all);
 }
 
 /* Generates the texts of one batch of the input. */
@@ -126,6 +141,7 @@ static int generate_batch(wisp_session *session, const wisp_generate_options *op
     wisp_generate_options *own = calloc(n, sizeof *own);
     wisp_request *requests = calloc(n, sizeof *requests);
     wisp_error error;
+    size_t n_requests = 0;
     bool room = own && requests;
     all->line = calloc(n, sizeof *all->line);
     all->n = n;
@@ -139,14 +155,25 @@ static int generate_batch(wisp_session *session, const wisp_generate_options *op
         own[i] = *options;
         own[i].piece = take_piece;
         own[i].ended = take_end;
+        own[i].failed = take_failure;
         own[i].context = line;
-        requests[i] = (wisp_request){.prompt = batch->texts[i], .options = &own[i]};
+        if (line->record->fault) {
+            line->done = true;
+            line->failure = strdup(line->record->fault);
+            room = room && line->failure;
+            all->failures++;
+            continue;
+        }
+        requests[n_requests++] = (wisp_request){.prompt = batch->texts[i], .options = &own[i]};
     }
     int code = EXIT_GOOD;
     if (!all->line || !room) {
         code = complain_of_memory();
-    } else if (wisp_generate_batch(session, requests, n, at_once, NULL, &error) != WISP_OK) {
-        code = complain_of_batch(batch, &error);
+    } else if (wisp_generate_batch(session, requests, n_requests, at_once, NULL, &error) !=
+               WISP_OK) {
+        code = complain_of(&error);
+    } else {
+        write_done(all); /* those after the last text */
     }
     for (size_t i = 0; i < n && all->line; i++) {
         struct line *line = &all->line[i];
@@ -154,6 +181,7 @@ static int generate_batch(wisp_session *session, const wisp_generate_options *op
             fclose(line->text_stream);
         if (line->piece_stream)
             fclose(line->piece_stream);
+        free(line->failure);
         free(line->text);
         free(line->pieces);
     }
@@ -177,6 +205,7 @@ int generate_lines(wisp_session *session, const wisp_generate_options *options, 
         return EXIT_FAILED;
     }
     input.ndjson = true;
+    input.keep_malformed = true;
     input.member = "prompt";
     input_add(&input, path, NULL);
     progress_start(&all.progress, "texts");
@@ -187,6 +216,8 @@ int generate_lines(wisp_session *session, const wisp_generate_options *options, 
             code = generated != EXIT_GOOD ? generated : code;
         }
     } while (code == EXIT_GOOD && batch->n > 0);
+    if (code == EXIT_GOOD && all.failures > 0)
+        code = EXIT_INPUT;
     progress_end(&all.progress);
     arena_release(&batch->arena);
     free(batch);

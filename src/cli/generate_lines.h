@@ -13,7 +13,7 @@ struct generate_totals {
 /* Reads prompts from the file at `path` ("-": standard input), each line a JSON string or an object
  * with a string "prompt". Writes the objects in the order of the prompts, each as soon as it and
  * those before it are complete, with the members of the prompt's object. `options` holds for all.
- * Returns an exit code, after complaining where it is not EXIT_GOOD. */
+ * Returns an exit code, after complaining if it is not EXIT_GOOD. */
 int generate_lines(wisp_session *session, const wisp_generate_options *options, const char *path,
                    size_t at_once, struct generate_totals *totals);
 

@@ -26,112 +26,105 @@ void generate_arguments_close(struct generate_arguments *a) {
     free(a->bias);
 }
 
-static int take_float(const char *option, const char *text, float *value) {
-    return parse_number(option, text, value) ? EXIT_GOOD : EXIT_USAGE;
-}
-
-/* Parses a whole number from 0 to `most`. */
-static int take_number(const char *option, const char *text, unsigned long most,
-                       unsigned long *value) {
-    *value = 0;
-    if (strcmp(text, "0") == 0)
-        return EXIT_GOOD;
-    return parse_count(option, text, most, value) ? EXIT_GOOD : EXIT_USAGE;
-}
-
-static int take_u32(const char *option, const char *text, uint32_t *value) {
-    unsigned long count;
-    if (!parse_count(option, text, UINT32_MAX, &count))
-        return EXIT_USAGE;
-    *value = (uint32_t)count;
-    return EXIT_GOOD;
-}
-
 /* Parses "ID=X". */
-static int take_bias(const char *text, wisp_token_value *bias) {
+static int take_bias(void *arguments, const char *text) {
+    struct generate_arguments *a = arguments;
     char *equals, *end;
     const long id = strtol(text, &equals, 10);
     if (equals != text && *equals == '=' && id >= 0 && id <= INT32_MAX) {
         const float value = strtof(equals + 1, &end);
         if (end != equals + 1 && *end == '\0') {
-            *bias = (wisp_token_value){(int32_t)id, value};
+            a->bias[a->options.sampling.biases++] = (wisp_token_value){(int32_t)id, value};
             return EXIT_GOOD;
         }
     }
-    complain("--bias %s: a token id, = and a number belong here", text);
+    complain("--bias %s: expected a token id, = and a number", text);
     return EXIT_USAGE;
 }
 
-static int take_order(const char *name, bool *temperature_last) {
+static int take_order(void *field, const char *name) {
+    bool *temperature_last = field;
     *temperature_last = strcmp(name, "llama.cpp") == 0;
     return *temperature_last || strcmp(name, "transformers") == 0
                ? EXIT_GOOD
                : complain_of_choice("order", name, "transformers, llama.cpp");
 }
 
-bool take_generate_option(struct generate_arguments *a, int option, const char *value, int *code) {
-    wisp_generate_options *o = &a->options;
-    wisp_sampling *s = &o->sampling;
+static int take_seed(void *field, const char *text) {
     unsigned long number;
-    switch (option) {
-    case OPTION_MAX_TOKENS:
-        *code = take_u32("max-tokens", value, &o->max_tokens);
-        return true;
-    case OPTION_TEMPERATURE:
-        *code = take_float("temperature", value, &s->temperature);
-        return true;
-    case OPTION_TOP_K:
-        *code = take_u32("top-k", value, &s->top_k);
-        return true;
-    case OPTION_TOP_P:
-        *code = take_float("top-p", value, &s->top_p);
-        return true;
-    case OPTION_MIN_P:
-        *code = take_float("min-p", value, &s->min_p);
-        return true;
-    case OPTION_TYPICAL_P:
-        *code = take_float("typical-p", value, &s->typical_p);
-        return true;
-    case OPTION_ORDER:
-        *code = take_order(value, &s->temperature_last);
-        return true;
-    case OPTION_REPETITION:
-        *code = take_float("repetition-penalty", value, &s->repetition_penalty);
-        return true;
-    case OPTION_PRESENCE:
-        *code = take_float("presence-penalty", value, &s->presence_penalty);
-        return true;
-    case OPTION_FREQUENCY:
-        *code = take_float("frequency-penalty", value, &s->frequency_penalty);
-        return true;
-    case OPTION_PENALTY_WINDOW:
-        *code = take_u32("penalty-window", value, &s->penalty_window);
-        return true;
-    case OPTION_BIAS:
-        *code = take_bias(value, &a->bias[s->biases++]);
-        return true;
-    case OPTION_SEED:
-        *code = take_number("seed", value, ULONG_MAX, &number);
-        s->seed = number;
-        return true;
-    case OPTION_STOP:
-        a->stop[o->stops++] = value;
-        *code = *value ? EXIT_GOOD : EXIT_USAGE;
-        if (!*value)
-            complain("--stop: an empty text would end every text");
-        return true;
-    case OPTION_STOP_ID:
-        *code = take_number("stop-id", value, INT32_MAX, &number);
-        a->stop_id[o->stop_ids++] = (int32_t)number;
-        return true;
-    case OPTION_CONTEXT_SHIFT:
-        o->context_shift = true;
-        *code = EXIT_GOOD;
-        return true;
-    case OPTION_KEEP:
-        *code = take_u32("keep", value, &o->keep_tokens);
-        return true;
-    default:
-        return false;
-    }
+    if (!parse_whole("seed", text, 0, ULONG_MAX, &number))
+        return EXIT_USAGE;
+    *(uint64_t *)field = number;
+    return EXIT_GOOD;
 }
+
+static int take_stop(void *arguments, const char *text) {
+    struct generate_arguments *a = arguments;
+    a->stop[a->options.stops++] = text;
+    if (*text)
+        return EXIT_GOOD;
+    complain("--stop: an empty text would end every text");
+    return EXIT_USAGE;
+}
+
+static int take_stop_id(void *arguments, const char *text) {
+    struct generate_arguments *a = arguments;
+    unsigned long id;
+    if (!parse_whole("stop-id", text, 0, INT32_MAX, &id))
+        return EXIT_USAGE;
+    a->stop_id[a->options.stop_ids++] = (int32_t)id;
+    return EXIT_GOOD;
+}
+
+#define ARGUMENTS struct generate_arguments
+
+const struct command_option generate_options[] = {
+    COUNT32(options.max_tokens, 1, UINT32_MAX, "max-tokens", 'n', "N",
+            "generate at most N tokens (default: as many as fit the model)"),
+    OPTION(NUMBER, options.sampling.temperature, "temperature", 0, "T",
+           "0 takes the most likely token each time; 1 draws tokens by their\n"
+           "probability; more is more random (default: 0)"),
+    COUNT32(options.sampling.top_k, 1, UINT32_MAX, "top-k", 0, "K",
+            "draw from the K most likely tokens"),
+    OPTION(NONZERO, options.sampling.top_p, "top-p", 0, "P",
+           "draw from the fewest tokens whose probabilities reach P"),
+    OPTION(NUMBER, options.sampling.min_p, "min-p", 0, "P",
+           "draw from tokens at least P times as likely as the most likely one"),
+    OPTION(NONZERO, options.sampling.typical_p, "typical-p", 0, "P",
+           "draw from the fewest tokens of typical information that reach P"),
+    TAKEN(take_order, options.sampling.temperature_last, "order", 0, "NAME",
+          "of the steps: transformers (temperature, top-k, top-p, min-p,\n"
+          "typical-p; default) or llama.cpp (top-k, typical-p, top-p, min-p,\n"
+          "temperature). Bias and penalties come first"),
+    OPTION(NONZERO, options.sampling.repetition_penalty, "repetition-penalty", 0, "X",
+           "make tokens that stand in the text already less likely"),
+    OPTION(NUMBER, options.sampling.presence_penalty, "presence-penalty", 0, "X",
+           "likewise, by subtracting from their logits once"),
+    OPTION(NUMBER, options.sampling.frequency_penalty, "frequency-penalty", 0, "X",
+           "likewise, as often as they stand in it"),
+    COUNT32(options.sampling.penalty_window, 1, UINT32_MAX, "penalty-window", 0, "N",
+            "penalties count the last N tokens only"),
+    TAKEN_BY_ALL(take_bias, TEXT, "bias", 0, "ID=X",
+                 "add X to the logit of token ID; -inf: never (may be given more\n"
+                 "than once)"),
+    TAKEN(take_seed, options.sampling.seed, "seed", 0, "N",
+          "of the random numbers: the same seed gives the same text\n"
+          "(default: 0), and with --data the text that --text would give:\n"
+          "equal prompts get equal texts"),
+    TAKEN_BY_ALL(take_stop, TEXT, "stop", 0, "TEXT",
+                 "end before this text (may be given more than once)"),
+    TAKEN_BY_ALL(take_stop_id, TEXT, "stop-id", 0, "ID",
+                 "end before this token (may be given more than once)"),
+    OPTION(NONE, options.context_shift, "context-shift", 0, NULL,
+           "when the model's context is full, drop the older half of what\n"
+           "it reads and go on, with no end but that of --max-tokens or of\n"
+           "the model; without this the text ends, and longer prompts are\n"
+           "errors"),
+    COUNT32(options.drafts, 1, 16, "draft", 0, "N",
+            "guess up to N tokens where the last ones stand in the text before,\n"
+            "and compute them together: the same text in fewer passes where it\n"
+            "repeats what it reads, as in edits and summaries"),
+    COUNT32(options.keep_tokens, 0, UINT32_MAX, "keep", 0, "N",
+            "with --context-shift: never drop the first N tokens of the prompt"),
+    LAST_OPTION,
+};

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +6,13 @@
 #include "cli/cli.h"
 #include "cli/indexes.h"
 #include "cli/input.h"
+#include "cli/model_options.h"
+#include "cli/output_file.h"
+#include "cli/pieces.h"
 #include "cli/prompt.h"
+#include "host/lock.h"
 
-static const char help[] =
+static const char usage[] =
     "usage: wisp index build INDEX [OPTION]... [FILE | -]...\n"
     "       wisp index add INDEX [OPTION]... [FILE | -]...\n"
     "       wisp index remove INDEX [ID | -]...\n"
@@ -22,44 +25,12 @@ static const char help[] =
     "input (-). list prints ids and texts, info what the index is. An index that is changed is\n"
     "written anew beside the old one, and then takes its place.\n"
     "\n"
-    "A line has the id FILE:NUMBER, or stdin:NUMBER. With --input ndjson each line is a JSON\n"
+    "A line has the id FILE:NUMBER, or stdin:NUMBER; blank lines are left out. With --input ndjson "
+    "each line is a JSON\n"
     "string, or an object whose \"text\" is embedded, whose \"id\" is a string or a number and "
     "may\n"
     "be missing, and which is kept as metadata.\n"
-    "\n"
-    "      --input FORMAT     lines (default) or ndjson\n"
-    "      --kind KIND        int8 (default): a byte for each value; f32: four times as large\n"
-    "      --dimensions N     keep the first N values of each embedding, normalised again\n"
-    "      --no-text          do not keep texts in the index\n"
-    "      --prompt NAME      put this prompt of the model before each text (default: the model's\n"
-    "                         default prompt)\n"
-    "      --prompt-text TEXT put TEXT before each text\n"
-    "      --format FORMAT    of list: text (default) or ndjson; of info: text or json\n" MODEL_HELP
-    "  -h, --help             this text\n"
-    "\n"
-    "Exit codes: see wisp embed --help; 3 if the index cannot be used, too.\n";
-
-enum {
-    OPTION_INPUT = 256,
-    OPTION_KIND,
-    OPTION_DIMENSIONS,
-    OPTION_NO_TEXT,
-    OPTION_PROMPT,
-    OPTION_PROMPT_TEXT,
-    OPTION_FORMAT
-};
-
-static const struct option options[] = {
-    {"input", required_argument, NULL, OPTION_INPUT},
-    {"kind", required_argument, NULL, OPTION_KIND},
-    {"dimensions", required_argument, NULL, OPTION_DIMENSIONS},
-    {"no-text", no_argument, NULL, OPTION_NO_TEXT},
-    {"prompt", required_argument, NULL, OPTION_PROMPT},
-    {"prompt-text", required_argument, NULL, OPTION_PROMPT_TEXT},
-    {"format", required_argument, NULL, OPTION_FORMAT},
-    MODEL_OPTIONS,
-    {"help", no_argument, NULL, 'h'},
-    {0}};
+    "\n";
 
 enum action { BUILD, ADD, REMOVE, LIST, INFO };
 
@@ -71,68 +42,61 @@ struct arguments {
     wisp_index_kind kind;
     unsigned long dimensions; /* 0: the model's */
     struct prompt_choice prompt;
-    bool no_text, json, help;
+    bool no_text, chunk, json, force;
 };
 
-/* A batch on its way into the index. Ids and metadata stand one after the other in a stream. */
+/* A record on its way into the index, or a part of it. */
+struct piece {
+    const struct record *record;
+    wisp_text text;
+    size_t number; /* among the record's pieces, from 1; 0: the record is whole */
+};
+
+/* Pieces on their way into the index. Their ids and metadata stand one after the other in a stream.
+ */
 struct run {
     struct arguments *arguments;
+    const wisp_model *model;
     wisp_session *session;
     wisp_index *index;
     wisp_embed_options options;
     struct batch *batch;
     float *rows;               /* [BATCH_RECORDS, dimensions] */
     wisp_text *ids, *metadata; /* [BATCH_RECORDS] */
+    struct piece *pieces;      /* [n_pieces], of BATCH_RECORDS */
+    wisp_text *texts;          /* likewise */
+    size_t n_pieces;
     struct progress progress;
     size_t done;
 };
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-static int take_option(struct arguments *a, int option, const char *value) {
-    int code = EXIT_GOOD;
-    switch (option) {
-    case OPTION_INPUT:
-        return input_take_format(&a->input, value);
-    case OPTION_KIND:
-        return wisp_index_kind_find(value, &a->kind)
-                   ? EXIT_GOOD
-                   : complain_of_name("kind", value, wisp_index_kind_name);
-    case OPTION_DIMENSIONS:
-        return parse_count("dimensions", value, 65536, &a->dimensions) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_NO_TEXT:
-        a->no_text = true;
-        return EXIT_GOOD;
-    case OPTION_PROMPT:
-        a->prompt.name = value;
-        return EXIT_GOOD;
-    case OPTION_PROMPT_TEXT:
-        a->prompt.text = value;
-        return EXIT_GOOD;
-    case OPTION_FORMAT: {
-        const char *other = a->action == INFO ? "json" : "ndjson";
-        a->json = strcmp(value, other) == 0;
-        return a->json || strcmp(value, "text") == 0
-                   ? EXIT_GOOD
-                   : complain_of_choice("format", value,
-                                        a->action == INFO ? "text, json" : "text, ndjson");
-    }
-    case 'h':
-        a->help = true;
-        return EXIT_GOOD;
-    default:
-        return take_model_option(&a->model, option, value, &code) ? EXIT_GOOD : code;
-    }
+static int take_kind(void *field, const char *value) {
+    return wisp_index_kind_find(value, field)
+               ? EXIT_GOOD
+               : complain_of_name("kind", value, wisp_index_kind_name);
+}
+
+static int take_format(void *arguments, const char *value) {
+    struct arguments *a = arguments;
+    const char *other = a->action == INFO ? "json" : "ndjson";
+    a->json = strcmp(value, other) == 0;
+    return a->json || strcmp(value, "text") == 0
+               ? EXIT_GOOD
+               : complain_of_choice("format", value,
+                                    a->action == INFO ? "text, json" : "text, ndjson");
 }
 
 /* Takes an argument that is no option: first the index, then the files or ids. */
-static int take_operand(struct arguments *a, const char *value) {
+static int take_operand(void *arguments, const char *value) {
+    struct arguments *a = arguments;
     if (!a->path) {
         a->path = value;
         return EXIT_GOOD;
     }
     if (a->action == LIST || a->action == INFO) {
-        complain("index: %s: one index belongs here (see --help)", value);
+        complain("index: %s: expected one index (see --help)", value);
         return EXIT_USAGE;
     }
     const bool is_id = a->action == REMOVE && strcmp(value, "-") != 0;
@@ -140,46 +104,68 @@ static int take_operand(struct arguments *a, const char *value) {
     return EXIT_GOOD;
 }
 
-static int parse(struct arguments *a, int argc, char **argv) {
+#define ARGUMENTS struct arguments
+
+static const struct command_option options[] = {
+    TAKEN(input_take_format, input, "input", 0, "FORMAT", "lines (default) or ndjson"),
+    TAKEN(take_kind, kind, "kind", 0, "KIND",
+          "int8 (default): a byte for each value; f32: four times as large"),
+    COUNT(dimensions, 1, 65536, "dimensions", 0, "N",
+          "keep the first N values of each embedding, normalised again"),
+    OPTION(NONE, chunk, "chunk", 0, NULL,
+           "divide a line that is too long for the model into pieces, with the\n"
+           "ids ID#1, ID#2 and so on; without it the rest is cut off"),
+    OPTION(NONE, no_text, "no-text", 0, NULL, "do not keep texts in the index"),
+    OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
+           "put this prompt of the model before each text (default: the model's\n"
+           "default prompt)"),
+    OPTION(TEXT, prompt.text, "prompt-text", 0, "TEXT", "put TEXT before each text"),
+    TAKEN_BY_ALL(take_format, TEXT, "format", 0, "FORMAT",
+                 "of list: text (default) or ndjson; of info: text or json"),
+    GROUP(model, model_options),
+    OPTION(NONE, force, "force", 'f', NULL, "replace an existing file of another kind"),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {
+    usage, options, 25,
+    "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n", take_operand};
+
+static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     static const char *const actions[] = {"build", "add", "remove", "list", "info"};
     enum { ACTIONS = sizeof actions / sizeof *actions };
-    int option, code = EXIT_GOOD;
     size_t action = 0;
     while (argc > 1 && action < ACTIONS && strcmp(argv[1], actions[action]) != 0)
         action++;
-    a->help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
-    if (a->help)
-        return EXIT_GOOD;
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return take_options(&this_command, a, argc, argv, code);
+    *code = EXIT_USAGE;
     if (argc < 2 || action == ACTIONS) {
-        complain("index: one of build, add, remove, list and info belongs after it (see --help)");
-        return EXIT_USAGE;
+        complain("index: expected one of build, add, remove, list and info (see --help)");
+        return false;
     }
     a->action = (enum action)action;
-    argc--;
-    argv++;
-    while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:t:h", options, NULL)) != -1)
-        code = option == 1 ? take_operand(a, optarg) : take_option(a, option, optarg);
-    for (; code == EXIT_GOOD && optind < argc; optind++)
-        code = take_operand(a, argv[optind]);
-    if (code != EXIT_GOOD || a->help)
-        return code;
+    if (!take_options(&this_command, a, argc - 1, argv + 1, code))
+        return false;
+    *code = EXIT_USAGE;
     if (!a->path) {
         complain("index %s: no index is given (see --help)", actions[action]);
-        return EXIT_USAGE;
+        return false;
     }
     if (a->input.n_items == 0 && a->action == REMOVE) {
         complain("index remove: no ids are given (see --help)");
-        return EXIT_USAGE;
+        return false;
     }
     if (a->input.n_items == 0)
         input_add(&a->input, "-", NULL);
-    return EXIT_GOOD;
+    return true;
 }
 
 /* ---- building and adding -------------------------------------------------------------------- */
 
-/* Writes the id of a record: its own, or FILE:NUMBER. */
-static int write_record_id(FILE *stream, const struct record *record) {
+/* Writes the id of a piece: that of its record, or FILE:NUMBER, and #PIECE. */
+static int write_piece_id(FILE *stream, const struct piece *piece) {
+    const struct record *record = piece->record;
     const struct json *id = json_get(record->object, "id");
     if (json_is_absent(id)) {
         /* Standard input gets a name that does not begin with "-": wisp index remove would take
@@ -194,45 +180,45 @@ static int write_record_id(FILE *stream, const struct record *record) {
                  record->name, record->line);
         return EXIT_INPUT;
     }
+    if (piece->number > 0)
+        fprintf(stream, "#%zu", piece->number);
     return EXIT_GOOD;
 }
 
-/* Writes the metadata of a record: an object with the text of a line, or with all members of a JSON
- * object but its id. With `no_text` the text is left out. */
-static void write_kept(FILE *stream, const struct record *record, bool no_text) {
-    const struct json *object = record->object;
+/* Writes the metadata of a piece: an object with its text, and with all members of a JSON object
+ * but its id. With `no_text` the text is left out. */
+static void write_kept(FILE *stream, const struct piece *piece, bool no_text) {
+    const struct json *object = piece->record->object;
     bool any = false;
     fputc('{', stream);
-    if (!object && !no_text) {
-        fputs("\"text\":", stream);
-        print_json_string(stream, record->text);
-    }
     for (const struct json *member = object ? object->first : NULL; member; member = member->next) {
-        if (strcmp(member->key, "id") == 0 || (no_text && strcmp(member->key, "text") == 0))
+        const bool is_text = strcmp(member->key, "text") == 0;
+        if (strcmp(member->key, "id") == 0 || (is_text && (no_text || piece->number > 0)))
             continue;
-        if (any)
-            fputc(',', stream);
+        fputs(any ? "," : "", stream);
         any = true;
         print_member(stream, member);
+    }
+    if (!no_text && (!object || piece->number > 0)) {
+        fputs(any ? ",\"text\":" : "\"text\":", stream);
+        print_json_string(stream, piece->text);
     }
     fputc('}', stream);
 }
 
-/* Sets the ids and metadata of the batch's records, which lie in *bytes; the caller frees it.
- * Stops, after complaining, at a record without a valid id; *n is the number of records before
- * it. */
+/* Sets the ids and metadata of the pieces, which lie in *bytes; the caller frees it. Stops, after
+ * complaining, at a piece without a valid id; *n is the number of pieces before it. */
 static int describe(struct run *run, char **bytes, size_t *n) {
-    const struct batch *batch = run->batch;
     size_t size, ends[2 * BATCH_RECORDS];
     int code = EXIT_GOOD;
     *bytes = NULL;
     FILE *stream = open_memstream(bytes, &size);
-    for (*n = 0; stream && *n < batch->n; ++*n) {
-        code = write_record_id(stream, &batch->records[*n]);
+    for (*n = 0; stream && *n < run->n_pieces; ++*n) {
+        code = write_piece_id(stream, &run->pieces[*n]);
         if (code != EXIT_GOOD)
             break;
         ends[2 * *n] = (size_t)ftello(stream);
-        write_kept(stream, &batch->records[*n], run->arguments->no_text);
+        write_kept(stream, &run->pieces[*n], run->arguments->no_text);
         ends[2 * *n + 1] = (size_t)ftello(stream);
     }
     if (!stream || !close_memstream(stream, bytes)) {
@@ -247,20 +233,80 @@ static int describe(struct run *run, char **bytes, size_t *n) {
     return code;
 }
 
-static int add_batch(struct run *run) {
-    const struct batch *batch = run->batch;
+/* Adds the pieces to the index. */
+static int add_pieces(struct run *run) {
     wisp_error error;
     char *bytes;
     size_t n;
     int code = describe(run, &bytes, &n);
     if (code == EXIT_GOOD &&
-        (wisp_embed(run->session, batch->texts, n, &run->options, run->rows, &error) != WISP_OK ||
+        (wisp_embed(run->session, run->texts, n, &run->options, run->rows, &error) != WISP_OK ||
          wisp_index_add(run->index, run->ids, run->metadata, run->rows, n, &error) != WISP_OK))
         code = complain_of(&error);
     free(bytes);
     run->done += n;
+    run->n_pieces = 0;
     progress_show(&run->progress, run->done, input_fraction(&run->arguments->input));
     return code;
+}
+
+static int add_piece(struct run *run, struct piece piece) {
+    run->pieces[run->n_pieces] = piece;
+    run->texts[run->n_pieces++] = piece.text;
+    return run->n_pieces == BATCH_RECORDS ? add_pieces(run) : EXIT_GOOD;
+}
+
+/* Removes what an earlier version of a record is in the index: itself, or its pieces. */
+static int remove_old_pieces(struct run *run, const struct record *record) {
+    size_t removed = 0;
+    int code = EXIT_GOOD;
+    for (size_t i = 0; code == EXIT_GOOD && (i < 2 || removed > 0); i++) {
+        const struct piece piece = {.record = record, .number = i};
+        char *id = NULL;
+        size_t length;
+        wisp_error error;
+        FILE *stream = open_memstream(&id, &length);
+        code = stream ? write_piece_id(stream, &piece) : EXIT_GOOD;
+        if (!stream || !close_memstream(stream, &id)) {
+            code = complain_of_memory();
+        } else if (code == EXIT_GOOD) {
+            const wisp_text text = {id, length};
+            if (wisp_index_remove(run->index, &text, 1, &removed, &error) != WISP_OK)
+                code = complain_of(&error);
+        }
+        free(id);
+    }
+    return code;
+}
+
+/* Adds a record in pieces that the model can read. */
+static int add_in_pieces(struct run *run, const struct record *record) {
+    wisp_text left = record->text;
+    size_t number = 0;
+    int code = run->arguments->action == ADD ? remove_old_pieces(run, record) : EXIT_GOOD;
+    do {
+        size_t length = 0;
+        wisp_error error;
+        if (left.length > 0 &&
+            piece_length(run->model, run->options.prompt, left, &length, &error) != WISP_OK)
+            return complain_of(&error);
+        number += number > 0 || length < left.length;
+        if (code == EXIT_GOOD)
+            code = add_piece(run, (struct piece){record, {left.bytes, length}, number});
+        left = (wisp_text){left.bytes + length, left.length - length};
+    } while (code == EXIT_GOOD && left.length > 0);
+    return code;
+}
+
+static int add_batch(struct run *run) {
+    const struct batch *batch = run->batch;
+    int code = EXIT_GOOD;
+    for (size_t i = 0; i < batch->n && code == EXIT_GOOD; i++) {
+        const struct record *record = &batch->records[i];
+        code = run->arguments->chunk ? add_in_pieces(run, record)
+                                     : add_piece(run, (struct piece){record, record->text, 0});
+    }
+    return code == EXIT_GOOD && run->n_pieces > 0 ? add_pieces(run) : code;
 }
 
 static int add_all(struct run *run) {
@@ -272,6 +318,12 @@ static int add_all(struct run *run) {
             code = add_batch(run);
     } while (code == EXIT_GOOD && run->batch->n > 0);
     progress_end(&run->progress);
+    if (code == EXIT_GOOD && run->arguments->action == BUILD && run->done == 0) {
+        complain("index build: the input has no texts, and no index is written");
+        code = EXIT_INPUT;
+    }
+    if (code == EXIT_GOOD)
+        warn_of_cut_texts(run->session, run->model, "; --chunk divides them into pieces");
     return code;
 }
 
@@ -282,6 +334,7 @@ static int build_or_add(struct arguments *a, struct run *run) {
     int code = open_model(&a->model, &model, &run->session);
     if (code == EXIT_GOOD) {
         watch_signals(run->session);
+        run->model = model;
         code = choose_prompt(model, &a->prompt, &run->options.prompt);
     }
     if (code == EXIT_GOOD &&
@@ -295,7 +348,9 @@ static int build_or_add(struct arguments *a, struct run *run) {
         run->rows = calloc(BATCH_RECORDS, info.dimensions * sizeof *run->rows);
         run->ids = calloc(BATCH_RECORDS, sizeof *run->ids);
         run->metadata = calloc(BATCH_RECORDS, sizeof *run->metadata);
-        if (run->rows && run->ids && run->metadata) {
+        run->pieces = calloc(BATCH_RECORDS, sizeof *run->pieces);
+        run->texts = calloc(BATCH_RECORDS, sizeof *run->texts);
+        if (run->rows && run->ids && run->metadata && run->pieces && run->texts) {
             code = add_all(run);
         } else {
             code = complain_of_memory();
@@ -304,6 +359,8 @@ static int build_or_add(struct arguments *a, struct run *run) {
     free(run->rows);
     free(run->ids);
     free(run->metadata);
+    free(run->pieces);
+    free(run->texts);
     watch_signals(NULL);
     wisp_session_close(run->session);
     wisp_model_close(model);
@@ -330,7 +387,7 @@ static int remove_all(struct run *run) {
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-/* Drops removed rows where they are more than a quarter of all, and writes the file. */
+/* Drops removed rows if they are more than a quarter of all, and writes the file. */
 static int save(struct run *run) {
     wisp_index_info info;
     wisp_error error;
@@ -344,15 +401,29 @@ static int save(struct run *run) {
     return EXIT_GOOD;
 }
 
+/* Waits until no other program changes the index. */
+static int lock_index(const char *path, struct file_lock *lock) {
+    wisp_error error;
+    watch_signals(NULL);
+    return file_lock_take(lock, path, was_interrupted, &error) == WISP_OK ? EXIT_GOOD
+                                                                          : complain_of(&error);
+}
+
 static int run_index(struct arguments *a) {
     struct run run = {.arguments = a};
+    struct file_lock lock = {.descriptor = -1};
     int code = EXIT_GOOD;
     if (a->action == BUILD || a->action == ADD || a->action == REMOVE)
-        code = check_output("index", a->path);
+        code = check_output("index", a->path, OUTPUT_INDEX, a->force && a->action == BUILD);
+    if (code == EXIT_GOOD && (a->action == ADD || a->action == REMOVE))
+        code = lock_index(a->path, &lock);
     if (code == EXIT_GOOD && a->action != BUILD)
         code = open_index(a->path, &run.index);
-    if (code != EXIT_GOOD)
+    if (code != EXIT_GOOD) {
+        file_lock_release(&lock);
         return code;
+    }
+    a->input.skip_blank = a->action != REMOVE;
     run.batch = calloc(1, sizeof *run.batch);
     if (!run.batch) {
         code = complain_of_memory();
@@ -372,6 +443,7 @@ static int run_index(struct arguments *a) {
         arena_release(&run.batch->arena);
     free(run.batch);
     wisp_index_close(run.index);
+    file_lock_release(&lock);
     return code;
 }
 
@@ -379,10 +451,8 @@ int command_index(int argc, char **argv) {
     struct arguments a = {.prompt.option = "prompt"};
     if (!input_open(&a.input, (size_t)argc))
         return EXIT_FAILED;
-    int code = parse(&a, argc, argv);
-    if (code == EXIT_GOOD && a.help)
-        fputs(help, program_output);
-    else if (code == EXIT_GOOD)
+    int code;
+    if (parse(&a, argc, argv, &code))
         code = run_index(&a);
     input_close(&a.input);
     return code;

@@ -21,17 +21,18 @@ void write_metadata(FILE *stream, wisp_text metadata) {
     }
 }
 
-int read_metadata(const char *path, uint64_t row, wisp_text metadata, struct arena *arena,
+int read_metadata(const char *path, uint64_t row, wisp_text *metadata, struct arena *arena,
                   wisp_text *text) {
     const struct json *root;
     wisp_error error;
-    *text = metadata;
-    if (metadata.length == 0)
+    *text = *metadata;
+    if (metadata->length == 0)
         return EXIT_GOOD;
     const wisp_status status =
-        json_parse(arena, metadata.bytes, metadata.length, path, &root, &error);
+        json_parse(arena, metadata->bytes, metadata->length, path, &root, &error);
     if (status != WISP_OK) {
         complain("%s: the metadata of row %llu: %s", path, (unsigned long long)row, error.message);
+        *metadata = *text = (wisp_text){0};
         return status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_MODEL;
     }
     const struct json *member = json_get(root, "text");
@@ -46,18 +47,21 @@ int index_list(const wisp_index *index, const char *path, bool ndjson) {
     struct arena arena = {0};
     int code = EXIT_GOOD;
     wisp_index_get_info(index, &info);
-    for (uint64_t row = 0; row < info.rows && code == EXIT_GOOD && !was_interrupted(); row++) {
+    for (uint64_t row = 0; row < info.rows && !was_interrupted(); row++) {
         if (!wisp_index_get(index, row, &id, &metadata))
             continue;
-        code = read_metadata(path, row, metadata, &arena, &text);
-        if (code == EXIT_GOOD && !ndjson) {
+        const int read = read_metadata(path, row, &metadata, &arena, &text);
+        code = read == EXIT_GOOD ? code : read;
+        if (code != EXIT_GOOD && code != EXIT_MODEL)
+            break;
+        if (!ndjson) {
             print_text(program_output, id, SIZE_MAX);
             fputc('\t', program_output);
             print_text(program_output, text, SIZE_MAX);
             fputc('\n', program_output);
         }
         arena_release(&arena);
-        if (code != EXIT_GOOD || !ndjson)
+        if (!ndjson)
             continue;
         fputs("{\"id\": ", program_output);
         print_json_string(program_output, id);
@@ -65,6 +69,7 @@ int index_list(const wisp_index *index, const char *path, bool ndjson) {
         write_metadata(program_output, metadata);
         fputs("}\n", program_output);
     }
+    arena_release(&arena);
     const int finished = finish_output();
     if (was_interrupted())
         return EXIT_INTERRUPTED;

@@ -7,16 +7,18 @@
 
 #include "base/arena.h"
 
-/* Opens the index at `path`. Returns an exit code, after complaining where it is not EXIT_GOOD. */
+/* Opens the index at `path`. Returns an exit code, after complaining if it is not EXIT_GOOD. */
 int open_index(const char *path, wisp_index **index);
 
-/* Writes a row's metadata as JSON in one line: null where there is none. */
+/* Writes a row's metadata as JSON in one line: null if there is none. */
 void write_metadata(FILE *stream, wisp_text metadata);
 
-/* Checks that the metadata of a row is JSON, which the library checks only where it adds some. Sets
- * *text to the member "text" where it is an object with such a string, else to all of it. The text
- * may be in the arena. Returns an exit code, after complaining where it is not EXIT_GOOD. */
-int read_metadata(const char *path, uint64_t row, wisp_text metadata, struct arena *arena,
+/* Checks that the metadata of a row is JSON, which the library checks only if it adds some. Sets
+ * *text to the member "text" if it is an object with such a string, else to all of it. The text may
+ * be in the arena. Metadata that is not JSON is complained of and becomes null: the caller goes on,
+ * and in the end returns EXIT_MODEL, which this function returns then. All other codes but
+ * EXIT_GOOD end the command. */
+int read_metadata(const char *path, uint64_t row, wisp_text *metadata, struct arena *arena,
                   wisp_text *text);
 
 /* `wisp index list` and `wisp index info`. Return an exit code. */

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "cli/cli.h"
 
 enum { READ_BYTES = 256 * 1024 };
@@ -21,11 +23,31 @@ bool input_open(struct input *input, size_t capacity) {
     return input->items != NULL;
 }
 
-int input_take_format(struct input *input, const char *name) {
+int input_take_format(void *field, const char *name) {
+    struct input *input = field;
     input->ndjson = strcmp(name, "ndjson") == 0;
     return input->ndjson || strcmp(name, "lines") == 0
                ? EXIT_GOOD
                : complain_of_choice("input", name, "lines, ndjson");
+}
+
+int input_take_shard(void *field, const char *value) {
+    struct input *input = field;
+    char *end;
+    input->shard = strtoul(value, &end, 10);
+    if (strspn(value, "0123456789/") == strlen(value) && *end == '/') {
+        input->shards = strtoul(end + 1, &end, 10);
+        if (!*end && input->shard >= 1 && input->shard <= input->shards &&
+            input->shards < ULONG_MAX)
+            return EXIT_GOOD;
+    }
+    complain("--shard %s: expected I/N with I from 1 to N, such as 1/8", value);
+    return EXIT_USAGE;
+}
+
+int input_take_text(void *field, const char *text) {
+    input_add(field, NULL, text);
+    return EXIT_GOOD;
 }
 
 void input_add(struct input *input, const char *path, const char *text) {
@@ -33,6 +55,20 @@ void input_add(struct input *input, const char *path, const char *text) {
     if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode))
         input->bytes_total += (uint64_t)info.st_size;
     input->items[input->n_items++] = (struct input_item){.path = path, .text = text};
+}
+
+int input_check_output(const struct input *input, const char *path) {
+    struct stat output, item;
+    for (size_t i = 0; stat(path, &output) == 0 && i < input->n_items; i++) {
+        const char *name = input->items[i].path;
+        if (!name || (strcmp(name, "-") == 0 ? fstat(STDIN_FILENO, &item) : stat(name, &item)) != 0)
+            continue;
+        if (item.st_dev == output.st_dev && item.st_ino == output.st_ino) {
+            complain("%s: the input is the output, too", name);
+            return EXIT_FAILED;
+        }
+    }
+    return EXIT_GOOD;
 }
 
 double input_fraction(const struct input *input) {
@@ -118,18 +154,16 @@ static bool is_ready(const struct input *input) {
 
 /* Skips a byte order mark at the start of the item, which some editors write. */
 static void skip_mark(struct input *input) {
-    static const char mark[] = "\xEF\xBB\xBF";
-    enum { MARK_BYTES = sizeof mark - 1 };
+    enum { MARK_BYTES = 3 };
     if (input->past_mark || input->end - input->begin < MARK_BYTES)
         return;
     input->past_mark = true;
-    if (memcmp(input->buffer + input->begin, mark, MARK_BYTES) == 0) {
-        input->begin += MARK_BYTES;
-        input->bytes_done += MARK_BYTES;
-    }
+    const size_t mark = utf8_mark(input->buffer + input->begin, input->end - input->begin);
+    input->begin += mark;
+    input->bytes_done += mark;
 }
 
-/* Takes a line from the buffer, without its newline. Returns false where the buffer has no whole
+/* Takes a line from the buffer, without its newline. Returns false if the buffer has no whole
  * line yet. */
 static bool buffered_line(struct input *input, wisp_text *line) {
     skip_mark(input);
@@ -160,30 +194,56 @@ static bool is_blank(wisp_text line) {
     return i == line.length;
 }
 
-int complain_of_text(const char *name, size_t line, const wisp_error *error) {
-    /* The message begins with the position in the text, which is one line where `line` is given. */
+/* Returns the message of an error in a text of one line, without the line. */
+static const char *within_line(const wisp_error *error) {
     static const char first_line[] = "line 1, ";
-    const bool has_position = strncmp(error->message, first_line, strlen(first_line)) == 0;
+    const size_t length = strlen(first_line);
+    return error->message + (strncmp(error->message, first_line, length) == 0 ? length : 0);
+}
+
+int complain_of_text(const char *name, size_t line, const wisp_error *error) {
     if (line > 0)
-        complain("%s: line %zu, %s", name, line,
-                 error->message + (has_position ? strlen(first_line) : 0));
+        complain("%s: line %zu, %s", name, line, within_line(error));
     else
         complain("%s: %s", name, error->message);
     return error->status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
+}
+
+/* Adds a record without a text, if the input keeps such lines; otherwise returns EXIT_INPUT. The
+ * fault has been complained of. */
+static int add_malformed(struct input *input, struct batch *batch, const char *fault,
+                         const char *name) {
+    if (!input->keep_malformed)
+        return EXIT_INPUT;
+    const char *copy = arena_copy_text(&batch->arena, fault, strlen(fault));
+    if (!copy)
+        return complain_of_memory();
+    batch->records[batch->n] = (struct record){.name = name, .line = input->line, .fault = copy};
+    batch->texts[batch->n++] = wisp_text_of("");
+    return EXIT_GOOD;
+}
+
+/* Counts a record, and returns whether it is another shard's. */
+static bool is_of_other_shard(struct input *input) {
+    return input->shards > 0 && input->seen++ % input->shards != input->shard - 1;
 }
 
 static int add_json_record(struct input *input, struct batch *batch, wisp_text line,
                            const char *name) {
     const struct json *root;
     wisp_error error;
-    if (json_parse(&batch->arena, line.bytes, line.length, NULL, &root, &error) != WISP_OK)
-        return complain_of_text(name, input->line, &error);
+    if (json_parse(&batch->arena, line.bytes, line.length, NULL, &root, &error) != WISP_OK) {
+        const int code = complain_of_text(name, input->line, &error);
+        return code == EXIT_INPUT ? add_malformed(input, batch, within_line(&error), name) : code;
+    }
     const char *member = input->member ? input->member : "text";
     const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, member) : root;
     if (!json_is(text, JSON_STRING)) {
-        complain("%s: line %zu: neither a JSON string nor an object with a string \"%s\"", name,
-                 input->line, member);
-        return EXIT_INPUT;
+        char fault[128];
+        snprintf(fault, sizeof fault, "neither a JSON string nor an object with a string \"%s\"",
+                 member);
+        complain("%s: line %zu: %s", name, input->line, fault);
+        return add_malformed(input, batch, fault, name);
     }
     struct record *record = &batch->records[batch->n];
     *record = (struct record){.text = json_text(text),
@@ -196,6 +256,8 @@ static int add_json_record(struct input *input, struct batch *batch, wisp_text l
 
 static int add_record(struct input *input, struct batch *batch, wisp_text line, const char *name) {
     /* The batch outlives the contents of the buffer. */
+    if (is_of_other_shard(input))
+        return EXIT_GOOD;
     const char *copy = arena_copy_text(&batch->arena, line.bytes, line.length);
     if (!copy) {
         complain("%s: out of memory", name);
@@ -216,7 +278,7 @@ static int take_lines(struct input *input, struct batch *batch, const char *path
     while (batch->n < BATCH_RECORDS && batch->arena.total < BATCH_BYTES) {
         wisp_text line;
         if (buffered_line(input, &line)) {
-            if (input->ndjson && is_blank(line))
+            if ((input->ndjson || input->skip_blank) && is_blank(line))
                 continue;
             const int code = add_record(input, batch, line, path);
             if (code != EXIT_GOOD)

@@ -21,21 +21,28 @@ struct input {
     struct input_item *items;
     size_t n_items, current;
     bool ndjson;
-    const char *member; /* the member of an object that is its text; NULL: "text" */
-    int descriptor;     /* of the current item; -1: not open */
-    char *buffer;       /* [capacity]: bytes [begin, end) are read and not yet used */
+    bool skip_blank;     /* plain lines without a character but spaces are left out, too */
+    bool keep_malformed; /* a line that is no record, but the input goes on, becomes one with
+                            `fault` */
+    const char *member;  /* the member of an object that is its text; NULL: "text" */
+    unsigned long shard, shards; /* only records shard, shard + shards, ... count, from 1 on. 0: all
+                                    do */
+    uint64_t seen;               /* records so far, with those of other shards */
+    int descriptor;              /* of the current item; -1: not open */
+    char *buffer;                /* [capacity]: bytes [begin, end) are read and not yet used */
     size_t begin, end, capacity;
     bool at_end;                      /* the descriptor has no more bytes */
     bool past_mark;                   /* a byte order mark before the first line was skipped */
     size_t line;                      /* number of lines taken from the item so far */
-    uint64_t bytes_done, bytes_total; /* of all files; the total is 0 where it is not known */
+    uint64_t bytes_done, bytes_total; /* of all files; the total is 0 if it is not known */
 };
 
 struct record {
     wisp_text text;
-    const struct json *object; /* the line, where it is a JSON object; else NULL */
+    const struct json *object; /* the line, if it is a JSON object; else NULL */
     const char *name;          /* the file, for messages; borrowed */
     size_t line;               /* the number of the line in the file */
+    const char *fault;         /* why the line has no text; NULL: it has one */
 };
 
 struct batch {
@@ -45,30 +52,39 @@ struct batch {
     struct arena arena; /* holds the texts */
 };
 
-/* Prepares for at most `capacity` items, of plain lines. Returns false, after complaining, where
+/* Prepares for at most `capacity` items, of plain lines. Returns false, after complaining, if
  * there is no memory. */
 bool input_open(struct input *input, size_t capacity);
 
 /* Sets the format of lines: with "lines" each is a text, with "ndjson" it is JSON. Returns an exit
  * code, after complaining of another name. */
-int input_take_format(struct input *input, const char *name);
+int input_take_format(void *field, const char *name);
 
-/* Adds an item: the file at `path` ("-": standard input), or where that is NULL the text `text`.
+/* Sets the shard by a text such as "2/8". Returns an exit code, after complaining of another. */
+int input_take_shard(void *field, const char *value);
+
+/* Adds an item: the file at `path` ("-": standard input), or if that is NULL the text `text`.
  * Both are borrowed. */
 void input_add(struct input *input, const char *path, const char *text);
 
+/* Adds a text as a command's option. Returns EXIT_GOOD. */
+int input_take_text(void *field, const char *text);
+
+/* Refuses a file that is written, too. Returns an exit code. */
+int input_check_output(const struct input *input, const char *path);
+
 /* Reads the next records into the batch: as many as fit and are there without waiting, but at least
- * one unless the input has ended. Skips a byte order mark at the start of a file and, with ndjson,
- * blank lines. Refuses to read the file to which the output goes: it would read what it has
- * written. Returns an exit code, after complaining where it is not EXIT_GOOD; the batch then has
- * the records before the fault. */
+ * one unless the input has ended. Skips a byte order mark at the start of a file and, with ndjson
+ * or skip_blank, blank lines. Refuses to read the file to which the output goes: it would read what
+ * it has written. Returns an exit code, after complaining if it is not EXIT_GOOD; the batch then
+ * has the records before the fault. */
 int input_next(struct input *input, struct batch *batch);
 
 /* Complains that a text from line `line` (0: all) of the file `name` could not be parsed. The error
  * must not have the file's name. Returns an exit code. */
 int complain_of_text(const char *name, size_t line, const wisp_error *error);
 
-/* Returns the share of the files' bytes that has been taken; -1 where their size is not known. */
+/* Returns the share of the files' bytes that has been taken; -1 if their size is not known. */
 double input_fraction(const struct input *input);
 
 /* Writes a member of a record's object, key and value, as it stands in the input. */

@@ -9,44 +9,40 @@
 #include "cli/cli.h"
 #include "cli/inspect_histogram.h"
 #include "cli/inspect_neurons.h"
+#include "cli/options.h"
 
-static const char help[] =
-    "usage: wisp inspect [OPTION]... FILE|FOLDER\n"
-    "\n"
-    "Lists the metadata and tensors of a model, and what wisp assumes where the file does not "
-    "say.\n"
-    "\n"
-    "      --format FORMAT    table (default) or json\n"
-    "      --neurons          print a picture (SVG) of how often the neurons of a calibrated "
-    "model\n"
-    "                         are active, and nothing else\n"
-    "      --histogram        print how the values of each tensor are distributed, and nothing "
-    "else\n"
-    "      --sha256           also print the SHA-256 of each file that holds weights\n"
-    "      --verify           compare the file with the SHA-256 of its chunks, which files with\n"
-    "                         neurons as rows have, and print that of its header. A chunk that\n"
-    "                         differs is named, with exit code 3\n"
-    "  -h, --help             this text\n"
-    "\n"
-    "Exit codes: see wisp embed --help.\n";
+static const char usage[] = "usage: wisp inspect [OPTION]... FILE|FOLDER\n"
+                            "\n"
+                            "Lists the metadata and tensors of a model, and what wisp assumes "
+                            "if the file does not say.\n"
+                            "\n";
 
-enum {
-    OPTION_FORMAT = 256,
-    OPTION_SHA256,
-    OPTION_NEURONS,
-    OPTION_HISTOGRAM,
-    OPTION_VERIFY,
-    TABLE_VALUE = 72,
-    SHAPE_BYTES = 128
+enum { TABLE_VALUE = 72, SHAPE_BYTES = 128 };
+
+struct arguments {
+    bool json, neurons, histogram, sha256, verify;
 };
 
-static const struct option options[] = {{"format", required_argument, NULL, OPTION_FORMAT},
-                                        {"sha256", no_argument, NULL, OPTION_SHA256},
-                                        {"verify", no_argument, NULL, OPTION_VERIFY},
-                                        {"neurons", no_argument, NULL, OPTION_NEURONS},
-                                        {"histogram", no_argument, NULL, OPTION_HISTOGRAM},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {0}};
+#define ARGUMENTS struct arguments
+
+static const struct command_option options[] = {
+    OPTION(FORMAT, json, "format", 0, "FORMAT", "table (default) or json"),
+    OPTION(NONE, neurons, "neurons", 0, NULL,
+           "print a picture (SVG) of how often the neurons of a calibrated model\n"
+           "are active, and nothing else"),
+    OPTION(NONE, histogram, "histogram", 0, NULL,
+           "print how the values of each tensor are distributed, and nothing else"),
+    OPTION(NONE, sha256, "sha256", 0, NULL,
+           "also print the SHA-256 of each file that holds weights"),
+    OPTION(NONE, verify, "verify", 0, NULL,
+           "compare the file with the SHA-256 of its chunks, which files with\n"
+           "neurons as rows have, and print that of its header. A chunk that\n"
+           "differs is named, with exit code 3"),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {usage, options, 25,
+                                                 "\nExit codes: see wisp embed --help.\n", NULL};
 
 /* The SHA-256 of a part of the file, in hexadecimal. */
 struct digest {
@@ -98,13 +94,13 @@ static void format_shape(const wisp_tensor *tensor, const char *separator, char 
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
-/* Prints a value on a line, cut where it is long. */
+/* Prints a value on a line, cut if it is long. */
 static void print_value(wisp_text text) {
     const size_t shown = print_text(program_output, text, TABLE_VALUE);
     fputs(shown < text.length ? "...\n" : "\n", program_output);
 }
 
-/* `digests` and `verified` are NULL where they were not asked for. */
+/* `digests` and `verified` are NULL if they were not asked for. */
 static void print_table(const wisp_file *file, const struct digest *digests,
                         const wisp_verified *verified) {
     wisp_file_part part;
@@ -222,35 +218,40 @@ static void print_json(const wisp_file *file, const struct digest *digests,
     fputs("]}\n", program_output);
 }
 
+static int print(const wisp_file *file, const struct arguments *a) {
+    struct digest *digests = NULL;
+    wisp_verified verified;
+    wisp_error error;
+    int code = EXIT_GOOD;
+    if ((a->verify && wisp_file_verify(file, &verified, &error) != WISP_OK) ||
+        (a->sha256 && !a->neurons && !a->histogram &&
+         digest_parts(file, &digests, &error) != WISP_OK))
+        code = complain_of(&error);
+    else if (a->neurons)
+        code = print_neurons(file);
+    else if (a->histogram)
+        code = print_histograms(file, a->json);
+    else if (a->json)
+        print_json(file, digests, a->verify ? &verified : NULL);
+    else
+        print_table(file, digests, a->verify ? &verified : NULL);
+    free(digests);
+    const int closed = finish_output();
+    return code == EXIT_GOOD ? closed : code;
+}
+
 int command_inspect(int argc, char **argv) {
+    struct arguments a = {0};
     wisp_file *file;
     wisp_error error;
-    wisp_verified verified;
-    bool json = false, sha256 = false, neurons = false, histogram = false, verify = false;
-    int option, code = EXIT_GOOD;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == OPTION_SHA256) {
-            sha256 = true;
-        } else if (option == OPTION_VERIFY) {
-            verify = true;
-        } else if (option == OPTION_NEURONS) {
-            neurons = true;
-        } else if (option == OPTION_HISTOGRAM) {
-            histogram = true;
-        } else if (option == OPTION_FORMAT) {
-            if (!parse_format(optarg, &json))
-                return EXIT_USAGE;
-        } else if (option == 'h') {
-            return fputs(help, program_output), EXIT_GOOD;
-        } else {
-            return EXIT_USAGE;
-        }
-    }
+    int code;
+    if (!take_options(&this_command, &a, argc, argv, &code))
+        return code;
     if (argc - optind != 1) {
         complain("inspect: give one file or folder (see --help)");
         return EXIT_USAGE;
     }
-    if (neurons && histogram) {
+    if (a.neurons && a.histogram) {
         complain("inspect: --neurons and --histogram print two different things");
         return EXIT_USAGE;
     }
@@ -258,20 +259,7 @@ int command_inspect(int argc, char **argv) {
         return EXIT_USAGE;
     if (wisp_file_open(argv[optind], &file, &error) != WISP_OK)
         return complain_of(&error);
-    struct digest *digests = NULL;
-    if ((verify && wisp_file_verify(file, &verified, &error) != WISP_OK) ||
-        (sha256 && !neurons && !histogram && digest_parts(file, &digests, &error) != WISP_OK))
-        code = complain_of(&error);
-    else if (neurons)
-        code = print_neurons(file);
-    else if (histogram)
-        code = print_histograms(file, json);
-    else if (json)
-        print_json(file, digests, verify ? &verified : NULL);
-    else
-        print_table(file, digests, verify ? &verified : NULL);
-    free(digests);
+    code = print(file, &a);
     wisp_file_close(file);
-    const int closed = finish_output();
-    return code == EXIT_GOOD ? closed : code;
+    return code;
 }

@@ -33,7 +33,7 @@ static void print_line(const wisp_tensor *tensor, const wisp_histogram *h) {
             h->largest, h->mean, h->deviation, 100 * (double)h->zeros / (double)h->values);
 }
 
-/* Makes the histograms of n tensors, whose bytes are `all`. `values` stays 0 where a tensor has
+/* Makes the histograms of n tensors, whose bytes are `all`. `values` stays 0 if a tensor has
  * none. */
 static wisp_status make_histograms(const wisp_file *file, size_t n, uint64_t all,
                                    wisp_histogram *made, wisp_error *error) {

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 
 /* Prints a histogram of each tensor to standard output, as lines or as JSON; tensors that wisp
- * cannot read are left out. Returns an exit code, after complaining where it is not EXIT_GOOD. */
+ * cannot read are left out. Returns an exit code, after complaining if it is not EXIT_GOOD. */
 int print_histograms(const wisp_file *file, bool json);
 
 #endif

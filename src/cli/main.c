@@ -10,6 +10,7 @@ static const char help[] =
     "\n"
     "  wisp embed       write the embeddings of texts as text, JSON, NPY or raw floats\n"
     "  wisp similarity  find the lines nearest in meaning to a query, or score pairs of texts\n"
+    "  wisp rerank      find the lines that answer a query best, with a cross-encoder\n"
     "  wisp index       make an index of texts, add to it and remove from it\n"
     "  wisp search      find the entries of an index nearest in meaning to queries\n"
     "  wisp generate    continue a text, or talk\n"
@@ -19,6 +20,7 @@ static const char help[] =
     "  wisp calibrate   make a model sparse: let it compute only the neurons that matter\n"
     "  wisp inspect     list the metadata and tensors of a model\n"
     "  wisp eval        measure the quality of a model on your data\n"
+    "  wisp serve       answer requests over HTTP\n"
     "  wisp --version   print build, CPU features and kernel sets\n"
     "\n"
     "wisp COMMAND --help lists the options of a command.\n";

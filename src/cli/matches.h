@@ -16,10 +16,10 @@ struct matches {
     struct match *match; /* [n], room for `most`: a heap whose first match is the worst */
 };
 
-/* Prepares for keeping the `most` best lines. Returns false where there is no memory. */
+/* Prepares for keeping the `most` best lines. Returns false if there is no memory. */
 bool matches_open(struct matches *matches, size_t most);
 
-/* Copies the line where it is among the best so far. Returns false where there is no memory. */
+/* Copies the line if it is among the best so far. Returns false if there is no memory. */
 bool matches_add(struct matches *matches, double score, wisp_text line);
 
 /* Orders the matches, best first. No line may be added after it. */

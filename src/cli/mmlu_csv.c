@@ -6,7 +6,7 @@ static bool is_line_end(const struct mmlu_csv *csv, const char *at) {
     return at == csv->end || *at == '\n' || (*at == '\r' && (at + 1 == csv->end || at[1] == '\n'));
 }
 
-/* Tells whether the next record has `wanted` fields where each quote within a field in quotes is
+/* Tells whether the next record has `wanted` fields if each quote within a field in quotes is
  * doubled. */
 static bool is_regular(const struct mmlu_csv *csv, size_t wanted) {
     const char *at = csv->at;
@@ -36,7 +36,7 @@ static bool is_field_end(const struct mmlu_csv *csv, const char *at) {
     return at[1] == '"' || is_line_end(csv, at + 2);
 }
 
-/* Reads a field in quotes, the first of which is at csv->at. Returns false where it does not end.
+/* Reads a field in quotes, the first of which is at csv->at. Returns false if it does not end.
  */
 static bool read_quoted(struct mmlu_csv *csv, bool regular, wisp_text *field) {
     char *at = csv->at + 1, *to = at;

@@ -12,10 +12,15 @@
 
 enum { NPY_HEADER_BYTES = 128 };
 
+static const char *const format_names[] = {"text", "json", "ndjson", "npy", "f32"};
+
+const char *output_format_name(enum output_format format) {
+    return format_names[format];
+}
+
 bool output_format_of(const char *name, enum output_format *format) {
-    static const char *const names[] = {"text", "json", "ndjson", "npy", "f32"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0) {
+    for (size_t i = 0; i < sizeof format_names / sizeof *format_names; i++)
+        if (strcmp(name, format_names[i]) == 0) {
             *format = (enum output_format)i;
             return true;
         }
@@ -55,10 +60,8 @@ static void write_npy_header(const struct output *output) {
     fwrite(header, 1, NPY_HEADER_BYTES, program_output);
 }
 
-/* Locks the output, where it is a regular file, against other runs of this program that write npy
- * to it. With `wait` it waits for them. A file system without locks is no error: position_is_ours
- * notices most other writers. */
-static int lock_output(bool wait) {
+/* Where there are no locks, position_is_ours notices most other writers. */
+int output_lock(bool wait) {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct stat info;
     if (fstat(STDOUT_FILENO, &info) != 0 || !S_ISREG(info.st_mode))
@@ -82,10 +85,13 @@ static int open_npy(struct output *output) {
     output->start = lseek(STDOUT_FILENO, 0, SEEK_CUR);
     const bool is_file = fstat(STDOUT_FILENO, &info) == 0 && S_ISREG(info.st_mode);
     if (is_file && output->start >= 0 && flags >= 0 && !(flags & O_APPEND)) {
-        const int code = lock_output(false);
+        const int code = output_lock(false);
         if (code != EXIT_GOOD)
             return code;
-        write_npy_header(output);
+        if (output->rows > 0)
+            output->start = 0;
+        else
+            write_npy_header(output);
         return finish_output();
     }
     output->spool = output->stream = tmpfile();
@@ -101,7 +107,7 @@ static int copy_spool(struct output *output) {
     size_t length;
     int code = finish_rows(output);
     if (code == EXIT_GOOD)
-        code = lock_output(true);
+        code = output_lock(true);
     if (code == EXIT_GOOD && fseek(output->spool, 0, SEEK_SET) == 0) {
         write_npy_header(output);
         while ((length = fread(buffer, 1, sizeof buffer, output->spool)) > 0)
@@ -149,8 +155,9 @@ static int complete_npy(const struct output *output) {
 
 /* ---- all formats ---------------------------------------------------------------------------- */
 
-int output_open(struct output *output, enum output_format format, size_t dimensions) {
-    *output = (struct output){.format = format, .dimensions = dimensions, .stream = program_output};
+int output_open(struct output *output, enum output_format format, size_t dimensions, size_t rows) {
+    *output = (struct output){
+        .format = format, .dimensions = dimensions, .rows = rows, .stream = program_output};
     if (format == OUTPUT_JSON)
         fputc('[', program_output);
     return format == OUTPUT_NPY ? open_npy(output) : EXIT_GOOD;
@@ -193,6 +200,13 @@ static void write_object(FILE *stream, const struct json *object, const float *r
     fputs("}\n", stream);
 }
 
+/* Writes what stands for the row of a record without a text, in a format of JSON. */
+static void write_fault(FILE *stream, const struct record *record) {
+    fputs("{\"error\":", stream);
+    print_json_string(stream, wisp_text_of(record->fault));
+    fprintf(stream, ",\"line\":%zu}\n", record->line);
+}
+
 static void write_row(struct output *output, const struct record *record, const float *row) {
     const size_t n = output->dimensions;
     switch (output->format) {
@@ -202,10 +216,16 @@ static void write_row(struct output *output, const struct record *record, const 
         break;
     case OUTPUT_JSON:
         fputs(output->rows ? ",\n" : "", output->stream);
-        write_array(output->stream, row, n);
+        if (record->fault)
+            fputs("null", output->stream);
+        else
+            write_array(output->stream, row, n);
         break;
     case OUTPUT_NDJSON:
-        write_object(output->stream, record->object, row, n);
+        if (record->fault)
+            write_fault(output->stream, record);
+        else
+            write_object(output->stream, record->object, row, n);
         break;
     case OUTPUT_NPY:
     case OUTPUT_F32:

@@ -23,15 +23,23 @@ struct output {
     bool failed; /* writing failed, and a message has said so */
 };
 
-/* Finds a format by its name. Returns false where there is none. */
-bool output_format_of(const char *name, enum output_format *format);
+/* Locks standard output, if it is a regular file, against other runs of this program that write to
+ * it. With `wait` it waits for them. A file system without locks is no error. Returns an exit code,
+ * after complaining of another run. */
+int output_lock(bool wait);
 
-/* Begins the output of rows of `dimensions` values. Returns, as output_rows and output_close do,
+/* Finds a format by its name, and the name of a format. Returns false if there is none. */
+bool output_format_of(const char *name, enum output_format *format);
+const char *output_format_name(enum output_format format);
+
+/* Begins the output of rows of `dimensions` values. It continues a file if there are `rows` from an
+ * earlier run (bulk.h). Returns, as output_rows and output_close do,
  * EXIT_GOOD, EXIT_CLOSED_PIPE, or another exit code after complaining. */
-int output_open(struct output *output, enum output_format format, size_t dimensions);
+int output_open(struct output *output, enum output_format format, size_t dimensions, size_t rows);
 
 /* Writes rows [batch->n, dimensions], one for each record of the batch, and flushes the stream. A
- * field "embedding" of an object in the input gives way to the new one. */
+ * field "embedding" of an object in the input gives way to the new one. A record with a fault has
+ * an object with "error" and "line", null in an array, or a row of NaN. */
 int output_rows(struct output *output, const struct batch *batch, const float *rows);
 
 /* Completes the output. */

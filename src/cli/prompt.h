@@ -12,8 +12,8 @@ struct prompt_choice {
 };
 
 /* Sets *prompt to what wisp_embed takes: the chosen text, or NULL for the model's default prompt.
- * Returns EXIT_GOOD, or EXIT_USAGE after complaining where the model has no prompt of this name or
- * where both name and text are given. */
+ * Returns EXIT_GOOD, or EXIT_USAGE after complaining if the model has no prompt of this name or
+ * if both name and text are given. */
 int choose_prompt(const wisp_model *model, const struct prompt_choice *choice, const char **prompt);
 
 #endif

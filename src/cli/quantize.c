@@ -5,11 +5,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cli/options.h"
+#include "cli/output_file.h"
 #include "cli/quantize_report.h"
 #include "cli/report_files.h"
 #include "cli/sample.h"
 
-static const char help[] =
+static const char usage[] =
     "usage: wisp quantize --type TYPE [OPTION]... INPUT OUTPUT\n"
     "       wisp quantize --dry-run [--type TYPE,...] [OPTION]... INPUT\n"
     "\n"
@@ -19,122 +21,114 @@ static const char help[] =
     "the\n"
     "mean squared error and the cosine of its weights. OUTPUT appears whole or not at all.\n"
     "Norms, biases, positions and token types become f32.\n"
-    "\n"
-    "      --type TYPE            of matrices: f16, bf16, q8_0, q6_k, q5_1, q5_k, q5_0, q4_1, "
-    "q4_k,\n"
-    "                             q4_0, iq4_nl, iq4_xs, mxfp4, q3_k, q2_k, tq2_0, tq1_0 or\n"
-    "                             bitnet_t158, which is PT-BitNet's and not ggml's\n"
-    "      --embedding-type TYPE  of the token embedding (default: as --type; with --data and a\n"
-    "                             ternary --type: it stays as it is)\n"
-    "      --output-type TYPE     of output.weight, the last layer of a model that generates text\n"
-    "                             (default: as --embedding-type has it)\n"
-    "      --fallback TYPE        of matrices whose rows are no whole blocks of their type: 32 or\n"
-    "                             256 values (default: such a matrix is an error)\n"
-    "      --pad-neurons          add neurons of zeros to feed-forward layers whose number is no\n"
-    "                             multiple of 32\n"
-    "      --policy POLICY        which matrices take which type: a file, or a policy of wisp, "
-    "default or\n"
-    "                             glm-4.7-flash (default: default with bitnet_t158, else none)\n"
-    "      --show-policy POLICY   print a policy of wisp, as a file to change, and nothing else\n"
-    "      --block-size N         of bitnet_t158: 256\n"
-    "      --epsilon X            of bitnet_t158: added to each scale (default: 1e-8)\n"
-    "      --clip-threshold X     of bitnet_t158: weights over their scale are cut to this, at "
-    "most\n"
-    "                             2 (default: 1)\n"
-    "      --target-sparsity X    of bitnet_t158: the least share of zeros in a block (default: "
-    "0)\n"
-    "      --report BASE          also write BASE.json and BASE.svg: what each matrix lost\n"
-    "      --any-architecture     also folders of architectures that wisp does not compute; their\n"
-    "                             tensors keep their names\n"
-    "      --data FILE|-          texts like those that the model will read, one on each line: "
-    "choose\n"
-    "                             the codes so that layers' outputs on them change little. For "
-    "q8_0,\n"
-    "                             q5_1, q5_0, q4_1, q4_0, iq4_nl, mxfp4, tq2_0 and bitnet_t158\n"
-    "      --target-bytes N       with --data: choose a type for each matrix, so that the file has "
-    "at\n"
-    "                             most N bytes; --type is a list of types to choose from "
-    "(default:\n"
-    "                             the first seven of --data)\n"
-    "      --target-cosine C      with --data: likewise, the smallest file in which embeddings "
-    "have a\n"
-    "                             mean cosine of at least C to the original's, on one line in "
-    "five that\n"
-    "                             is held out\n"
-    "      --ffn-type TYPE        with --data: of feed-forward matrices (default: as --type)\n"
-    "      --position-type TYPE   with --data: of position embeddings (default: f32)\n"
-    "      --samples N            with --data: use N of the texts, chosen at random (default: "
-    "4000)\n"
-    "      --tokens N             with --data: use about N of their tokens (default: 32768)\n"
-    "      --seed N               with --data: seed of the random choices (default: 1)\n"
-    "  -t, --threads N            with --data: threads to compute with (default: the number of "
-    "cores)\n"
-    "      --dry-run              write nothing; print what each TYPE (default: all) would cost\n"
-    "      --sample N             with --dry-run: measure about N weights of each matrix; 0: all\n"
-    "                             (default: 262144)\n"
-    "      --format FORMAT        of what is printed: table (default) or json\n"
-    "  -h, --help                 this text\n"
-    "\n"
-    "Exit codes: see wisp embed --help.\n";
+    "\n";
 
-enum {
-    OPTION_TYPE = 256,
-    OPTION_EMBEDDING_TYPE,
-    OPTION_OUTPUT_TYPE,
-    OPTION_FALLBACK,
-    OPTION_POLICY,
-    OPTION_SHOW_POLICY,
-    OPTION_BLOCK_SIZE,
-    OPTION_EPSILON,
-    OPTION_CLIP_THRESHOLD,
-    OPTION_TARGET_SPARSITY,
-    OPTION_REPORT,
-    OPTION_ANY_ARCHITECTURE,
-    OPTION_DRY_RUN,
-    OPTION_SAMPLE,
-    OPTION_FORMAT,
-    OPTION_DATA,
-    OPTION_FFN_TYPE,
-    OPTION_POSITION_TYPE,
-    OPTION_SAMPLES,
-    OPTION_TOKENS,
-    OPTION_SEED,
-    OPTION_TARGET_BYTES,
-    OPTION_TARGET_COSINE,
-    OPTION_PAD_NEURONS,
-    MOST_SAMPLES = 1000000,
-    MAX_TYPES = 32,
-    DEFAULT_SAMPLE = 262144
+enum { MOST_SAMPLES = 1000000, MAX_TYPES = 32, DEFAULT_SAMPLE = 262144 };
+
+struct arguments {
+    wisp_quantize_options options;
+    wisp_ternary_options ternary;
+    const char *ternary_option; /* an option of bitnet_t158 that was given; NULL: none */
+    const char *types;          /* names with commas between them; NULL: none are given */
+    const char *data, *report;
+    unsigned long block_size, target_bytes, samples, tokens, seed, threads, sample;
+    bool dry_run, json, force;
 };
 
-static const struct option options[] = {
-    {"type", required_argument, NULL, OPTION_TYPE},
-    {"embedding-type", required_argument, NULL, OPTION_EMBEDDING_TYPE},
-    {"output-type", required_argument, NULL, OPTION_OUTPUT_TYPE},
-    {"fallback", required_argument, NULL, OPTION_FALLBACK},
-    {"policy", required_argument, NULL, OPTION_POLICY},
-    {"show-policy", required_argument, NULL, OPTION_SHOW_POLICY},
-    {"block-size", required_argument, NULL, OPTION_BLOCK_SIZE},
-    {"epsilon", required_argument, NULL, OPTION_EPSILON},
-    {"clip-threshold", required_argument, NULL, OPTION_CLIP_THRESHOLD},
-    {"target-sparsity", required_argument, NULL, OPTION_TARGET_SPARSITY},
-    {"report", required_argument, NULL, OPTION_REPORT},
-    {"any-architecture", no_argument, NULL, OPTION_ANY_ARCHITECTURE},
-    {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
-    {"sample", required_argument, NULL, OPTION_SAMPLE},
-    {"format", required_argument, NULL, OPTION_FORMAT},
-    {"data", required_argument, NULL, OPTION_DATA},
-    {"ffn-type", required_argument, NULL, OPTION_FFN_TYPE},
-    {"position-type", required_argument, NULL, OPTION_POSITION_TYPE},
-    {"samples", required_argument, NULL, OPTION_SAMPLES},
-    {"tokens", required_argument, NULL, OPTION_TOKENS},
-    {"seed", required_argument, NULL, OPTION_SEED},
-    {"target-bytes", required_argument, NULL, OPTION_TARGET_BYTES},
-    {"target-cosine", required_argument, NULL, OPTION_TARGET_COSINE},
-    {"pad-neurons", no_argument, NULL, OPTION_PAD_NEURONS},
-    {"threads", required_argument, NULL, 't'},
-    {"help", no_argument, NULL, 'h'},
-    {0}};
+static int show_policy(void *field, const char *name) {
+    (void)field;
+    const char *text = wisp_policy_text(name);
+    if (!text)
+        return complain_of_name("show-policy", name, wisp_policy_name);
+    fputs(text, program_output);
+    const int code = finish_output();
+    return code == EXIT_GOOD ? COMMAND_IS_DONE : code;
+}
+
+static int take_cosine(void *field, const char *text) {
+    char *end;
+    double *value = field;
+    *value = strtod(text, &end);
+    if (end != text && *end == '\0' && *value > 0 && *value < 1)
+        return EXIT_GOOD;
+    complain("--target-cosine %s: expected a number above 0 and below 1", text);
+    return EXIT_USAGE;
+}
+
+#define ARGUMENTS struct arguments
+
+static const struct command_option options[] = {
+    OPTION(TEXT, types, "type", 0, "TYPE",
+           "of matrices: f16, bf16, q8_0, q6_k, q5_1, q5_k, q5_0, q4_1, q4_k,\n"
+           "q4_0, iq4_nl, iq4_xs, mxfp4, q3_k, q2_k, tq2_0, tq1_0 or\n"
+           "bitnet_t158, which is PT-BitNet's and not ggml's"),
+    OPTION(TEXT, options.embedding_type, "embedding-type", 0, "TYPE",
+           "of the token embedding (default: as --type; with --data and a\n"
+           "ternary --type: it stays as it is)"),
+    OPTION(TEXT, options.output_type, "output-type", 0, "TYPE",
+           "of output.weight, the last layer of a model that generates text\n"
+           "(default: as --embedding-type has it)"),
+    OPTION(TEXT, options.fallback, "fallback", 0, "TYPE",
+           "of matrices whose rows are not whole blocks of their type: 32 or\n"
+           "256 values (default: such a matrix is an error)"),
+    OPTION(NONE, options.pad_neurons, "pad-neurons", 0, NULL,
+           "add neurons of zeros to feed-forward layers whose number is no\n"
+           "multiple of 32"),
+    OPTION(TEXT, options.policy, "policy", 0, "POLICY",
+           "which matrices take which type: a file, or a policy of wisp, default or\n"
+           "glm-4.7-flash (default: default with bitnet_t158, else none)"),
+    TAKEN(show_policy, types, "show-policy", 0, "POLICY",
+          "print a policy of wisp, as a file to change, and nothing else"),
+    MARKED(ternary_option, COUNT, block_size, 1, UINT_MAX, "block-size", 0, "N",
+           "of bitnet_t158: 256"),
+    MARKED(ternary_option, NUMBER, ternary.epsilon, 0, 0, "epsilon", 0, "X",
+           "of bitnet_t158: added to each scale (default: 1e-8)"),
+    MARKED(ternary_option, NUMBER, ternary.clip_threshold, 0, 0, "clip-threshold", 0, "X",
+           "of bitnet_t158: weights over their scale are cut to this, at most\n"
+           "2 (default: 1)"),
+    MARKED(ternary_option, NUMBER, ternary.target_sparsity, 0, 0, "target-sparsity", 0, "X",
+           "of bitnet_t158: the least share of zeros in a block (default: 0)"),
+    OPTION(TEXT, report, "report", 0, "BASE",
+           "also write BASE.json and BASE.svg: what each matrix lost"),
+    OPTION(NONE, options.any_architecture, "any-architecture", 0, NULL,
+           "also folders of architectures that wisp does not compute; their\n"
+           "tensors keep their names"),
+    OPTION(TEXT, data, "data", 0, "FILE|-",
+           "texts like those that the model will read, one on each line: choose\n"
+           "the codes so that layers' outputs on them change little. For q8_0,\n"
+           "q5_1, q5_0, q4_1, q4_0, iq4_nl, mxfp4, tq2_0 and bitnet_t158"),
+    COUNT(target_bytes, 1, ULONG_MAX, "target-bytes", 0, "N",
+          "with --data: choose a type for each matrix, so that the file has at\n"
+          "most N bytes; --type is a list of types to choose from (default:\n"
+          "the first seven of --data)"),
+    TAKEN(take_cosine, options.target_cosine, "target-cosine", 0, "C",
+          "with --data: likewise, the smallest file in which embeddings have a\n"
+          "mean cosine of at least C to the original's, on one line in five that\n"
+          "is held out"),
+    OPTION(TEXT, options.ffn_type, "ffn-type", 0, "TYPE",
+           "with --data: of feed-forward matrices (default: as --type)"),
+    OPTION(TEXT, options.position_type, "position-type", 0, "TYPE",
+           "with --data: of position embeddings (default: f32)"),
+    COUNT(samples, 1, MOST_SAMPLES, "samples", 0, "N",
+          "with --data: use N of the texts, chosen at random (default: 4000)"),
+    COUNT(tokens, 1, 1 << 24, "tokens", 0, "N",
+          "with --data: use about N of their tokens (default: 32768)"),
+    COUNT(seed, 0, 1ul << 31, "seed", 0, "N",
+          "with --data: seed of the random choices (default: 1)"),
+    COUNT(threads, 1, 1024, "threads", 't', "N",
+          "with --data: threads to compute with (default: the number of cores)"),
+    OPTION(NONE, dry_run, "dry-run", 0, NULL,
+           "write nothing; print what each TYPE (default: all) would cost"),
+    COUNT(sample, 0, ULONG_MAX, "sample", 0, "N",
+          "with --dry-run: measure about N weights of each matrix; 0: all\n"
+          "(default: 262144)"),
+    OPTION(FORMAT, json, "format", 0, "FORMAT", "of what is printed: table (default) or json"),
+    OPTION(NONE, force, "force", 'f', NULL, "replace existing files of other kinds"),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {usage, options, 29,
+                                                 "\nExit codes: see wisp embed --help.\n", NULL};
 
 /* The bytes and the error of all tensors of a type. */
 struct total {
@@ -194,7 +188,7 @@ static void print_table_tensor(const struct printer *p, const wisp_quantized_ten
     if (tensor->fits)
         fputc('\n', program_output);
     else
-        fputs(" rows are no whole blocks of this type\n", program_output);
+        fputs(" rows are not whole blocks of this type\n", program_output);
 }
 
 static void take_tensor(void *context, const wisp_quantized_tensor *tensor) {
@@ -344,170 +338,86 @@ static size_t split_types(char *list, const char **types) {
     return n;
 }
 
-static bool parse_cosine(const char *text, double *value) {
-    char *end;
-    *value = strtod(text, &end);
-    if (end != text && *end == '\0' && *value > 0 && *value < 1)
-        return true;
-    complain("--target-cosine %s: a number above 0 and below 1 belongs here", text);
-    return false;
+/* Sets types[n] to the types to quantise to. Returns an exit code, after complaining. */
+static int choose_types(const struct arguments *a, const char **types, size_t *n) {
+    *n = 0;
+    if (a->options.target_bytes > 0 ||
+        a->options.target_cosine > 0) /* the library takes the list */
+        types[(*n)++] = a->types ? a->types : "q8_0,q5_1,q5_0,q4_1,q4_0,iq4_nl,mxfp4";
+    else if (a->types && (*n = split_types((char *)a->types, types)) == 0)
+        return EXIT_USAGE;
+    for (size_t i = 0; !a->types && a->dry_run && wisp_quantize_type(i); i++)
+        types[(*n)++] = wisp_quantize_type(i);
+    return EXIT_GOOD;
 }
 
-static int show_policy(const char *name) {
-    const char *text = wisp_policy_text(name);
-    return text ? (fputs(text, program_output), finish_output())
-                : complain_of_name("show-policy", name, wisp_policy_name);
-}
-
-/* Parses an option of BITNET_T158. Returns false for any other, and after complaining. */
-static bool take_ternary(int option, const char *text, wisp_ternary_options *ternary) {
-    unsigned long size;
-    switch (option) {
-    case OPTION_BLOCK_SIZE:
-        if (!parse_count("block-size", text, UINT_MAX, &size))
-            return false;
-        ternary->block_size = (uint32_t)size;
-        return true;
-    case OPTION_EPSILON:
-        return parse_number("epsilon", text, &ternary->epsilon);
-    case OPTION_CLIP_THRESHOLD:
-        return parse_number("clip-threshold", text, &ternary->clip_threshold);
-    case OPTION_TARGET_SPARSITY:
-        return parse_number("target-sparsity", text, &ternary->target_sparsity);
-    default:
-        return false; /* getopt has said what is wrong */
-    }
+/* Complains of what does not go together, and returns EXIT_USAGE then. */
+static int check(const struct arguments *a, size_t n_types, int n_paths) {
+    const wisp_quantize_options *o = &a->options;
+    const bool chooses = o->target_bytes > 0 || o->target_cosine > 0;
+    if (n_paths != (a->dry_run ? 1 : 2))
+        complain("quantize: give one input%s (see --help)",
+                 a->dry_run ? ", and no output with --dry-run" : " and one output");
+    else if (!a->dry_run && n_types != 1)
+        complain("quantize: give one --type (see --help)");
+    else if (a->report && n_types != 1)
+        complain("--report: give one --type (see --help)");
+    else if (!a->data && (o->ffn_type || o->position_type || chooses))
+        complain("quantize: --ffn-type, --position-type, --target-bytes and --target-cosine go "
+                 "with --data");
+    else if (o->target_bytes > 0 && o->target_cosine > 0)
+        complain("quantize: give either --target-bytes or --target-cosine");
+    else if (a->data &&
+             (a->dry_run || o->policy || o->fallback || o->any_architecture || a->ternary_option))
+        complain("quantize: --dry-run, --policy, --fallback, --any-architecture and the options of "
+                 "bitnet_t158 do not go with --data");
+    else
+        return EXIT_GOOD;
+    return EXIT_USAGE;
 }
 
 int command_quantize(int argc, char **argv) {
-    wisp_ternary_options ternary = WISP_TERNARY_DEFAULTS;
-    wisp_quantize_options o = {.sample = DEFAULT_SAMPLE, .ternary = &ternary};
+    struct arguments a = {.ternary = WISP_TERNARY_DEFAULTS,
+                          .samples = 4000,
+                          .seed = 1,
+                          .block_size = 256,
+                          .threads = default_threads(),
+                          .sample = DEFAULT_SAMPLE};
     const char *types[MAX_TYPES];
-    char *list = NULL, *base = NULL;
-    const char *data = NULL;
     struct sample texts = {0};
-    bool dry_run = false, json = false,
-         rounds = false; /* `rounds`: an option of bitnet_t158 was given */
-    unsigned long sample, samples = 4000, tokens = 0, seed = 1, threads = default_threads();
-    unsigned long target;
-    size_t n = 0;
-    int option;
-    while ((option = getopt_long(argc, argv, "t:h", options, NULL)) != -1) {
-        if (option == OPTION_TYPE) {
-            list = optarg;
-        } else if (option == OPTION_EMBEDDING_TYPE) {
-            o.embedding_type = optarg;
-        } else if (option == OPTION_OUTPUT_TYPE) {
-            o.output_type = optarg;
-        } else if (option == OPTION_FALLBACK) {
-            o.fallback = optarg;
-        } else if (option == OPTION_POLICY) {
-            o.policy = optarg;
-        } else if (option == OPTION_SHOW_POLICY) {
-            return show_policy(optarg);
-        } else if (option == OPTION_REPORT) {
-            base = optarg;
-        } else if (option == OPTION_ANY_ARCHITECTURE) {
-            o.any_architecture = true;
-        } else if (option == OPTION_DRY_RUN) {
-            dry_run = true;
-        } else if (option == OPTION_SAMPLE && strcmp(optarg, "0") == 0) {
-            o.sample = 0;
-        } else if (option == OPTION_SAMPLE) {
-            if (!parse_count("sample", optarg, ULONG_MAX, &sample))
-                return EXIT_USAGE;
-            o.sample = sample;
-        } else if (option == OPTION_FORMAT) {
-            if (!parse_format(optarg, &json))
-                return EXIT_USAGE;
-        } else if (option == OPTION_FFN_TYPE) {
-            o.ffn_type = optarg;
-        } else if (option == OPTION_POSITION_TYPE) {
-            o.position_type = optarg;
-        } else if (option == OPTION_TARGET_BYTES) {
-            if (!parse_count("target-bytes", optarg, ULONG_MAX, &target))
-                return EXIT_USAGE;
-            o.target_bytes = target;
-        } else if (option == OPTION_TARGET_COSINE) {
-            if (!parse_cosine(optarg, &o.target_cosine))
-                return EXIT_USAGE;
-        } else if (option == OPTION_PAD_NEURONS) {
-            o.pad_neurons = true;
-        } else if (option == OPTION_DATA) {
-            data = optarg;
-        } else if (option == OPTION_SAMPLES) {
-            if (!parse_count("samples", optarg, MOST_SAMPLES, &samples))
-                return EXIT_USAGE;
-        } else if (option == OPTION_TOKENS) {
-            if (!parse_count("tokens", optarg, 1 << 24, &tokens))
-                return EXIT_USAGE;
-        } else if (option == OPTION_SEED) {
-            if (!parse_count("seed", optarg, 1ul << 31, &seed))
-                return EXIT_USAGE;
-        } else if (option == 't') {
-            if (!parse_count("threads", optarg, 1024, &threads))
-                return EXIT_USAGE;
-        } else if (option == 'h') {
-            return fputs(help, program_output), EXIT_GOOD;
-        } else if (take_ternary(option, optarg, &ternary)) {
-            rounds = true;
-        } else {
-            return EXIT_USAGE;
-        }
-    }
-    const bool chooses = o.target_bytes > 0 || o.target_cosine > 0;
-    if (chooses) { /* the library takes the list */
-        types[n++] = list ? list : "q8_0,q5_1,q5_0,q4_1,q4_0,iq4_nl,mxfp4";
-    } else if (list && (n = split_types(list, types)) == 0) {
+    size_t n;
+    int code;
+    if (!take_options(&this_command, &a, argc, argv, &code))
+        return code;
+    wisp_quantize_options *o = &a.options;
+    a.ternary.block_size = (uint32_t)a.block_size;
+    o->ternary = &a.ternary;
+    o->target_bytes = a.target_bytes;
+    o->sample = a.sample;
+    o->tokens = a.tokens;
+    o->seed = a.seed;
+    o->threads = (uint32_t)a.threads;
+    code = choose_types(&a, types, &n);
+    if (code == EXIT_GOOD)
+        code = check(&a, n, argc - optind);
+    if (code != EXIT_GOOD)
+        return code;
+    const char *input = argv[optind], *output = a.dry_run ? NULL : argv[optind + 1];
+    if (!check_path("input", input))
         return EXIT_USAGE;
-    }
-    for (size_t i = 0; !list && dry_run && wisp_quantize_type(i); i++)
-        types[n++] = wisp_quantize_type(i);
-    if (argc - optind != (dry_run ? 1 : 2)) {
-        complain("quantize: give one input%s (see --help)",
-                 dry_run ? ", and no output with --dry-run" : " and one output");
-        return EXIT_USAGE;
-    }
-    if (!dry_run && n != 1) {
-        complain("quantize: give one --type (see --help)");
-        return EXIT_USAGE;
-    }
-    if (!check_path("input", argv[optind]))
-        return EXIT_USAGE;
-    if (base && n != 1) {
-        complain("--report: give one --type (see --help)");
-        return EXIT_USAGE;
-    }
-    if (!data && (o.ffn_type || o.position_type || chooses)) {
-        complain("quantize: --ffn-type, --position-type, --target-bytes and --target-cosine go "
-                 "with --data");
-        return EXIT_USAGE;
-    }
-    if (o.target_bytes > 0 && o.target_cosine > 0) {
-        complain("quantize: give either --target-bytes or --target-cosine");
-        return EXIT_USAGE;
-    }
-    if (data && (dry_run || o.policy || o.fallback || o.any_architecture || rounds)) {
-        complain("quantize: --dry-run, --policy, --fallback, --any-architecture and the options of "
-                 "bitnet_t158 do not go with --data");
-        return EXIT_USAGE;
-    }
-    o.tokens = tokens;
-    o.seed = seed;
-    o.threads = (uint32_t)threads;
     watch_signals(NULL);
-    int code = dry_run ? EXIT_GOOD : check_output("output", argv[optind + 1]);
-    if (code == EXIT_GOOD && base)
-        code = report_files_check(base);
-    if (code == EXIT_GOOD && data)
-        code = sample_read(data, samples, seed, &texts);
-    if (code == EXIT_GOOD && data && texts.n == 0) {
-        complain("%s: no texts", data);
+    if (output)
+        code = check_output("output", output, OUTPUT_MODEL, a.force);
+    if (code == EXIT_GOOD && a.report)
+        code = report_files_check(a.report, a.force);
+    if (code == EXIT_GOOD && a.data)
+        code = sample_read(a.data, a.samples, a.seed, &texts);
+    if (code == EXIT_GOOD && a.data && texts.n == 0) {
+        complain("%s: no texts", a.data);
         code = EXIT_FAILED;
     }
     if (code == EXIT_GOOD)
-        code = quantize(argv[optind], dry_run ? NULL : argv[optind + 1], types, n, &o, &texts, base,
-                        json);
+        code = quantize(input, output, types, n, o, &texts, a.report, a.json);
     sample_release(&texts);
     return code;
 }

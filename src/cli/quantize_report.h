@@ -23,7 +23,7 @@ void print_errors_json(FILE *stream, const wisp_quantized_tensor *tensor, bool f
 /* Prints the numbers that only ternary tensors have, each with a comma before it. */
 void print_ternary_json(FILE *stream, const wisp_quantized_tensor *tensor);
 
-/* Writes BASE.json and BASE.svg. Returns an exit code, after complaining where it is not EXIT_GOOD.
+/* Writes BASE.json and BASE.svg. Returns an exit code, after complaining if it is not EXIT_GOOD.
  */
 int quantize_report_write(const struct quantize_report *report, const char *base);
 

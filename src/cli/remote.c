@@ -114,7 +114,7 @@ static void show_download(void *context, uint64_t at) {
     progress_show(&download->progress, (size_t)(at / 1000), (double)at / (double)download->size);
 }
 
-/* Compares the file with the digests of its chunks, where it has any. */
+/* Compares the file with the digests of its chunks, if it has any. */
 static wisp_status verify(const struct remote_model *r, wisp_error *error) {
     wisp_file *file = NULL;
     wisp_verified verified;
@@ -161,8 +161,8 @@ static bool same_state(const struct file_state *a, const struct file_state *b) {
     return a->size == b->size && strcmp(a->validator, b->validator) == 0;
 }
 
-/* Makes the file ready in the cache: whole, or where `by_ranges` allows it with the blocks that are
- * there. Sets r->active where it is not whole. */
+/* Makes the file ready in the cache: whole, or if `by_ranges` allows it with the blocks that are
+ * there. Sets r->active if it is not whole. */
 static wisp_status prepare(struct remote_model *r, bool by_ranges, wisp_error *error) {
     struct cached_file *cached = &r->cached;
     TRY(cached_file_open(cached, r->url, r->name, error));
@@ -177,7 +177,7 @@ static wisp_status prepare(struct remote_model *r, bool by_ranges, wisp_error *e
                    : fail(error, WISP_ERROR_NOT_FOUND, r->name, NULL,
                           "the whole file is not in the cache, and --offline fetches nothing");
     }
-    TRY(cached_file_make_room(cached, error)); /* also where nothing new comes */
+    TRY(cached_file_make_room(cached, error)); /* also if nothing new comes */
     TRY(server_file_open(&r->server, r->url, was_interrupted, error));
     r->server.into = cached;
     TRY(server_file_ask(&r->server, had_whole ? &known : NULL, error));

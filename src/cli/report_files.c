@@ -3,6 +3,7 @@
 
 #include <limits.h>
 
+#include "cli/output_file.h"
 #include "cli/whole_file.h"
 
 static int make_path(char path[PATH_MAX], const char *base, const char *suffix) {
@@ -13,14 +14,15 @@ static int make_path(char path[PATH_MAX], const char *base, const char *suffix) 
     return EXIT_USAGE;
 }
 
-int report_files_check(const char *base) {
+int report_files_check(const char *base, bool force) {
     static const char *const suffixes[] = {".json", ".svg"};
+    static const enum output_kind kinds[] = {OUTPUT_REPORT, OUTPUT_PICTURE};
     char path[PATH_MAX];
     int code = EXIT_GOOD;
     for (size_t i = 0; i < 2 && code == EXIT_GOOD; i++) {
         code = make_path(path, base, suffixes[i]);
         if (code == EXIT_GOOD)
-            code = check_output("--report", path);
+            code = check_output("--report", path, kinds[i], force);
     }
     return code;
 }

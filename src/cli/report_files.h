@@ -8,12 +8,11 @@
 
 #include "cli/cli.h"
 
-/* Checks that BASE.json and BASE.svg can be written. Returns an exit code, after complaining where
- * it is not EXIT_GOOD. */
-int report_files_check(const char *base);
+/* Checks that BASE.json and BASE.svg can be written, as check_output does (cli/output_file.h). */
+int report_files_check(const char *base, bool force);
 
 /* Writes BASE.json and BASE.svg, whose contents the functions print for the report. Returns an exit
- * code, after complaining where it is not EXIT_GOOD. */
+ * code, after complaining if it is not EXIT_GOOD. */
 int report_files_write(const char *base, void (*json)(FILE *stream, const void *report),
                        void (*svg)(FILE *stream, const void *report), const void *report);
 

@@ -8,7 +8,7 @@
 #include "cli/input.h"
 
 /* Adds a line to the sample, or replaces one at random, so that all lines so far are in the sample
- * with the same probability (Vitter's algorithm R). Returns false where there is no memory. */
+ * with the same probability (Vitter's algorithm R). Returns false if there is no memory. */
 static bool sample_text(struct sample *t, wisp_text line) {
     size_t at = t->n;
     t->seen++;

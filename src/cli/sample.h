@@ -14,8 +14,8 @@ struct sample {
 };
 
 /* Reads at most `capacity` lines that are not empty from a file, or from standard input ("-").
- * Where there are more, each is chosen with the same probability, by the seed. Returns an exit
- * code, after complaining where it is not EXIT_GOOD. The caller releases the sample in any case. */
+ * If there are more, each is chosen with the same probability, by the seed. Returns an exit
+ * code, after complaining if it is not EXIT_GOOD. The caller releases the sample in any case. */
 int sample_read(const char *path, size_t capacity, uint64_t seed, struct sample *texts);
 
 void sample_release(struct sample *texts);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,48 +6,22 @@
 #include "cli/cli.h"
 #include "cli/indexes.h"
 #include "cli/input.h"
+#include "cli/model_options.h"
 #include "cli/prompt.h"
 
-static const char help[] =
+static const char usage[] =
     "usage: wisp search INDEX [OPTION]... [--query TEXT | FILE | -]...\n"
     "\n"
     "Prints the entries of an index that are nearest in meaning to a query, best first. Each line\n"
     "of the files, or of standard input, is a query, too. wisp index makes indexes.\n"
-    "The score is the dot product of the embeddings: their cosine, from -1 to 1, where the model\n"
+    "The score is the dot product of the embeddings: their cosine, from -1 to 1, if the model\n"
     "normalises them.\n"
-    "\n"
-    "  -q, --query TEXT       search for this text (may be given more than once)\n"
-    "  -k, --top N            print the N best entries (default: 10)\n"
-    "      --format FORMAT    text (default): \"score<TAB>id<TAB>text\", with an empty line "
-    "between\n"
-    "                         queries; json: one array of objects with \"query\" and \"matches\";\n"
-    "                         ndjson: a line for each of these objects\n"
-    "      --input FORMAT     of the files: lines (default), or ndjson: each line is a JSON "
-    "string,\n"
-    "                         or an object with a \"text\"\n"
-    "      --prompt NAME      put this prompt of the model before each query (default: the "
-    "model's\n"
-    "                         default prompt)\n"
-    "      --prompt-text TEXT put TEXT before each query\n" MODEL_HELP
-    "  -h, --help             this text\n"
-    "\n"
-    "Exit codes: see wisp embed --help; 3 if the index cannot be used, too.\n";
+    "\n";
 
-enum { OPTION_FORMAT = 256, OPTION_INPUT, OPTION_PROMPT, OPTION_PROMPT_TEXT, MAX_TOP = 100000 };
+enum { MAX_TOP = 100000 };
 
 /* The matches that there is room for, which bounds how many queries are searched at once. */
 enum { MOST_MATCHES = 1 << 18 };
-
-static const struct option options[] = {
-    {"query", required_argument, NULL, 'q'},
-    {"top", required_argument, NULL, 'k'},
-    {"format", required_argument, NULL, OPTION_FORMAT},
-    {"input", required_argument, NULL, OPTION_INPUT},
-    {"prompt", required_argument, NULL, OPTION_PROMPT},
-    {"prompt-text", required_argument, NULL, OPTION_PROMPT_TEXT},
-    MODEL_OPTIONS,
-    {"help", no_argument, NULL, 'h'},
-    {0}};
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_NDJSON };
 
@@ -59,7 +32,6 @@ struct arguments {
     enum format format;
     struct prompt_choice prompt;
     unsigned long top;
-    bool help;
 };
 
 struct search {
@@ -71,76 +43,80 @@ struct search {
     float *rows;         /* [BATCH_RECORDS, dimensions] */
     wisp_match *matches; /* [at_once, k] */
     size_t k, at_once;
-    size_t written; /* queries whose matches were written */
+    size_t written;    /* queries whose matches were written */
+    bool has_bad_rows; /* metadata of a match are malformed */
 };
 
-static int take_option(struct arguments *a, int option, const char *value) {
-    int code = EXIT_GOOD;
-    switch (option) {
-    case 'q':
-        input_add(&a->input, NULL, value);
-        return EXIT_GOOD;
-    case 'k':
-        return parse_count("top", value, MAX_TOP, &a->top) ? EXIT_GOOD : EXIT_USAGE;
-    case OPTION_FORMAT:
-        if (strcmp(value, "text") == 0)
-            a->format = FORMAT_TEXT;
-        else if (strcmp(value, "json") == 0)
-            a->format = FORMAT_JSON;
-        else if (strcmp(value, "ndjson") == 0)
-            a->format = FORMAT_NDJSON;
-        else
-            return complain_of_choice("format", value, "text, json, ndjson");
-        return EXIT_GOOD;
-    case OPTION_INPUT:
-        return input_take_format(&a->input, value);
-    case OPTION_PROMPT:
-        a->prompt.name = value;
-        return EXIT_GOOD;
-    case OPTION_PROMPT_TEXT:
-        a->prompt.text = value;
-        return EXIT_GOOD;
-    case 'h':
-        a->help = true;
-        return EXIT_GOOD;
-    default:
-        return take_model_option(&a->model, option, value, &code) ? EXIT_GOOD : code;
-    }
+static int take_format(void *field, const char *value) {
+    static const char *const names[] = {"text", "json", "ndjson"};
+    enum format *format = field;
+    for (int i = FORMAT_TEXT; i <= FORMAT_NDJSON; i++)
+        if (strcmp(value, names[i]) == 0) {
+            *format = (enum format)i;
+            return EXIT_GOOD;
+        }
+    return complain_of_choice("format", value, "text, json, ndjson");
 }
 
-static void take_operand(struct arguments *a, const char *value) {
+/* Takes the index, then files. */
+static int take_operand(void *arguments, const char *value) {
+    struct arguments *a = arguments;
     if (a->path)
         input_add(&a->input, value, NULL);
     else
         a->path = value;
+    return EXIT_GOOD;
 }
 
-static int parse(struct arguments *a, int argc, char **argv) {
-    int option, code = EXIT_GOOD;
-    while (code == EXIT_GOOD &&
-           (option = getopt_long(argc, argv, "-q:k:m:t:h", options, NULL)) != -1) {
-        if (option == 1)
-            take_operand(a, optarg);
-        else
-            code = take_option(a, option, optarg);
-    }
-    for (; code == EXIT_GOOD && optind < argc; optind++)
-        take_operand(a, argv[optind]);
-    if (code != EXIT_GOOD || a->help)
-        return code;
+#define ARGUMENTS struct arguments
+
+static const struct command_option options[] = {
+    TAKEN(input_take_text, input, "query", 'q', "TEXT",
+          "search for this text (may be given more than once)"),
+    COUNT(top, 1, MAX_TOP, "top", 'k', "N", "print the N best entries (default: 10)"),
+    TAKEN(take_format, format, "format", 0, "FORMAT",
+          "text (default): \"score<TAB>id<TAB>text\", with an empty line between\n"
+          "queries; json: one array of objects with \"query\" and \"matches\";\n"
+          "ndjson: a line for each of these objects"),
+    TAKEN(input_take_format, input, "input", 0, "FORMAT",
+          "of the files: lines (default), or ndjson: each line is a JSON string,\n"
+          "or an object with a \"text\""),
+    OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
+           "put this prompt of the model before each query (default: the model's\n"
+           "default prompt)"),
+    OPTION(TEXT, prompt.text, "prompt-text", 0, "TEXT", "put TEXT before each query"),
+    GROUP(model, model_options),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {
+    usage, options, 25,
+    "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n", take_operand};
+
+static bool parse(struct arguments *a, int argc, char **argv, int *code) {
+    if (!take_options(&this_command, a, argc, argv, code))
+        return false;
     if (!a->path) {
         complain("search: no index is given (see --help)");
-        return EXIT_USAGE;
+        *code = EXIT_USAGE;
     }
     if (a->input.n_items == 0)
         input_add(&a->input, "-", NULL);
-    return EXIT_GOOD;
+    return *code == EXIT_GOOD;
 }
 
 /* ---- searching ------------------------------------------------------------------------------ */
 
+/* Reads the metadata of a match. That a row's are malformed is kept for the end. */
+static int read_match(struct search *s, uint64_t row, wisp_text *metadata, struct arena *arena,
+                      wisp_text *text) {
+    const int code = read_metadata(s->arguments->path, row, metadata, arena, text);
+    s->has_bad_rows = s->has_bad_rows || code == EXIT_MODEL;
+    return code == EXIT_MODEL ? EXIT_GOOD : code;
+}
+
 /* Writes the lines of a query. */
-static int write_lines(const struct search *s, const wisp_match *matches, size_t n) {
+static int write_lines(struct search *s, const wisp_match *matches, size_t n) {
     struct arena arena = {0};
     int code = EXIT_GOOD;
     if (s->written > 0)
@@ -148,7 +124,7 @@ static int write_lines(const struct search *s, const wisp_match *matches, size_t
     for (size_t i = 0; i < n && code == EXIT_GOOD; i++) {
         wisp_text id, metadata, text;
         wisp_index_get(s->index, matches[i].row, &id, &metadata);
-        code = read_metadata(s->arguments->path, matches[i].row, metadata, &arena, &text);
+        code = read_match(s, matches[i].row, &metadata, &arena, &text);
         if (code == EXIT_GOOD) {
             fprintf(program_output, "%.4f\t", (double)matches[i].score);
             print_text(program_output, id, SIZE_MAX);
@@ -161,32 +137,46 @@ static int write_lines(const struct search *s, const wisp_match *matches, size_t
     return code;
 }
 
-/* Writes the object of a query, whole or not at all. */
-static int write_object(const struct search *s, wisp_text query, const wisp_match *matches,
-                        size_t n) {
+/* Reads the metadata of all matches of a query: *list [n] is null for those that are malformed. The
+ * caller frees it. */
+static int read_matches(struct search *s, const wisp_match *matches, size_t n, wisp_text **list) {
     struct arena arena = {0};
-    wisp_text id, metadata, text;
-    for (size_t i = 0; i < n; i++) {
-        wisp_index_get(s->index, matches[i].row, &id, &metadata);
-        const int code = read_metadata(s->arguments->path, matches[i].row, metadata, &arena, &text);
+    wisp_text id, text;
+    int code = EXIT_GOOD;
+    *list = calloc(n + 1, sizeof **list);
+    if (!*list)
+        return complain_of_memory();
+    for (size_t i = 0; i < n && code == EXIT_GOOD; i++) {
+        wisp_index_get(s->index, matches[i].row, &id, *list + i);
+        code = read_match(s, matches[i].row, *list + i, &arena, &text);
         arena_release(&arena);
-        if (code != EXIT_GOOD)
-            return code;
     }
+    return code;
+}
+
+/* Writes the object of a query, whole or not at all. */
+static int write_object(struct search *s, wisp_text query, const wisp_match *matches, size_t n) {
     const bool in_array = s->arguments->format == FORMAT_JSON;
+    wisp_text id, ignored, *metadata;
+    const int code = read_matches(s, matches, n, &metadata);
+    if (code != EXIT_GOOD) {
+        free(metadata);
+        return code;
+    }
     fprintf(program_output, "%s{\"query\": ", in_array && s->written > 0 ? ",\n" : "");
     print_json_string(program_output, query);
     fputs(", \"matches\": [", program_output);
     for (size_t i = 0; i < n; i++) {
-        wisp_index_get(s->index, matches[i].row, &id, &metadata);
+        wisp_index_get(s->index, matches[i].row, &id, &ignored);
         fprintf(program_output, "%s{\"score\": %.6f, \"id\": ", i > 0 ? ", " : "",
                 (double)matches[i].score);
         print_json_string(program_output, id);
         fputs(", \"metadata\": ", program_output);
-        write_metadata(program_output, metadata);
+        write_metadata(program_output, metadata[i]);
         fputc('}', program_output);
     }
     fputs(in_array ? "]}" : "]}\n", program_output);
+    free(metadata);
     return EXIT_GOOD;
 }
 
@@ -228,7 +218,8 @@ static int search_all(struct search *s) {
     if (s->arguments->format == FORMAT_JSON)
         fputs("]\n", program_output);
     const int finished = finish_output();
-    return code == EXIT_GOOD ? finished : code;
+    code = code == EXIT_GOOD ? finished : code;
+    return code == EXIT_GOOD && s->has_bad_rows ? EXIT_MODEL : code;
 }
 
 static int run_search(struct search *s) {
@@ -277,10 +268,8 @@ int command_search(int argc, char **argv) {
     struct search search = {.arguments = &a};
     if (!input_open(&a.input, (size_t)argc))
         return EXIT_FAILED;
-    int code = parse(&a, argc, argv);
-    if (code == EXIT_GOOD && a.help)
-        fputs(help, program_output);
-    else if (code == EXIT_GOOD)
+    int code;
+    if (parse(&a, argc, argv, &code))
         code = open_index(a.path, &search.index);
     if (code == EXIT_GOOD && search.index)
         code = run_search(&search);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,55 +8,35 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/matches.h"
+#include "cli/model_options.h"
 #include "cli/prompt.h"
 
-static const char help[] =
+static const char usage[] =
     "usage: wisp similarity --query TEXT [OPTION]... [FILE | - | --text TEXT]...\n"
     "       wisp similarity --pairs [OPTION]... [FILE | -]...\n"
     "\n"
     "With --query: prints the lines nearest in meaning to TEXT, best first, as\n"
     "\"score<TAB>line\". With --pairs: prints a score for each line, which has two texts "
     "separated\n"
-    "by a tab.\n"
+    "by a tab, or nan for a line without one.\n"
     "A score is the cosine of the two embeddings, from -1 to 1. Of a pair the first text counts "
     "as\n"
     "query and the second as passage.\n"
-    "\n"
-    "  -q, --query TEXT       the text to compare the lines with\n"
-    "  -k, --top N            print the N best lines (default: 10)\n"
-    "      --pairs            score pairs of texts\n"
-    "      --text TEXT        compare this text (may be given more than once)\n"
-    "      --query-prompt NAME, --passage-prompt NAME\n"
-    "                         put these prompts of the model before query and passages (default:\n"
-    "                         the model's default prompt)\n"
-    "      --query-prompt-text TEXT, --passage-prompt-text TEXT\n"
-    "                         put these texts before them\n" MODEL_HELP
-    "  -h, --help             this text\n"
-    "\n"
-    "Exit codes: see wisp embed --help.\n";
+    "\n";
 
-enum {
-    OPTION_TEXT = 256,
-    OPTION_PAIRS,
-    OPTION_QUERY_PROMPT,
-    OPTION_QUERY_PROMPT_TEXT,
-    OPTION_PASSAGE_PROMPT,
-    OPTION_PASSAGE_PROMPT_TEXT,
-    MAX_TOP = 100000
-};
+static const char rerank_usage[] =
+    "usage: wisp rerank --query TEXT [OPTION]... [FILE | - | --text TEXT]...\n"
+    "       wisp rerank --pairs [OPTION]... [FILE | -]...\n"
+    "\n"
+    "Scores texts with a cross-encoder, which reads query and text together. With --query: prints\n"
+    "the lines that answer TEXT best, best first, as \"score<TAB>line\". With --pairs: prints a "
+    "score\n"
+    "for each line, which has a query and a text separated by a tab, or nan for a line without "
+    "one.\n"
+    "More is better; most models give 0 to 1.\n"
+    "\n";
 
-static const struct option options[] = {
-    {"query", required_argument, NULL, 'q'},
-    {"top", required_argument, NULL, 'k'},
-    {"pairs", no_argument, NULL, OPTION_PAIRS},
-    {"text", required_argument, NULL, OPTION_TEXT},
-    {"query-prompt", required_argument, NULL, OPTION_QUERY_PROMPT},
-    {"query-prompt-text", required_argument, NULL, OPTION_QUERY_PROMPT_TEXT},
-    {"passage-prompt", required_argument, NULL, OPTION_PASSAGE_PROMPT},
-    {"passage-prompt-text", required_argument, NULL, OPTION_PASSAGE_PROMPT_TEXT},
-    MODEL_OPTIONS,
-    {"help", no_argument, NULL, 'h'},
-    {0}};
+enum { MAX_TOP = 100000 };
 
 struct arguments {
     struct model_arguments model;
@@ -64,68 +44,76 @@ struct arguments {
     const char *query;
     struct prompt_choice query_prompt, passage_prompt;
     unsigned long top;
-    bool pairs, help;
+    bool pairs, ranks;
 };
 
 struct search {
     struct arguments *arguments;
+    const wisp_model *model;
     wisp_session *session;
     wisp_embed_options as_query, as_passage;
     size_t dimensions;
     struct batch *batch;
     float *queries, *passages; /* [BATCH_RECORDS, dimensions] each */
+    float scores[BATCH_RECORDS];
+    size_t lines;   /* so far */
+    bool malformed; /* one of them is no pair */
     struct matches matches;
 };
 
-static bool take_option(struct arguments *a, int option, const char *value, int *code) {
-    *code = EXIT_USAGE;
-    switch (option) {
-    case 'q':
-        a->query = value;
-        return true;
-    case 'k':
-        return parse_count("top", value, MAX_TOP, &a->top);
-    case OPTION_PAIRS:
-        return a->pairs = true;
-    case OPTION_TEXT:
-        input_add(&a->input, NULL, value);
-        return true;
-    case OPTION_QUERY_PROMPT:
-        a->query_prompt.name = value;
-        return true;
-    case OPTION_QUERY_PROMPT_TEXT:
-        a->query_prompt.text = value;
-        return true;
-    case OPTION_PASSAGE_PROMPT:
-        a->passage_prompt.name = value;
-        return true;
-    case OPTION_PASSAGE_PROMPT_TEXT:
-        a->passage_prompt.text = value;
-        return true;
-    case 'h':
-        return a->help = true;
-    default:
-        return take_model_option(&a->model, option, value, code);
-    }
+static int take_file(void *arguments, const char *path) {
+    struct arguments *a = arguments;
+    input_add(&a->input, path, NULL);
+    return EXIT_GOOD;
 }
 
-static int parse(struct arguments *a, int argc, char **argv) {
-    int option, code;
-    while ((option = getopt_long(argc, argv, "-q:k:m:t:h", options, NULL)) != -1) {
-        if (option == 1)
-            input_add(&a->input, optarg, NULL);
-        else if (!take_option(a, option, optarg, &code))
-            return code;
-    }
-    for (; optind < argc; optind++)
-        input_add(&a->input, argv[optind], NULL);
+#define ARGUMENTS struct arguments
+
+static const struct command_option options[] = {
+    OPTION(TEXT, query, "query", 'q', "TEXT", "the text to compare the lines with"),
+    COUNT(top, 1, MAX_TOP, "top", 'k', "N", "print the N best lines (default: 10)"),
+    OPTION(NONE, pairs, "pairs", 0, NULL, "score pairs of texts"),
+    TAKEN(input_take_text, input, "text", 0, "TEXT",
+          "compare this text (may be given more than once)"),
+    OPTION(TEXT, query_prompt.name, "query-prompt", 0, "NAME",
+           "put this prompt of the model before the query (default: the model's\n"
+           "default prompt)"),
+    OPTION(TEXT, passage_prompt.name, "passage-prompt", 0, "NAME", "likewise, before passages"),
+    OPTION(TEXT, query_prompt.text, "query-prompt-text", 0, "TEXT",
+           "put this text before the query"),
+    OPTION(TEXT, passage_prompt.text, "passage-prompt-text", 0, "TEXT",
+           "put this text before passages"),
+    GROUP(model, model_options),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {
+    usage, options, 25, "\nExit codes: see wisp embed --help.\n", take_file};
+
+static const struct command_option rerank_options[] = {
+    OPTION(TEXT, query, "query", 'q', "TEXT", "the query that the lines answer"),
+    COUNT(top, 1, MAX_TOP, "top", 'k', "N", "print the N best lines (default: 10)"),
+    OPTION(NONE, pairs, "pairs", 0, NULL, "score pairs of texts"),
+    TAKEN(input_take_text, input, "text", 0, "TEXT",
+          "score this text (may be given more than once)"),
+    GROUP(model, model_options),
+    LAST_OPTION,
+};
+
+static const struct command_line rerank_command = {
+    rerank_usage, rerank_options, 25, "\nExit codes: see wisp embed --help.\n", take_file};
+
+static bool parse(struct arguments *a, int argc, char **argv, int *code) {
+    if (!take_options(a->ranks ? &rerank_command : &this_command, a, argc, argv, code))
+        return false;
     if (a->input.n_items == 0)
         input_add(&a->input, "-", NULL);
-    if (!a->help && a->pairs == (a->query != NULL)) {
-        complain("similarity: give either --query TEXT or --pairs (see --help)");
-        return EXIT_USAGE;
+    if (a->pairs == (a->query != NULL)) {
+        complain("%s: give either --query TEXT or --pairs (see --help)",
+                 a->ranks ? "rerank" : "similarity");
+        *code = EXIT_USAGE;
     }
-    return EXIT_GOOD;
+    return *code == EXIT_GOOD;
 }
 
 static int embed(const struct search *s, const wisp_text *texts, size_t n,
@@ -133,6 +121,15 @@ static int embed(const struct search *s, const wisp_text *texts, size_t n,
     wisp_error error;
     return wisp_embed(s->session, texts, n, how, rows, &error) == WISP_OK ? EXIT_GOOD
                                                                           : complain_of(&error);
+}
+
+/* Scores texts for a query by a cross-encoder. */
+static int rank(const struct search *s, wisp_text query, const wisp_text *texts, size_t n,
+                float *scores) {
+    wisp_error error;
+    return wisp_rerank(s->session, query, texts, n, scores, &error) == WISP_OK
+               ? EXIT_GOOD
+               : complain_of(&error);
 }
 
 /* ---- query ---------------------------------------------------------------------------------- */
@@ -144,11 +141,16 @@ static int embed_query(struct search *s) {
 
 static int search_batch(struct search *s) {
     const struct batch *batch = s->batch;
-    const int code = embed(s, batch->texts, batch->n, &s->as_passage, s->passages);
+    const bool ranks = s->arguments->ranks;
+    const int code =
+        ranks ? rank(s, wisp_text_of(s->arguments->query), batch->texts, batch->n, s->passages)
+              : embed(s, batch->texts, batch->n, &s->as_passage, s->passages);
     if (code != EXIT_GOOD)
         return code;
     for (size_t i = 0; i < batch->n; i++) {
-        const double score = cosine(s->queries, s->passages + i * s->dimensions, s->dimensions);
+        const double score =
+            ranks ? (double)s->passages[i]
+                  : cosine(s->queries, s->passages + i * s->dimensions, s->dimensions);
         if (!matches_add(&s->matches, score, batch->texts[i]))
             return complain_of_memory();
     }
@@ -168,61 +170,97 @@ static int print_matches(struct search *s) {
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
-/* Splits the lines of the batch into pairs. Complains and returns EXIT_INPUT where a line has no
- * tab; *n is the number of pairs before it. */
-static int split_pairs(const struct batch *batch, wisp_text *queries, wisp_text *passages,
-                       size_t *n) {
-    for (*n = 0; *n < batch->n; (*n)++) {
-        const struct record *record = &batch->records[*n];
+/* Splits the lines of the batch into pairs, and complains of lines without a tab. Sets whole[i] if
+ * line i is a pair. Returns the number of pairs. */
+static size_t split_pairs(const struct batch *batch, wisp_text *queries, wisp_text *passages,
+                          bool *whole) {
+    size_t n = 0;
+    for (size_t i = 0; i < batch->n; i++) {
+        const struct record *record = &batch->records[i];
         const wisp_text line = record->text;
         const char *tab = memchr(line.bytes, '\t', line.length);
+        whole[i] = tab != NULL;
         if (!tab) {
             complain("%s: line %zu: no tab between two texts", record->name, record->line);
-            return EXIT_INPUT;
+            continue;
         }
         const size_t first = (size_t)(tab - line.bytes);
-        queries[*n] = (wisp_text){line.bytes, first};
-        passages[*n] = (wisp_text){tab + 1, line.length - first - 1};
+        queries[n] = (wisp_text){line.bytes, first};
+        passages[n++] = (wisp_text){tab + 1, line.length - first - 1};
+    }
+    return n;
+}
+
+/* Scores pairs by a cross-encoder: neighbours with the same query together. */
+static int rank_pairs(struct search *s, const wisp_text *queries, const wisp_text *passages,
+                      size_t n) {
+    for (size_t i = 0, end; i < n; i = end) {
+        const wisp_text query = queries[i];
+        for (end = i + 1; end < n && queries[end].length == query.length &&
+                          memcmp(queries[end].bytes, query.bytes, query.length) == 0;)
+            end++;
+        const int code = rank(s, query, passages + i, end - i, s->scores + i);
+        if (code != EXIT_GOOD)
+            return code;
     }
     return EXIT_GOOD;
 }
 
-/* Scores the pairs of the batch. Lines before a malformed one are scored, too. */
-static int score_batch(struct search *s) {
-    wisp_text queries[BATCH_RECORDS], passages[BATCH_RECORDS];
-    size_t n;
-    const int split = split_pairs(s->batch, queries, passages, &n);
+static int compare_pairs(struct search *s, const wisp_text *queries, const wisp_text *passages,
+                         size_t n) {
     int code = embed(s, queries, n, &s->as_query, s->queries);
     if (code == EXIT_GOOD)
         code = embed(s, passages, n, &s->as_passage, s->passages);
+    for (size_t i = 0; i < n && code == EXIT_GOOD; i++)
+        s->scores[i] = (float)cosine(s->queries + i * s->dimensions,
+                                     s->passages + i * s->dimensions, s->dimensions);
+    return code;
+}
+
+/* Scores the pairs of the batch: a line for each, of a malformed one with nan. */
+static int score_batch(struct search *s) {
+    wisp_text queries[BATCH_RECORDS], passages[BATCH_RECORDS];
+    bool whole[BATCH_RECORDS] = {false};
+    const size_t n = split_pairs(s->batch, queries, passages, whole);
+    const int code = s->arguments->ranks ? rank_pairs(s, queries, passages, n)
+                                         : compare_pairs(s, queries, passages, n);
     if (code != EXIT_GOOD)
         return code;
-    for (size_t i = 0; i < n; i++)
-        fprintf(
-            program_output, "%.6f\n",
-            cosine(s->queries + i * s->dimensions, s->passages + i * s->dimensions, s->dimensions));
-    code = finish_output();
-    return code == EXIT_GOOD ? split : code;
+    s->malformed |= n < s->batch->n;
+    const float *score = s->scores;
+    for (size_t i = 0; i < s->batch->n; i++)
+        fprintf(program_output, "%.6f\n", whole[i] ? (double)*score++ : NAN);
+    return finish_output();
 }
 
 /* ---- both ----------------------------------------------------------------------------------- */
 
 static int run_batches(struct search *s) {
     const bool pairs = s->arguments->pairs;
-    int code = pairs ? EXIT_GOOD : embed_query(s);
+    s->arguments->input.skip_blank = !pairs;
+    int code = pairs || s->arguments->ranks ? EXIT_GOOD : embed_query(s);
     while (code == EXIT_GOOD) {
         code = input_next(&s->arguments->input, s->batch);
         if (s->batch->n == 0 || was_interrupted())
             break;
+        s->lines += s->batch->n;
         const int done = pairs ? score_batch(s) : search_batch(s);
         code = done != EXIT_GOOD ? done : code;
     }
+    if (code == EXIT_GOOD)
+        warn_of_cut_texts(s->session, s->model, "");
+    if (code == EXIT_GOOD && s->lines == 0 && !was_interrupted())
+        complain("there are no lines to %s", s->arguments->ranks ? "score" : "compare");
+    if (code == EXIT_GOOD && s->malformed)
+        code = EXIT_INPUT;
     return code == EXIT_GOOD && !pairs ? print_matches(s) : code;
 }
 
 static int run_similarity(struct arguments *a, const wisp_model *model, wisp_session *session) {
-    struct search s = {
-        .arguments = a, .session = session, .dimensions = wisp_model_dimensions(model)};
+    struct search s = {.arguments = a,
+                       .model = model,
+                       .session = session,
+                       .dimensions = wisp_model_dimensions(model)};
     int code = choose_prompt(model, &a->query_prompt, &s.as_query.prompt);
     if (code == EXIT_GOOD)
         code = choose_prompt(model, &a->passage_prompt, &s.as_passage.prompt);
@@ -245,18 +283,17 @@ static int run_similarity(struct arguments *a, const wisp_model *model, wisp_ses
     return code;
 }
 
-int command_similarity(int argc, char **argv) {
+static int run(bool ranks, int argc, char **argv) {
     struct arguments a = {.query_prompt.option = "query-prompt",
                           .passage_prompt.option = "passage-prompt",
+                          .ranks = ranks,
                           .top = 10};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
     if (!input_open(&a.input, (size_t)argc))
         return EXIT_FAILED;
-    int code = parse(&a, argc, argv);
-    if (code == EXIT_GOOD && a.help)
-        fputs(help, program_output);
-    else if (code == EXIT_GOOD)
+    int code;
+    if (parse(&a, argc, argv, &code))
         code = open_model(&a.model, &model, &session);
     if (code == EXIT_GOOD && session) {
         watch_signals(session);
@@ -267,4 +304,12 @@ int command_similarity(int argc, char **argv) {
     wisp_model_close(model);
     input_close(&a.input);
     return code;
+}
+
+int command_similarity(int argc, char **argv) {
+    return run(false, argc, argv);
+}
+
+int command_rerank(int argc, char **argv) {
+    return run(true, argc, argv);
 }

@@ -1,50 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/model_options.h"
 #include "cli/output.h"
 
-static const char help[] =
+static const char usage[] =
     "usage: wisp tokenize [OPTION]... [FILE | - | --text TEXT]...\n"
     "\n"
     "Writes the token ids of each text. Special tokens are included. Of a model that embeds, the\n"
     "ids are truncated to the model's limit. With --decode it writes the text of token ids: a "
     "text\n"
     "is then a JSON array of ids, or an object with an array \"ids\".\n"
-    "\n"
-    "      --text TEXT        tokenise this text (may be given more than once)\n"
-    "      --input FORMAT     lines (default), or ndjson: each line is a JSON string or an object\n"
-    "                         with a string \"text\"\n"
-    "      --format FORMAT    json (default): the ids as an array on a line; ndjson: an object "
-    "with\n"
-    "                         \"ids\", \"pieces\" as the vocabulary spells them, and \"starts\" "
-    "and\n"
-    "                         \"ends\", the bytes of the text that each token stands for (null "
-    "where\n"
-    "                         the text was changed before it was cut); table: a line for each\n"
-    "                         token. With --decode: text (default), json (a string on a line) or\n"
-    "                         ndjson (an object with \"ids\" and \"text\")\n"
-    "      --decode           write texts of token ids\n"
-    "      --special          with --decode: write control tokens as they are spelled\n"
-    "  -m, --model PATH       GGUF file or Hugging Face folder (default: $WISP_MODEL, else the\n"
-    "                         model that comes with wisp)\n"
-    "  -h, --help             this text\n"
-    "\n"
-    "Exit codes: see wisp embed --help.\n";
-
-enum { OPTION_TEXT = 256, OPTION_INPUT, OPTION_FORMAT, OPTION_DECODE, OPTION_SPECIAL };
-
-static const struct option options[] = {{"text", required_argument, NULL, OPTION_TEXT},
-                                        {"input", required_argument, NULL, OPTION_INPUT},
-                                        {"format", required_argument, NULL, OPTION_FORMAT},
-                                        {"decode", no_argument, NULL, OPTION_DECODE},
-                                        {"special", no_argument, NULL, OPTION_SPECIAL},
-                                        {"model", required_argument, NULL, OPTION_MODEL},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {0}};
+    "\n";
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_NDJSON, FORMAT_TABLE };
 
@@ -53,36 +23,41 @@ struct command {
     struct input input;
     const char *format_name; /* NULL: the default */
     enum format format;
-    bool decodes, special, wants_help;
+    bool decodes, special;
 };
 
-static int take_option(struct command *c, int option) {
-    int code = EXIT_GOOD;
-    switch (option) {
-    case 1:
-        input_add(&c->input, optarg, NULL);
-        return EXIT_GOOD;
-    case OPTION_TEXT:
-        input_add(&c->input, NULL, optarg);
-        return EXIT_GOOD;
-    case OPTION_INPUT:
-        return input_take_format(&c->input, optarg);
-    case OPTION_FORMAT:
-        c->format_name = optarg;
-        return EXIT_GOOD;
-    case OPTION_DECODE:
-        c->decodes = true;
-        return EXIT_GOOD;
-    case OPTION_SPECIAL:
-        c->special = true;
-        return EXIT_GOOD;
-    case 'h':
-        c->wants_help = true;
-        return EXIT_GOOD;
-    default:
-        return take_model_option(&c->model, option, optarg, &code) ? EXIT_GOOD : code;
-    }
+static int take_file(void *command, const char *path) {
+    struct command *c = command;
+    input_add(&c->input, path, NULL);
+    return EXIT_GOOD;
 }
+
+#define ARGUMENTS struct command
+
+static const struct command_option options[] = {
+    TAKEN(input_take_text, input, "text", 0, "TEXT",
+          "tokenise this text (may be given more than once)"),
+    TAKEN(input_take_format, input, "input", 0, "FORMAT",
+          "lines (default), or ndjson: each line is a JSON string or an object\n"
+          "with a string \"text\""),
+    OPTION(TEXT, format_name, "format", 0, "FORMAT",
+           "json (default): the ids as an array on a line; ndjson: an object with\n"
+           "\"ids\", \"pieces\" as the vocabulary spells them, and \"starts\" and\n"
+           "\"ends\", the bytes of the text that each token stands for (null if\n"
+           "the text was changed before it was cut); table: a line for each\n"
+           "token. With --decode: text (default), json (a string on a line) or\n"
+           "ndjson (an object with \"ids\" and \"text\")"),
+    OPTION(NONE, decodes, "decode", 0, NULL, "write texts of token ids"),
+    OPTION(NONE, special, "special", 0, NULL,
+           "with --decode: write control tokens as they are spelled"),
+    TAKEN(take_model_path, model.path, "model", 'm', "PATH",
+          "GGUF file or Hugging Face folder (default: $WISP_MODEL, else the\n"
+          "model that comes with wisp)"),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {
+    usage, options, 25, "\nExit codes: see wisp embed --help.\n", take_file};
 
 static int check_usage(struct command *c) {
     static const char *const names[] = {"text", "json", "ndjson", "table"};
@@ -97,7 +72,7 @@ static int check_usage(struct command *c) {
         c->format = (enum format)i;
     }
     if (c->special && !c->decodes) {
-        complain("--special belongs to --decode");
+        complain("--special requires --decode");
         return EXIT_USAGE;
     }
     if (c->input.ndjson && c->decodes) {
@@ -163,7 +138,7 @@ static struct places places_of(const wisp_model *model, wisp_text text, const st
     return (struct places){.model = model, .text = text, .spaced = length == text.length + 1};
 }
 
-/* Returns whether a text begins with these bytes. Where it `lowers`, letters A to Z of the text
+/* Returns whether a text begins with these bytes. If it `lowers`, letters A to Z of the text
  * match lower-case ones, too. */
 static bool begins_with(const char *text, wisp_text bytes, bool lowers) {
     for (size_t i = 0; i < bytes.length; i++) {
@@ -201,7 +176,7 @@ static void find_next(struct places *p, int32_t id) {
     p->end += p->lost ? 0 : bytes.length;
 }
 
-/* Writes one end of each token as an array, with null where it is not known. */
+/* Writes one end of each token as an array, with null if it is not known. */
 static void print_places(struct places places, const struct room *room, size_t count, bool ends) {
     fputc('[', program_output);
     for (size_t i = 0; i < count; i++) {
@@ -366,18 +341,13 @@ int command_tokenize(int argc, char **argv) {
     struct command c = {.model = {.threads = 1}};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
-    int option, code = input_open(&c.input, (size_t)argc) ? EXIT_GOOD : EXIT_FAILED;
-    while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:h", options, NULL)) != -1)
-        code = take_option(&c, option);
-    for (; code == EXIT_GOOD && optind < argc; optind++)
-        input_add(&c.input, argv[optind], NULL);
-    if (code == EXIT_GOOD && c.input.n_items == 0)
-        input_add(&c.input, "-", NULL);
-    if (code == EXIT_GOOD && c.wants_help) {
-        fputs(help, program_output);
-    } else {
-        if (code == EXIT_GOOD)
-            code = check_usage(&c);
+    int code;
+    if (!input_open(&c.input, (size_t)argc))
+        return EXIT_FAILED;
+    if (take_options(&this_command, &c, argc, argv, &code)) {
+        if (c.input.n_items == 0)
+            input_add(&c.input, "-", NULL);
+        code = check_usage(&c);
         if (code == EXIT_GOOD)
             code = open_model(&c.model, &model, &session);
     }

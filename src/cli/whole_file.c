@@ -5,10 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "host/file.h"
 
 enum { MAX_BYTES = 64 << 20 };
+
+/* Makes plain text of the bytes of a text file: removes a byte order mark, the carriage return
+ * before each newline, and a newline at the end. Returns the length. */
+static size_t plain_text(char *text, size_t length) {
+    size_t n = 0;
+    for (size_t i = utf8_mark(text, length); i < length; i++)
+        if (text[i] != '\r' || i + 1 == length || text[i + 1] != '\n')
+            text[n++] = text[i];
+    return n > 0 && text[n - 1] == '\n' ? n - 1 : n;
+}
 
 int read_whole_file(const char *path, char **text, size_t *length) {
     const bool standard = strcmp(path, "-") == 0;
@@ -37,8 +48,8 @@ int read_whole_file(const char *path, char **text, size_t *length) {
         }
         *length += fread(*text + *length, 1, capacity - *length, file);
     } while (!feof(file) && !ferror(file));
-    if (*length > 0 && (*text)[*length - 1] == '\n')
-        --*length;
+    if (code == EXIT_GOOD)
+        *length = plain_text(*text, *length);
     if (code == EXIT_GOOD && ferror(file)) {
         complain("%s: cannot read: %s", path, strerror(errno));
         code = EXIT_FAILED;

@@ -5,8 +5,8 @@
 
 #include "formats/directory.h"
 
-/* Puts PT-BitNet's keys where one of the formats [n_tensors] is BITNET_T158, and removes them where
- * none is. Fails with WISP_ERROR_UNSUPPORTED where a format is BF16, which has the same number. */
+/* Puts PT-BitNet's keys if one of the formats [n_tensors] is BITNET_T158, and removes them if
+ * none is. Fails with WISP_ERROR_UNSUPPORTED if a format is BF16, which has the same number. */
 wisp_status bitnet_put_keys(struct directory *dir, const struct block_format *const *formats,
                             wisp_error *error);
 

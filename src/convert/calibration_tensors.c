@@ -7,9 +7,9 @@
 
 bool is_calibration_tensor(const char *name) {
     static const char *const parts[] = {
-        TENSOR_PREDICTOR_P, TENSOR_PREDICTOR_Q,         TENSOR_THRESHOLDS, TENSOR_SENTENCE_P,
-        TENSOR_SENTENCE_Q,  TENSOR_SENTENCE_THRESHOLDS, TENSOR_FACTORS,    TENSOR_CENTER,
-        TENSOR_FREQUENCY,   TENSOR_COMPENSATION};
+        TENSOR_PREDICTOR_P, TENSOR_PREDICTOR_Q,         TENSOR_THRESHOLDS,   TENSOR_SENTENCE_P,
+        TENSOR_SENTENCE_Q,  TENSOR_SENTENCE_THRESHOLDS, TENSOR_FACTORS,      TENSOR_CENTER,
+        TENSOR_FREQUENCY,   TENSOR_COMPENSATION,        TENSOR_GATE_WEIGHTS, TENSOR_GATE_LEVELS};
     const size_t prefix = strlen(TENSOR_LAYER_PREFIX);
     const char *dot =
         strncmp(name, TENSOR_LAYER_PREFIX, prefix) == 0 ? strchr(name + prefix, '.') : NULL;
@@ -32,6 +32,7 @@ wisp_status strip_calibration(struct directory *dir, bool keep_token_order, wisp
             dir->tensors[tensors++] = dir->tensors[i];
     dir->n_tensors = tensors;
     directory_drop_metadata(dir, KEY_SPARSE_PREFIX);
+    directory_drop_metadata(dir, KEY_GATE_PREFIX);
     if (!keep_token_order)
         directory_drop_metadata(dir, KEY_TOKENS_PREFIX);
     return directory_finish(dir, error);

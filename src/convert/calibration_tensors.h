@@ -9,8 +9,8 @@
 /* Returns whether calibration adds tensors of this name. */
 bool is_calibration_tensor(const char *name);
 
-/* Removes the tensors and keys that calibration added, but for the order of the tokens where
- * `keep_token_order` is set; every other one keeps its bytes. Fails only where memory is short. */
+/* Removes the tensors and keys that calibration added, but for the order of the tokens if
+ * `keep_token_order` is set; every other one keeps its bytes. Fails only if memory is short. */
 wisp_status strip_calibration(struct directory *dir, bool keep_token_order, wisp_error *error);
 
 #endif

@@ -28,9 +28,9 @@ static wisp_status find_format(const char *name, const struct block_format **for
                 : WISP_OK;
 }
 
-/* Chooses the format in which a tensor is written. Where `wanted` is NULL or the tensor's own, it
+/* Chooses the format in which a tensor is written. If `wanted` is NULL or the tensor's own, it
  * keeps its format, but vectors and convolutions of 16-bit floats become floats, since llama.cpp
- * computes with no others. Otherwise matrices of weights take `wanted`, or F16 where their rows are
+ * computes with no others. Otherwise matrices of weights take `wanted`, or F16 if their rows are
  * no multiple of its block, and others become floats. */
 static wisp_status plan_tensor(const struct tensor *tensor, const struct block_format *wanted,
                                const struct block_format **planned, wisp_error *error) {

@@ -10,10 +10,10 @@
 size_t hot_for_share(const float *frequency, const int32_t *order, size_t n, double share);
 
 /* Sets the key wisp.sparse.hot of a calibrated model. In each layer hot_for_share(share) neurons
- * are hot. Where share is 0, those neurons of all layers are hot that are needed most often and
+ * are hot. If share is 0, those neurons of all layers are hot that are needed most often and
  * whose rows together take at most `bytes` of the file. `formats` [dir->n_tensors] are those in
  * which the tensors are to be written. directory_finish must follow. Fails with
- * WISP_ERROR_NOT_FOUND where the model is not calibrated, and with WISP_ERROR_ARGUMENT where the
+ * WISP_ERROR_NOT_FOUND if the model is not calibrated, and with WISP_ERROR_ARGUMENT if the
  * share is not from above 0 to 1. */
 wisp_status choose_hot(struct directory *dir, const struct block_format *const *formats,
                        double share, uint64_t bytes, wisp_error *error);

@@ -55,7 +55,7 @@ static wisp_status convert_matrix(const struct directory *dir, const struct row_
 }
 
 /* Converts all matrices of the layer into the cache, unless the cache holds them already: W_down,
- * then the others. Rows and columns are then picked from it. The input is read once, also where its
+ * then the others. Rows and columns are then picked from it. The input is read once, also if its
  * matrices are made of rows, of which each call without their cache reads all. */
 static wisp_status hold_matrices(const struct directory *dir, const struct row_layer *layer,
                                  struct tensor_cache *cache, wisp_error *error) {
@@ -159,7 +159,7 @@ static wisp_status make_scales(const struct directory *dir, const struct tensor 
 }
 
 /* Makes DOWN_ROW_SCALES or DOWN_BASE, which tensor->part names: one value for each row of W_down,
- * equal to the value that sparse/neuron_load.c computes where a file has none. */
+ * equal to the value that sparse/neuron_load.c computes if a file has none. */
 static wisp_status make_derived(const struct directory *dir, const struct tensor *tensor,
                                 uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                 void *buffer, const void **bytes, wisp_error *error) {
@@ -224,14 +224,13 @@ static wisp_status check_matrix(const struct arranger *a, const struct tensor *m
     const uint64_t dim0 = down ? s->intermediate_size : s->hidden_size,
                    dim1 = down ? s->hidden_size : s->intermediate_size;
     if (planned != s->format)
-        return fail(
-            error, WISP_ERROR_UNSUPPORTED, a->dir->file, matrix->name,
-            "of type %s, where the layer's ffn_up is of type %s: its neurons cannot be rows",
-            planned->name, s->format->name);
+        return fail(error, WISP_ERROR_UNSUPPORTED, a->dir->file, matrix->name,
+                    "of type %s, but the layer's ffn_up is of type %s: its neurons cannot be rows",
+                    planned->name, s->format->name);
     if (matrix->n_dims != 2 || matrix->dims[0] != dim0 || matrix->dims[1] != dim1 ||
         matrix->rows != dim1)
         return fail(error, WISP_ERROR_FORMAT, a->dir->file, matrix->name,
-                    "its shape in %u dimensions is [%llu, %llu], where [%llu, %llu] belongs",
+                    "its shape in %u dimensions is [%llu, %llu]; expected [%llu, %llu]",
                     matrix->n_dims, (unsigned long long)matrix->rows,
                     (unsigned long long)matrix->dims[0], (unsigned long long)dim1,
                     (unsigned long long)dim0);
@@ -286,7 +285,7 @@ static wisp_status add_tensor(struct arranger *a, const struct row_layer *layer,
     return WISP_OK;
 }
 
-/* Adds a tensor of the `rows` neurons from place `first` on; adds none where `rows` is 0. */
+/* Adds a tensor of the `rows` neurons from place `first` on; adds none if `rows` is 0. */
 static wisp_status add_rows(struct arranger *a, const struct row_layer *layer,
                             enum neuron_tensor which, uint64_t first, uint64_t rows) {
     const struct block_format *format = neurons_stored_format(layer->shape.format);
@@ -403,10 +402,24 @@ static wisp_status replace(struct arranger *a) {
     return directory_finish(dir, a->error);
 }
 
+/* Returns the first tensor of experts, or NULL. */
+static const struct tensor *find_experts(const struct directory *dir) {
+    for (size_t i = 0; i < dir->n_tensors; i++)
+        if (strstr(dir->tensors[i].name, "." TENSOR_UP_EXPERTS TENSOR_WEIGHT))
+            return &dir->tensors[i];
+    return NULL;
+}
+
 static wisp_status arrange(struct arranger *a, enum neuron_layout layout) {
     struct neuron_arrangement *arrangement = a->arrangement;
+    const struct tensor *experts = find_experts(a->dir);
     char name[TENSOR_NAME_BYTES];
     bool any = false;
+    if (experts && layout == NEURONS_ALL)
+        return fail(a->error, WISP_ERROR_UNSUPPORTED, a->dir->file, experts->name,
+                    "neurons of experts cannot be rows");
+    if (experts)
+        return WISP_OK;
     while (find_matrix(a, arrangement->n_layers, 0, name))
         arrangement->n_layers++;
     if (arrangement->n_layers == 0 && layout == NEURONS_ALL)

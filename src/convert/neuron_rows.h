@@ -9,7 +9,7 @@
 enum neuron_layout {
     NEURONS_AS_THEY_ARE,   /* the layers that the input stores as rows */
     NEURONS_PLAIN,         /* no layers */
-    NEURONS_ALL,           /* all layers; fails where one cannot be rows */
+    NEURONS_ALL,           /* all layers; fails if one cannot be rows */
     NEURONS_WHERE_POSSIBLE /* all layers whose types and shapes allow it */
 };
 
@@ -26,7 +26,7 @@ struct neuron_arrangement {
  * the keys of the layout. `formats` [dir->n_tensors] are the formats in which the tensors are to be
  * written. The metadata of `dir` gives the order of the neurons and the number of hot ones.
  * gguf_write can write the directory until the arrangement is released. arrangement->formats stays
- * NULL where no layer becomes rows. Fails where the layout asks for rows that the types or shapes
+ * NULL if no layer becomes rows. Fails if the layout asks for rows that the types or shapes
  * of a layer do not allow. The caller releases the arrangement, also after an error. */
 wisp_status neuron_rows_arrange(struct neuron_arrangement *arrangement, struct directory *dir,
                                 const struct block_format *const *formats,

@@ -3,13 +3,24 @@
 
 #include <string.h>
 
+#include "formats/schema.h"
+
 bool is_convolution(const struct tensor *tensor) {
     return strstr(tensor->name, ".shortconv.conv.") != NULL;
 }
 
+/* Tells whether a tensor has the weights by which experts are chosen. */
+static bool is_router(const struct tensor *tensor) {
+    return strstr(tensor->name, "." TENSOR_ROUTER ".") != NULL;
+}
+
 bool is_weight_matrix(const struct tensor *tensor) {
-    return tensor->rows > 1 && strcmp(tensor->name, "position_embd.weight") != 0 &&
-           strcmp(tensor->name, "token_types.weight") != 0 && !is_convolution(tensor);
+    static const char *const others[] = {"position_embd.weight", "token_types.weight",
+                                         "attn_rel_b.weight"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(tensor->name, others[i]) == 0)
+            return false;
+    return tensor->rows > 1 && !is_convolution(tensor) && !is_router(tensor);
 }
 
 wisp_status require_expandable(const struct tensor *tensor, wisp_error *error) {

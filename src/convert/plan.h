@@ -10,10 +10,11 @@
 bool is_convolution(const struct tensor *tensor);
 
 /* Tells whether a tensor is a matrix of weights or the token embedding, which may be quantised.
- * Norms, biases, positions, token types and convolutions, which are small, stay floats. */
+ * Norms, biases, positions, token types, convolutions and routers, which are small, stay
+ * floats. */
 bool is_weight_matrix(const struct tensor *tensor);
 
-/* Fails where wisp cannot expand the elements of a tensor to floats. */
+/* Fails if wisp cannot expand the elements of a tensor to floats. */
 wisp_status require_expandable(const struct tensor *tensor, wisp_error *error);
 
 /* Returns the entry with this key, or NULL. */

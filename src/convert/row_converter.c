@@ -20,7 +20,7 @@ wisp_status row_converter_open(struct row_converter *c, const struct directory *
     if (!checked_floats(rows, tensor->dims[0], &bytes))
         return fail_memory(error, UINT64_MAX);
     c->stored = malloc((size_t)(rows * tensor->row_bytes));
-    /* No format takes more room than floats, except for one more block where the last is not
+    /* No format takes more room than floats, except for one more block if the last is not
      * full. */
     c->converted = convert ? malloc(bytes + format->bytes) : NULL;
     c->values = convert ? malloc(bytes) : NULL;

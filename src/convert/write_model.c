@@ -22,7 +22,7 @@ static wisp_status write_file(struct directory *dir, const struct gguf_plan *pla
     return status;
 }
 
-/* Writes the file, or measures it where `bytes` is not NULL. */
+/* Writes the file, or measures it if `bytes` is not NULL. */
 static wisp_status arrange_and_write(struct directory *dir, const struct gguf_plan *plan,
                                      enum neuron_layout layout, const char *output, uint64_t *bytes,
                                      wisp_error *error) {

@@ -5,7 +5,7 @@
 
 #include "convert/neuron_rows.h"
 
-/* Writes the directory in the formats of the plan and with this layout of neurons; where some are
+/* Writes the directory in the formats of the plan and with this layout of neurons; if some are
  * rows, or tokens are hot, with a table of chunks. The file appears whole or not at all. Afterwards
  * the directory can only be released. Fails as neuron_rows_arrange and gguf_write do. */
 wisp_status write_model(struct directory *dir, const struct gguf_plan *plan,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Beam search: keeps the texts of the highest probability so far, adds a token to all of them in
- * one pass, and keeps the best of the results. Where several of these continue one text, it is
+ * one pass, and keeps the best of the results. If several of these continue one text, it is
  * copied; keys and values that two texts already have in common are neither copied nor computed
  * again. Counts and stops as Hugging Face transformers does with early_stopping=False. */
 #include <math.h>
@@ -187,13 +187,14 @@ static size_t plan(const struct beam_search *s, bool *reads) {
         const size_t left = (done < prompt ? prompt : before) - done;
         if (left == 0)
             continue;
-        s->additions[0] = (struct addition){beam->sequence, ids, smaller(left, PROMPT_TOKENS)};
+        s->additions[0] =
+            (struct addition){beam->sequence, ids, smaller(left, PROMPT_TOKENS), true};
         return 1;
     }
     *reads = false;
     for (size_t b = 0; b < s->n_running; b++)
-        s->additions[b] =
-            (struct addition){s->running[b].sequence, &s->running[b].ids[s->running[b].n - 1], 1};
+        s->additions[b] = (struct addition){s->running[b].sequence,
+                                            &s->running[b].ids[s->running[b].n - 1], 1, false};
     return s->n_running;
 }
 
@@ -301,7 +302,7 @@ static wisp_status open_search(struct beam_search *s, wisp_text prompt, wisp_err
     wisp_session *session = s->session;
     const uint32_t max_tokens = s->options.max_tokens;
     TRY(generation_open(session, s->beams, error));
-    TRY(codec_encode(session->model->codec, prompt, true, &s->prompt, error));
+    TRY(encode_prompt(session->model, prompt, NULL, &s->prompt, error));
     TRY(check_prompt_length(session, s->prompt.count, error));
     const size_t room = session->model->max_tokens - s->prompt.count + 1;
     s->most = max_tokens ? smaller(max_tokens, room) : room;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Conversations: a chat format (text/chat.h) makes the prompt, and the reply is generated as any
+ * Conversations: a chat template makes the prompt (chat/chat.h), and the reply is generated as any
  * text is. */
-#include "text/chat.h"
+#include "chat/chat.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,7 @@
 #include "engine/session.h"
 
 const char *wisp_chat_format_name(size_t index) {
-    const struct chat_format *format = chat_format_at(index);
-    return format ? chat_format_name(format) : NULL;
+    return chat_format_name(index);
 }
 
 static wisp_status check_generates(const wisp_model *model, wisp_error *error) {
@@ -22,23 +21,21 @@ static wisp_status check_generates(const wisp_model *model, wisp_error *error) {
                 "models of architecture %s generate no text", model->network.architecture->name);
 }
 
-wisp_status wisp_model_chat_format(const wisp_model *model, const char **name, wisp_error *error) {
-    const struct chat_format *format;
+wisp_status wisp_model_chat_template(const wisp_model *model, wisp_text *source,
+                                     wisp_error *error) {
     TRY(require(model, "model", error));
-    TRY(require((const void *)name, "name", error));
+    TRY(require(source, "source", error));
     TRY(check_generates(model, error));
-    TRY(chat_format_find(&model->dir, NULL, &format, error));
-    *name = chat_format_name(format);
-    return WISP_OK;
+    return chat_template_of(&model->dir, false, source, error);
 }
 
 wisp_status conversation_encode(const wisp_model *model, const wisp_conversation *conversation,
                                 struct token_list *ids, int32_t *end, wisp_error *error) {
-    const struct chat_format *format;
     TRY(require(conversation, "conversation", error));
     TRY(check_generates(model, error));
-    TRY(chat_format_find(&model->dir, conversation->format, &format, error));
-    return chat_encode(format, &model->dir, model->codec, conversation, ids, end, error);
+    const wisp_status status =
+        chat_encode(&model->dir, model->codec, conversation, ids, end, error);
+    return check_prompt_bound(model, ids, status, error);
 }
 
 wisp_status wisp_chat_tokenize(const wisp_model *model, const wisp_conversation *conversation,
@@ -64,6 +61,7 @@ wisp_status wisp_chat(wisp_session *session, const wisp_conversation *conversati
     struct token_list prompt = {0};
     int32_t end, *stop_id = NULL;
     TRY(require(session, "session", error));
+    prompt.most = prompt_bound(session->model, options);
     wisp_status status = conversation_encode(session->model, conversation, &prompt, &end, error);
     if (status == WISP_OK && with_end.stop_ids > 0)
         status = require(with_end.stop_id, "stop_id", error);

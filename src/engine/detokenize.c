@@ -52,74 +52,44 @@ static wisp_status put(struct bytes *bytes, wisp_text text, wisp_error *error) {
     return WISP_OK;
 }
 
-/* Appends a token of a model that generates. Tokens follow each other as they are, but the space is
- * dropped that the codec puts before a text. */
-static wisp_status put_generated(const wisp_model *model, int32_t id, wisp_decoder *decoder,
-                                 struct bytes *bytes, wisp_error *error) {
-    wisp_text text = codec_decode(model->codec, id), spelling;
+/* Appends a token of a codec. Tokens follow each other as they are, but the space is dropped that
+ * the codec puts before a text. */
+static wisp_status put_piece(const wisp_model *model, const struct codec *codec, int32_t id,
+                             wisp_decoder *decoder, struct bytes *bytes, wisp_error *error) {
+    wisp_text text = codec_decode(codec, id), spelling;
     if (text.length == 0 && decoder->special && wisp_token_spelling(model, id, &spelling)) {
         decoder->begun = true;
         return put(bytes, spelling, error);
     }
-    if (text.length > 0 && !decoder->begun && codec_adds_space(model->codec) &&
-        *text.bytes == ' ') {
+    if (text.length > 0 && !decoder->begun && codec_adds_space(codec) && *text.bytes == ' ') {
         text.bytes++;
         text.length--;
     }
-    decoder->begun = decoder->begun || codec_decode(model->codec, id).length > 0;
+    decoder->begun = decoder->begun || codec_decode(codec, id).length > 0;
     return put(bytes, text, error);
 }
 
-/* Appends a token of a model that embeds. It begins a word, before which a space is put, or
- * continues one. */
-static wisp_status put_embedded(const wisp_model *model, int32_t id, wisp_decoder *decoder,
-                                struct bytes *bytes, wisp_error *error) {
-    bool continues, special;
-    const wisp_text piece = tokenizer_piece(model->tokenizer, id, &continues, &special);
+/* Appends a token of WordPiece. It begins a word, before which a space is put, or continues one. */
+static wisp_status put_word(const wisp_model *model, int32_t id, wisp_decoder *decoder,
+                            struct bytes *bytes, wisp_error *error) {
+    const struct tokenizer_piece piece = tokenizer_piece(model->tokenizer, id);
     wisp_text spelling;
-    if (special && !decoder->special)
+    if (piece.special && !decoder->special)
         return WISP_OK;
-    if (special && !wisp_token_spelling(model, id, &spelling))
+    if (piece.special && !wisp_token_spelling(model, id, &spelling))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "memory",
                     "a model of limited memory does not keep the spellings of special tokens");
-    if (decoder->begun && !continues)
+    if (decoder->begun && piece.begins)
         TRY(put(bytes, wisp_text_of(" "), error));
     decoder->begun = true;
-    return put(bytes, special ? spelling : piece, error);
-}
-
-/* Writes the characters of n bytes to `out` (NULL: nowhere), and U+FFFD for what is none. Returns
- * their length. Sets *rest to the number of bytes at the end that may begin a character. */
-static size_t write_characters(const char *bytes, size_t n, char *out, size_t *rest) {
-    static const char replacement[] = "\xEF\xBF\xBD";
-    size_t length = 0;
-    *rest = 0;
-    for (size_t at = 0, taken; at < n; at += taken) {
-        uint32_t c;
-        taken = utf8_decode(bytes + at, n - at, &c);
-        const unsigned char lead = (unsigned char)bytes[at];
-        if (c == UTF8_INVALID && at + taken == n && lead >= 0xC2 && lead <= 0xF4 &&
-            taken < (lead >= 0xF0   ? 4u
-                     : lead >= 0xE0 ? 3u
-                                    : 2u)) {
-            *rest = taken;
-            return length;
-        }
-        const char *from = c == UTF8_INVALID ? replacement : bytes + at;
-        const size_t size = c == UTF8_INVALID ? sizeof replacement - 1 : taken;
-        if (out)
-            memcpy(out + length, from, size);
-        length += size;
-    }
-    return length;
+    return put(bytes, piece.special ? spelling : piece.text, error);
 }
 
 static wisp_status check_id(const wisp_model *model, int32_t id, wisp_error *error) {
-    const size_t count = model->codec ? codec_vocabulary_size(model->codec)
-                                      : tokenizer_vocabulary_size(model->tokenizer);
+    const size_t count = tokenizer_vocabulary_size(model->tokenizer);
     if (id >= 0 && (size_t)id < count)
         return WISP_OK;
-    return fail(error, WISP_ERROR_ARGUMENT, NULL, "ids", "id %d, where there are %zu tokens", id,
+    return fail(error, WISP_ERROR_ARGUMENT, NULL, "ids", "id %d, but there are %zu tokens", id,
                 count);
 }
 
@@ -137,23 +107,24 @@ wisp_status wisp_detokenize(const wisp_model *model, const int32_t *ids, size_t 
         TRY(require(text, "text", error));
     if (after.held > sizeof after.bytes)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "decoder", "it does not start as zeros");
+    const struct codec *codec = tokenizer_codec(model->tokenizer);
     wisp_status status = put(&bytes, (wisp_text){after.bytes, after.held}, error);
     for (size_t i = 0; i < n && status == WISP_OK; i++) {
         status = check_id(model, ids[i], error);
         if (status == WISP_OK)
-            status = model->codec ? put_generated(model, ids[i], &after, &bytes, error)
-                                  : put_embedded(model, ids[i], &after, &bytes, error);
+            status = codec ? put_piece(model, codec, ids[i], &after, &bytes, error)
+                           : put_word(model, ids[i], &after, &bytes, error);
     }
-    /* Bytes that begin a character become U+FFFD where no more tokens come. */
+    /* Bytes that begin a character become U+FFFD if no more tokens come. */
     if (status == WISP_OK && !after.more) {
-        write_characters(bytes.data, bytes.length, NULL, &rest);
+        utf8_repair(bytes.data, bytes.length, NULL, &rest);
         if (rest > 0) {
             bytes.length -= rest;
             status = put(&bytes, wisp_text_of("\xEF\xBF\xBD"), error);
         }
     }
     if (status == WISP_OK) {
-        *length = write_characters(bytes.data, bytes.length, NULL, &rest);
+        *length = utf8_repair(bytes.data, bytes.length, NULL, &rest);
         if (*length <= capacity && decoder) {
             after.held = (uint8_t)rest;
             if (rest > 0)
@@ -161,7 +132,7 @@ wisp_status wisp_detokenize(const wisp_model *model, const int32_t *ids, size_t 
             *decoder = after;
         }
         if (*length <= capacity && *length > 0)
-            write_characters(bytes.data, bytes.length, text, &rest);
+            utf8_repair(bytes.data, bytes.length, text, &rest);
     }
     free(bytes.data);
     return status;

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "engine/session.h"
+#include "tokenizers/pair.h"
 
 /* The size of a batch is limited by its estimated tokens. More tokens reuse each loaded weight more
  * often; fewer tokens keep the hidden states in the second-level cache and let the workers finish
@@ -17,24 +18,33 @@ enum { BATCH_TEXTS = 64, BATCH_MIN_TOKENS = 64, BATCH_MAX_TOKENS = 256, BATCHES_
  * tokens in the time that it takes to wake another thread. */
 enum { MEMBER_MIN_TOKENS = 6 };
 
+/* A device needs many tokens at once to be busy. While it computes one batch, other workers
+ * tokenise the next ones. */
+enum { DEVICE_BATCH_TEXTS = 2048, DEVICE_BATCH_TOKENS = 32768 };
+
 /* A worker reserves memory for a multiple of this many tokens. */
 enum { ROOM_STEP = 128 };
+
+/* A worker reserves memory for texts of at least this many tokens. Some models take 32,768. */
+enum { USUAL_TOKENS = 512 };
 
 /* English text has about 4.5 bytes for each token. [CLS] and [SEP] come on top. */
 enum { BYTES_PER_TOKEN = 4, SPECIAL_TOKENS = 2 };
 
-/* One call of wisp_embed, with the plan of its batches. */
+/* One call of wisp_embed or wisp_rerank, with the plan of its batches. */
 struct job {
     wisp_session *session;
     const wisp_text *texts;
     size_t n;
-    wisp_text prompt;
+    bool pairs;           /* each text is the second of a pair whose first is the prompt */
+    wisp_text prompt;     /* stands before each text */
     size_t prompt_tokens; /* leading tokens of each text that pooling leaves out */
     size_t dimensions;    /* length of a row */
     float *rows;          /* [n, dimensions] */
     size_t batch_tokens;  /* a batch ends before its estimated tokens exceed this */
+    size_t batch_texts;   /* and has at most this many texts */
     uint32_t workers;     /* workers that take batches */
-    uint32_t members;     /* workers that split one batch; 1 where each takes its own */
+    uint32_t members;     /* workers that split one batch; 1 if each takes its own */
     uint64_t *skipped;    /* [n], or NULL */
     struct pool_work work;
 };
@@ -49,7 +59,7 @@ static size_t estimate_tokens(const struct job *job, const wisp_text *text) {
 static size_t batch_end(const void *context, size_t first) {
     const struct job *job = context;
     size_t tokens = estimate_tokens(job, &job->texts[first]), end = first + 1;
-    for (; end < job->n && end - first < BATCH_TEXTS; end++) {
+    for (; end < job->n && end - first < job->batch_texts; end++) {
         tokens += estimate_tokens(job, &job->texts[end]);
         if (tokens > job->batch_tokens)
             break;
@@ -66,7 +76,40 @@ static struct batch take_batch(struct workspace *space, size_t n, size_t max_tok
     return (struct batch){.texts = n, .ids = *ids, .starts = *starts, .skipped = *skipped};
 }
 
-/* Tokenises texts [first, end), each behind the prompt, into one batch in the worker's memory. */
+/* Tokenises a text with the prompt before it. */
+static wisp_status tokenize_text(const struct job *job, struct worker *worker, wisp_text text,
+                                 int32_t *ids, size_t *count, bool *truncated, wisp_error *error) {
+    const wisp_model *model = job->session->model;
+    if (job->prompt.length > 0) {
+        const size_t length = job->prompt.length + text.length;
+        TRY(workspace_reserve(&worker->text, length, error));
+        char *joined = worker->text.base;
+        memcpy(joined, job->prompt.bytes, job->prompt.length);
+        if (text.length > 0)
+            memcpy(joined + job->prompt.length, text.bytes, text.length);
+        text = (wisp_text){joined, length};
+    }
+    return tokenizer_encode(model->tokenizer, text, model->max_tokens, ids, count, truncated,
+                            error);
+}
+
+/* Tokenises a pair, and sets *second to the first token of its second text. */
+static wisp_status tokenize_pair(const struct job *job, struct worker *worker, wisp_text text,
+                                 int32_t *ids, size_t *count, bool *truncated, size_t *second,
+                                 wisp_error *error) {
+    const wisp_model *model = job->session->model;
+    struct token_pair pair;
+    TRY(workspace_reserve(&worker->text, model->max_tokens * sizeof *ids, error));
+    TRY(tokenizer_encode_pair(model->tokenizer, job->prompt, text, model->pair_separators,
+                              model->max_tokens, ids, worker->text.base, &pair, error));
+    *count = pair.count;
+    *second = pair.second;
+    *truncated = pair.truncated;
+    return WISP_OK;
+}
+
+/* Tokenises texts [first, end) into one batch in the worker's memory. The place for skipped tokens
+ * holds where the second texts of pairs begin: pairs skip none. */
 static wisp_status tokenize_batch(const struct job *job, struct worker *worker, size_t first,
                                   size_t end, struct batch *batch, wisp_error *error) {
     const wisp_model *model = job->session->model;
@@ -78,31 +121,29 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
     TRY(workspace_reserve(&worker->batch, measured.used, error));
     *batch = take_batch(&worker->batch, n, max_tokens, &ids, &starts, &skipped);
     for (size_t i = 0; i < n; i++) {
-        wisp_text text = job->texts[first + i];
+        const wisp_text text = job->texts[first + i];
+        size_t tokens, second = 0;
         bool truncated;
-        if (job->prompt.length > 0) {
-            const size_t length = job->prompt.length + text.length;
-            TRY(workspace_reserve(&worker->text, length, error));
-            char *joined = worker->text.base;
-            memcpy(joined, job->prompt.bytes, job->prompt.length);
-            if (text.length > 0)
-                memcpy(joined + job->prompt.length, text.bytes, text.length);
-            text = (wisp_text){joined, length};
-        }
-        const size_t tokens =
-            tokenizer_encode(model->tokenizer, text, max_tokens, ids + used, &truncated);
+        if (RANKS && job->pairs)
+            TRY(tokenize_pair(job, worker, text, ids + used, &tokens, &truncated, &second, error));
+        else
+            TRY(tokenize_text(job, worker, text, ids + used, &tokens, &truncated, error));
         worker->stats.truncated_texts += truncated;
         starts[i] = used;
-        skipped[i] = smaller(job->prompt_tokens, tokens - 1);
+        skipped[i] = second > 0 ? second : smaller(job->prompt_tokens, tokens - 1);
         used += tokens;
     }
     starts[n] = used;
+    if (RANKS && job->pairs) {
+        batch->seconds = batch->skipped;
+        batch->skipped = NULL;
+    }
     return WISP_OK;
 }
 
-/* Writes the first `dimensions` values of a pooled row. Where `normalize` is set they are divided
+/* Writes the first `dimensions` values of a pooled row. If `normalize` is set they are divided
  * by the length of its first `size` values, as torch.nn.functional.normalize(eps=1e-12) does.
- * Returns false where one of the `size` values is not finite. */
+ * Returns false if one of the `size` values is not finite. */
 static bool write_row(const float *pooled, size_t size, size_t dimensions, bool normalize,
                       float *row) {
     double squares = 0;
@@ -113,6 +154,13 @@ static bool write_row(const float *pooled, size_t size, size_t dimensions, bool 
     for (size_t i = 0; i < dimensions; i++)
         row[i] = pooled[i] * scale;
     return isfinite(squares);
+}
+
+static wisp_status fail_not_finite(const wisp_model *model, size_t text, wisp_error *error) {
+    return fail(error, WISP_ERROR_FORMAT, model->dir.file, NULL,
+                "the embedding of text %zu is not finite: a token's embedding is not, or weights "
+                "are too large",
+                text);
 }
 
 /* Begins a pass over the batch, which begins with text `first` of the job. Its rows [texts,
@@ -126,18 +174,25 @@ static wisp_status begin_pass(const struct job *job, struct worker *worker, size
      * does not grow again with each batch that is a little larger than all before. */
     const size_t likely = job->batch_tokens + job->batch_tokens / 2;
     const size_t tokens = round_up(larger(batch->starts[batch->texts], likely), ROOM_STEP);
-    const struct pass_size most = {.texts = tokens,
-                                   .tokens = tokens,
-                                   .longest = session->model->max_tokens,
-                                   .members = job->members};
+    size_t longest = USUAL_TOKENS;
+    for (size_t i = 0; i < batch->texts; i++)
+        longest = larger(longest, batch->starts[i + 1] - batch->starts[i]);
+    const struct pass_size most = {
+        .texts = tokens,
+        .tokens = tokens,
+        .longest = smaller(round_up(longest, ROOM_STEP), session->model->max_tokens),
+        .members = job->members,
+        .attention = session->attention};
     struct workspace measured = {.used = pass_workspace_bytes(network, &most)};
     workspace_take(&measured, BATCH_TEXTS, size, sizeof(float));
+    workspace_part(&measured, dense_modules_workspace_bytes(&network->dense, BATCH_TEXTS));
     TRY(workspace_reserve(&worker->forward, measured.used, error));
 
     struct pass *pass = &worker->pass;
     *pass = (struct pass){.network = network,
                           .batch = *batch,
                           .thresholds = session->thresholds,
+                          .attention = session->attention,
                           .members = job->members,
                           .team = job->members > 1 ? session->team : NULL,
                           .hook = session_stop_if_cancelled,
@@ -145,20 +200,23 @@ static wisp_status begin_pass(const struct job *job, struct worker *worker, size
                           .skip_absent = session->skip_absent,
                           .skipped = job->skipped ? job->skipped + first : NULL};
     pass->rows = workspace_take(&worker->forward, BATCH_TEXTS, size, sizeof(float));
+    worker->dense = workspace_part(&worker->forward,
+                                   dense_modules_workspace_bytes(&network->dense, BATCH_TEXTS));
     for (uint32_t i = 0; i < job->members; i++)
-        pass->member[i] =
-            (struct pass_member){&worker[i].trace, worker[i].counts, &worker[i].tokens};
+        pass->member[i] = (struct pass_member){
+            .trace = &worker[i].trace, .counts = worker[i].counts, .tokens = &worker[i].tokens};
     pass_begin(pass, &worker->forward);
     return WISP_OK;
 }
 
-/* Runs the worker's pass over texts [first, end) to its end, and writes their rows. Where the pass
+/* Runs the worker's pass over texts [first, end) to its end, and writes their rows. If the pass
  * needs ranges the worker waits. */
 static wisp_status finish_batch(const struct job *job, struct worker *worker, size_t first,
                                 size_t end, wisp_error *error) {
     const wisp_model *model = job->session->model;
-    const size_t size = model->network.config.hidden_size;
-    /* sentence-transformers normalises the whole row and then cuts it where the model says so. A
+    const struct dense_modules *dense = &model->network.dense;
+    const size_t size = dense_modules_outputs(dense, model->network.config.hidden_size);
+    /* sentence-transformers normalises the whole row and then cuts it if the model says so. A
      * caller that asks for fewer values gets them normalised again. */
     const bool cut = job->dimensions < model->dimensions;
     const bool normalize = model->network.config.normalize || cut;
@@ -169,13 +227,36 @@ static wisp_status finish_batch(const struct job *job, struct worker *worker, si
     worker->first = first;
     worker->end = end;
     TRY(status);
+    pooled = dense_modules_apply(dense, pooled, batch->texts, worker->dense);
     for (size_t i = first; i < end; i++)
         if (!write_row(pooled + (i - first) * size, cut ? job->dimensions : size, job->dimensions,
                        normalize, job->rows + i * job->dimensions))
-            return fail(error, WISP_ERROR_FORMAT, model->dir.file, NULL,
-                        "the embedding of text %zu is not finite: a token's embedding is not, or "
-                        "weights are too large",
-                        i);
+            return fail_not_finite(model, i, error);
+    worker->stats.texts += batch->texts;
+    worker->stats.tokens += batch->starts[batch->texts];
+    return WISP_OK;
+}
+
+/* Embeds a batch on the model's device. */
+static wisp_status embed_on_device(const struct job *job, struct worker *worker, size_t first,
+                                   const struct batch *batch, wisp_error *error) {
+    const wisp_model *model = job->session->model;
+    const bool cut = job->dimensions < model->dimensions;
+    const size_t length = cut ? job->dimensions : model->network.config.hidden_size;
+    const struct device_batch on_device = {.texts = batch->texts,
+                                           .ids = batch->ids,
+                                           .starts = batch->starts,
+                                           .skipped = batch->skipped,
+                                           .dimensions = job->dimensions,
+                                           .normalize =
+                                               model->network.config.normalize || cut ? length : 0,
+                                           .rows = job->rows + first * job->dimensions};
+    TRY(session_stop_if_cancelled(job->session, (struct cursor){0}, NULL, error));
+    TRY(device_embed(&model->device, &on_device, model->dir.file, error));
+    trace_mark(&worker->trace, STAGE_WAIT, NO_LAYER);
+    for (size_t i = 0; i < batch->texts; i++)
+        if (isnan(on_device.rows[i * job->dimensions]))
+            return fail_not_finite(model, first + i, error);
     worker->stats.texts += batch->texts;
     worker->stats.tokens += batch->starts[batch->texts];
     return WISP_OK;
@@ -190,6 +271,8 @@ static wisp_status embed_batch(void *context, uint32_t member, size_t first, siz
     trace_start(&worker->trace);
     TRY(tokenize_batch(job, worker, first, end, &batch, error));
     trace_mark(&worker->trace, STAGE_TOKENIZE, NO_LAYER);
+    if (DEVICES_EXIST && job->session->model->device.encoder)
+        return embed_on_device(job, worker, first, &batch, error);
     TRY(begin_pass(job, worker, first, &batch, error));
     return finish_batch(job, worker, first, end, error);
 }
@@ -205,8 +288,8 @@ static wisp_status resume_batch(void *context, uint32_t member, wisp_error *erro
 }
 
 /* Chooses how large batches are and how many workers take them, so that every worker gets several.
- * Where the texts make only one batch, its tokens are split among the members instead, provided
- * that each member gets enough of them. So are those of every batch where the memory of cold
+ * If the texts make only one batch, its tokens are split among the members instead, provided
+ * that each member gets enough of them. So are those of every batch if the memory of cold
  * neurons and tokens is limited: it has to hold the needs of one batch, not of several. */
 static void plan_batches(struct job *job) {
     const size_t threads = pool_size(job->session->team);
@@ -214,10 +297,17 @@ static void plan_batches(struct job *job) {
     size_t total = 0;
     for (size_t i = 0; i < job->n; i++)
         total += estimate_tokens(job, &job->texts[i]);
+    job->batch_texts = BATCH_TEXTS;
+    job->members = 1;
+    if (DEVICES_EXIST && job->session->model->device.encoder) {
+        job->batch_texts = DEVICE_BATCH_TEXTS;
+        job->batch_tokens = DEVICE_BATCH_TOKENS;
+        job->workers = (uint32_t)smaller(total / DEVICE_BATCH_TOKENS + 1, workers);
+        return;
+    }
     const size_t even = workers > 1 ? total / (workers * BATCHES_PER_WORKER) + 1 : BATCH_MAX_TOKENS;
     job->batch_tokens = smaller(larger(even, BATCH_MIN_TOKENS), BATCH_MAX_TOKENS);
     job->workers = (uint32_t)smaller(total / job->batch_tokens + 1, workers);
-    job->members = 1;
     const size_t members = total / MEMBER_MIN_TOKENS;
     if ((job->workers == 1 || job->n == 1) && members > 1) {
         job->members = (uint32_t)smaller(members, smaller(threads, PASS_MAX_MEMBERS));
@@ -225,7 +315,7 @@ static void plan_batches(struct job *job) {
     }
 }
 
-/* Runs the job, or continues it. Where it needs ranges, the session keeps a copy of it. */
+/* Runs the job, or continues it. If it needs ranges, the session keeps a copy of it. */
 static wisp_status run_job(struct job *job, wisp_error *error) {
     wisp_session *session = job->session;
     wisp_status status = pool_each(session->team, job->workers, &job->work, error);
@@ -245,6 +335,48 @@ static wisp_status run_job(struct job *job, wisp_error *error) {
     return status;
 }
 
+/* Runs a job whose texts, rows and prompt are set. */
+static wisp_status begin_job(struct job *job, wisp_error *error) {
+    plan_batches(job);
+    job->work = (struct pool_work){.items = job->n,
+                                   .group_end = batch_end,
+                                   .run = embed_batch,
+                                   .resume = resume_batch,
+                                   .context = job};
+    return run_job(job, error);
+}
+
+#ifndef WISP_EMBED_ONLY
+wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text *texts, size_t n,
+                        float *scores, wisp_error *error) {
+    TRY(require(session, "session", error));
+    TRY(require_texts(&query, 1, error));
+    TRY(require_texts(texts, n, error));
+    if (n > 0)
+        TRY(require(scores, "scores", error));
+    wisp_embed_give_up(session);
+    pool_renew(session->team);
+    const wisp_model *model = session->model;
+    if (model->network.config.pooling != POOLING_RANK)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
+                    "the model does not score pairs of texts: it is no cross-encoder");
+    struct job job = {.session = session,
+                      .texts = texts,
+                      .n = n,
+                      .pairs = true,
+                      .prompt = query,
+                      .dimensions = 1,
+                      .rows = scores};
+    return n == 0 ? WISP_OK : begin_job(&job, error);
+}
+#endif
+
+/* Returns whether a token follows the tokens of each text. */
+static bool has_last_token(const wisp_model *model) {
+    const struct codec *codec = RANKS ? tokenizer_codec(model->tokenizer) : NULL;
+    return !codec || codec_last_token(codec) >= 0;
+}
+
 wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
                        const wisp_embed_options *options, float *rows, wisp_error *error) {
     const wisp_embed_options defaults = {0}, *o = options ? options : &defaults;
@@ -255,10 +387,13 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
     wisp_embed_give_up(session);
     pool_renew(session->team);
     const wisp_model *model = session->model;
-    if (!model->network.architecture->embeds)
+    if (!config_embeds(&model->network.config))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "general.architecture",
                     "models of architecture %s make no embeddings",
                     model->network.architecture->name);
+    if (RANKS && model->network.config.pooling == POOLING_RANK)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
+                    "the model makes no embeddings: it scores pairs of texts (wisp_rerank)");
     struct job job = {
         .session = session, .texts = texts, .n = n, .rows = rows, .skipped = o->skipped};
     job.prompt = wisp_text_of(o->prompt ? o->prompt : model->default_prompt);
@@ -272,17 +407,11 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
     if (!model->pool_prompt && job.prompt.length > 0) {
         /* sentence-transformers excludes the prompt's own tokens, with [CLS] and without [SEP]. */
         TRY(wisp_tokenize(model, job.prompt, NULL, 0, &job.prompt_tokens, error));
-        job.prompt_tokens--;
+        job.prompt_tokens -= has_last_token(model);
     }
     if (o->skipped)
         memset(o->skipped, 0, n * sizeof *o->skipped);
-    plan_batches(&job);
-    job.work = (struct pool_work){.items = n,
-                                  .group_end = batch_end,
-                                  .run = embed_batch,
-                                  .resume = resume_batch,
-                                  .context = &job};
-    return run_job(&job, error);
+    return begin_job(&job, error);
 }
 
 wisp_status wisp_embed_continue(wisp_session *session, wisp_error *error) {

@@ -11,7 +11,9 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "engine/draft.h"
 #include "engine/generation.h"
+#include "engine/prompt_cache.h"
 #include "engine/reply.h"
 #include "engine/requests.h"
 
@@ -24,9 +26,11 @@ struct slot {
     struct sequence *sequence;
     size_t request;
     struct reply reply;
-    int32_t id;   /* chosen last */
-    bool reading; /* the sequence does not have the whole prompt yet */
-    double since; /* when the request joined, or its prompt was read */
+    int32_t id;         /* chosen last */
+    struct draft draft; /* what may follow it */
+    size_t kept;        /* blocks of the text that the prompt cache was offered */
+    bool reading;       /* the sequence does not have the whole prompt yet */
+    double since;       /* when the request joined, or its prompt was read */
 };
 
 /* Returns a sequence without a request: the one that shares most tokens with the prompt, and among
@@ -87,7 +91,7 @@ static wisp_status slide_prompt(struct requests *r, size_t request, wisp_error *
 }
 
 /* Makes the text so far and the token chosen last a prompt that is read anew: without its oldest
- * part where it fills the context, or as a long text where it has become one. */
+ * part if it fills the context, or as a long text if it has become one. */
 static wisp_status read_anew(const struct requests *r, struct slot *slot, wisp_error *error) {
     const size_t context = r->session->model->max_tokens;
     struct token_list *prompt = &r->prompts[slot->request];
@@ -102,13 +106,32 @@ static wisp_status read_anew(const struct requests *r, struct slot *slot, wisp_e
     const bool is_long = generation_is_long(r->session, prompt->count);
     const size_t shared = sequence_shared(slot->sequence, prompt->ids, prompt->count - 1, is_long);
     sequence_rewind(slot->sequence, shared, is_long);
+    slot->kept = 0;
     slot->reading = true;
     return WISP_OK;
 }
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
-/* Lets the next request join. Sets *waits, and does nothing, where a prompt that is being read has
+/* Ends a text by its own error, if its options say that it fails alone. Else returns the status. */
+static wisp_status fail_alone(const struct requests *r, size_t request, wisp_status status,
+                              const wisp_error *error) {
+    const wisp_generate_options *options = r->options[request];
+    const bool is_own = status == WISP_ERROR_ARGUMENT || status == WISP_ERROR_UNSUPPORTED;
+    if (!is_own || !options->failed || !error)
+        return status;
+    r->failed[request] = true;
+    options->failed(options->context, error);
+    return WISP_OK;
+}
+
+/* Passes over requests that have failed. */
+static void skip_failed(struct requests *r) {
+    while (r->next < r->n && r->failed[r->next])
+        r->next++;
+}
+
+/* Lets the next request join. Sets *waits, and does nothing, if a prompt that is being read has
  * tokens that it can copy soon. */
 static wisp_status join(struct requests *r, bool *waits, wisp_error *error) {
     const struct generation *g = r->session->generation;
@@ -144,7 +167,6 @@ static wisp_status join(struct requests *r, bool *waits, wisp_error *error) {
     r->count++; /* requests_close releases the reply from now on */
     wisp_generation *result = &r->results[slot->request];
     result->prompt_tokens = prompt->count;
-    result->reused_tokens = known;
     const struct token_order *order = NULL;
     if (r->options[slot->request]->grammar)
         TRY(generation_token_order(r->session, &order, error));
@@ -154,22 +176,65 @@ static wisp_status join(struct requests *r, bool *waits, wisp_error *error) {
         TRY(sequence_copy(r->session, slot->sequence, source, known, error));
     else
         sequence_rewind(slot->sequence, known, is_long);
+    if (SOURCES_READ_AGAIN && r->session->prompts)
+        TRY(prompt_cache_read(r->session, slot->sequence, prompt->ids, prompt->count, &known,
+                              error));
+    result->reused_tokens = known;
     sequence_mark(slot->sequence, prompt->count - 1);
     return WISP_OK;
 }
 
-/* Chooses what the next pass adds, and returns the number of additions. */
-static size_t plan(const struct requests *r) {
+/* Lets requests join while there are free sequences. */
+static wisp_status join_all(struct requests *r, wisp_error *error) {
+    for (bool waits = false; r->count < r->most && r->next < r->n && !waits; skip_failed(r)) {
+        const size_t request = r->next, before = r->count;
+        const wisp_status status = join(r, &waits, error);
+        TRY(fail_alone(r, request, status, error));
+        if (status != WISP_OK && r->count > before)
+            reply_release(&r->slots[--r->count].reply);
+    }
+    return WISP_OK;
+}
+
+/* Guesses tokens behind the last one of a slot, as far as the context and the limit of tokens let
+ * them follow. */
+static void guess(const struct requests *r, struct slot *slot) {
+    const wisp_generate_options *options = r->options[slot->request];
+    const struct token_list *past = &slot->sequence->past;
+    const size_t context = r->session->model->max_tokens;
+    size_t most = smaller(options->drafts, context - smaller(context, past->count + 1));
+    most = smaller(most, slot->reply.most - r->results[slot->request].tokens - 1);
+    draft_guess(&slot->draft, past->ids, past->count, slot->id, most);
+    while (slot->draft.n > 0 && generation_is_long(r->session, past->count + 1 + slot->draft.n) !=
+                                    slot->sequence->cache.is_long)
+        slot->draft.n--;
+}
+
+/* Chooses what the next pass adds, and returns the number of additions. Sets *all if it adds
+ * guesses, whose logits are all needed. While a prompt is read there are none: all of its logits
+ * would be computed, too. */
+static size_t plan(const struct requests *r, bool *all) {
     size_t n = 0, room = PROMPT_TOKENS;
+    bool reads = false;
+    *all = false;
+    for (size_t i = 0; i < r->count; i++)
+        reads = reads || r->slots[i].reading;
     for (size_t i = 0; i < r->count; i++) {
-        const struct slot *slot = &r->slots[i];
+        struct slot *slot = &r->slots[i];
         const struct token_list *prompt = &r->prompts[slot->request];
         const size_t done = slot->sequence->past.count;
-        struct addition addition = {slot->sequence, &slot->id, 1};
+        struct addition addition = {slot->sequence, &slot->id, 1, slot->reading};
         if (slot->reading) {
             addition.ids = prompt->ids + done;
             addition.n = smaller(prompt->count - done, room);
             room -= addition.n;
+        }
+        slot->draft.n = 0;
+        if (!reads && r->options[slot->request]->drafts > 0) {
+            guess(r, slot);
+            addition.ids = slot->draft.ids;
+            addition.n = 1 + slot->draft.n;
+            *all = *all || slot->draft.n > 0;
         }
         if (addition.n == 0)
             continue;
@@ -179,7 +244,46 @@ static size_t plan(const struct requests *r) {
     return n;
 }
 
-/* Gives slot i the logits after what it has. Sets *left where its text has ended. */
+struct mask_wait {
+    const wisp_session *session;
+    double pause_at;
+};
+
+static wisp_status check_mask(void *context, bool *paused, wisp_error *error) {
+    const struct mask_wait *wait = context;
+    if (atomic_load(&wait->session->cancelled))
+        return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
+    *paused = !isinf(wait->pause_at) && clock_seconds() >= wait->pause_at;
+    return WISP_OK;
+}
+
+/* Chooses the tokens that follow, for the logits behind the last token and behind each guess that
+ * is right. Takes wrong guesses back. */
+static wisp_status step(const struct requests *r, struct slot *slot, const float *logits,
+                        bool *more, wisp_error *error) {
+    const size_t vocabulary = r->session->model->network.config.vocabulary_size;
+    const struct draft *draft = &slot->draft;
+    struct mask_wait wait = {r->session, INFINITY};
+    struct sequence *sequence = slot->sequence;
+    wisp_generation *result = &r->results[slot->request];
+    size_t right = 0;
+    bool paused;
+    TRY(reply_step(&slot->reply, logits, &slot->id, more, error));
+    for (; *more && right < draft->n && slot->id == draft->ids[1 + right];) {
+        right++;
+        TRY(reply_prepare(&slot->reply, check_mask, &wait, &paused, error));
+        TRY(reply_step(&slot->reply, logits + right * vocabulary, &slot->id, more, error));
+    }
+    if (right < draft->n)
+        sequence_rewind(sequence, sequence->past.count - (draft->n - right),
+                        sequence->cache.is_long);
+    result->drafted += draft->n;
+    result->accepted += right;
+    draft_learn(&slot->draft, right);
+    return WISP_OK;
+}
+
+/* Gives slot i the logits after what it has. Sets *left if its text has ended. */
 static wisp_status advance(const struct requests *r, size_t i, const float *logits, bool *left,
                            wisp_error *error) {
     struct slot *slot = &r->slots[i];
@@ -197,7 +301,7 @@ static wisp_status advance(const struct requests *r, size_t i, const float *logi
         result->read_bytes += generation_read_bytes(r->session, slot->sequence);
     }
     slot->reading = false;
-    TRY(reply_step(&slot->reply, logits, &slot->id, &more, error));
+    TRY(step(r, slot, logits, &more, error));
     result->seconds = clock_seconds() - slot->since;
     *left = !more;
     const size_t count = slot->sequence->past.count;
@@ -211,19 +315,51 @@ static wisp_status advance(const struct requests *r, size_t i, const float *logi
     return WISP_OK;
 }
 
+/* Computes the masks of all texts that have a grammar: they do not depend on the pass. */
+static wisp_status prepare_masks(struct requests *r, double pause_at, bool *paused,
+                                 wisp_error *error) {
+    struct mask_wait wait = {r->session, pause_at};
+    *paused = false;
+    for (size_t i = 0; i < r->count && !*paused; i++)
+        TRY(reply_prepare(&r->slots[i].reply, check_mask, &wait, paused, error));
+    return WISP_OK;
+}
+
 bool requests_ended(const struct requests *r) {
     return r->next == r->n && r->count == 0;
+}
+
+/* Offers the texts that a pass has added to, and whose prompt it read, to the prompt cache. */
+static void keep_prompts(struct requests *r, size_t n) {
+    if (!SOURCES_READ_AGAIN || !r->session->prompts)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        struct slot *slot = &r->slots[r->added[i]];
+        if (slot->reading)
+            slot->kept = prompt_cache_write(r->session, slot->sequence, slot->kept);
+    }
 }
 
 /* Gives the logits of a pass to the n slots that it added to. */
 static wisp_status advance_all(struct requests *r, size_t n, const float *logits,
                                wisp_error *error) {
     const size_t vocabulary = r->session->model->network.config.vocabulary_size;
+    size_t row = 0; /* of the logits */
+    for (size_t i = 0; i < n; i++)
+        row += 1 + r->slots[r->added[i]].draft.n;
     for (size_t i = n; i-- > 0;) { /* from the last: the last slot takes the place of a left one */
         bool left;
-        TRY(advance(r, r->added[i], logits + i * vocabulary, &left, error));
-        if (!left)
+        row -= 1 + r->slots[r->added[i]].draft.n;
+        const size_t request = r->slots[r->added[i]].request;
+        const wisp_status status = advance(r, r->added[i], logits + row * vocabulary, &left, error);
+        TRY(fail_alone(r, request, status, error));
+        if (status == WISP_OK && !left)
             continue;
+        if (SOURCES_READ_AGAIN && r->session->prompts) {
+            const struct slot *slot = &r->slots[r->added[i]];
+            prompt_cache_write(r->session, slot->sequence, slot->kept);
+            prompt_cache_touch(r->session, slot->sequence);
+        }
         reply_release(&r->slots[r->added[i]].reply);
         r->slots[r->added[i]] = r->slots[--r->count];
     }
@@ -232,14 +368,21 @@ static wisp_status advance_all(struct requests *r, size_t n, const float *logits
 
 wisp_status requests_run(struct requests *r, double seconds, wisp_error *error) {
     const double pause_at = clock_seconds() + seconds;
+    if (requests_ended(r))
+        return WISP_OK;
     do {
         const float *logits;
         bool paused;
         if (r->in_pass == 0) {
-            for (bool waits = false; r->count < r->most && r->next < r->n && !waits;)
-                TRY(join(r, &waits, error));
-            const size_t n = plan(r);
-            TRY(generation_begin(r->session, r->additions, n, false, error));
+            TRY(join_all(r, error));
+            if (requests_ended(r)) /* the last ones have failed */
+                return WISP_OK;
+            TRY(prepare_masks(r, pause_at, &paused, error));
+            if (paused)
+                return WISP_OK;
+            bool all;
+            const size_t n = plan(r, &all);
+            TRY(generation_begin(r->session, r->additions, n, all, error));
             r->in_pass = n;
         }
         TRY(generation_end(r->session, r->additions, r->in_pass, pause_at, &paused, &logits,
@@ -248,43 +391,52 @@ wisp_status requests_run(struct requests *r, double seconds, wisp_error *error) 
             return WISP_OK;
         const size_t n = r->in_pass;
         r->in_pass = 0;
+        keep_prompts(r, n);
         TRY(advance_all(r, n, logits, error));
     } while (!requests_ended(r) && clock_seconds() < pause_at);
     return WISP_OK;
 }
 
-/* Converts the prompts to ids and checks all requests. */
+/* Converts the prompt of a request to ids and checks it. */
+static wisp_status read_request(struct requests *r, const wisp_request *request, size_t i,
+                                wisp_error *error) {
+    const wisp_model *model = r->session->model;
+    if (request->ids) {
+        TRY(check_ids(r->session, request->ids, request->n_ids, error));
+        for (size_t t = 0; t < request->n_ids; t++)
+            TRY(token_list_add(&r->prompts[i], request->ids[t], error));
+    } else {
+        TRY(require_texts(&request->prompt, 1, error));
+        TRY(encode_prompt(model, request->prompt, r->options[i], &r->prompts[i], error));
+    }
+    if (r->options[i]->context_shift)
+        TRY(slide_prompt(r, i, error));
+    TRY(check_prompt_length(r->session, r->prompts[i].count, error));
+    if (r->options[i]->drafts > 0 && model->network.config.conv_taps > 0)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "drafts",
+                    "%u, and models with short convolutions cannot take tokens back",
+                    r->options[i]->drafts);
+    return reply_check(model, r->options[i], error);
+}
+
 static wisp_status read_requests(struct requests *r, const wisp_request *requests,
                                  wisp_error *error) {
     static const wisp_generate_options defaults = {0};
-    const wisp_model *model = r->session->model;
     for (size_t i = 0; i < r->n; i++) {
-        const wisp_request *request = &requests[i];
-        r->options[i] = request->options ? request->options : &defaults;
+        r->options[i] = requests[i].options ? requests[i].options : &defaults;
         r->results[i] = (wisp_generation){0};
-        wisp_status status = WISP_OK;
-        if (request->ids) {
-            status = check_ids(r->session, request->ids, request->n_ids, error);
-            for (size_t t = 0; t < request->n_ids && status == WISP_OK; t++)
-                status = token_list_add(&r->prompts[i], request->ids[t], error);
-        } else {
-            status = require_texts(&request->prompt, 1, error);
-            if (status == WISP_OK)
-                status = codec_encode(model->codec, request->prompt, true, &r->prompts[i], error);
-        }
-        if (status == WISP_OK && r->options[i]->context_shift)
-            status = slide_prompt(r, i, error);
+        wisp_error own;
+        wisp_status status = read_request(r, &requests[i], i, &own);
+        status = fail_alone(r, i, status, &own);
         if (status == WISP_OK)
-            status = check_prompt_length(r->session, r->prompts[i].count, error);
-        if (status == WISP_OK)
-            status = reply_check(model, r->options[i], error);
-        if (status != WISP_OK && r->n > 1 && error) {
-            const wisp_error cause = *error;
-            snprintf(error->message, sizeof error->message, "request %zu: %.480s", i,
-                     cause.message);
-        }
-        TRY(status);
+            continue;
+        if (error)
+            *error = own;
+        if (r->n > 1 && error)
+            snprintf(error->message, sizeof error->message, "request %zu: %.480s", i, own.message);
+        return status;
     }
+    skip_failed(r);
     return WISP_OK;
 }
 
@@ -298,11 +450,13 @@ wisp_status requests_open(struct requests *r, wisp_session *session, const wisp_
     TRY(generation_open(session, r->most, error));
     r->options = calloc(n, sizeof *r->options);
     r->prompts = calloc(n, sizeof *r->prompts);
+    r->failed = calloc(n, sizeof *r->failed);
     r->results = results ? results : calloc(n, sizeof *r->results);
     r->slots = calloc(r->most, sizeof *r->slots);
     r->additions = calloc(r->most, sizeof *r->additions);
     r->added = calloc(r->most, sizeof *r->added);
-    if (!r->options || !r->prompts || !r->results || !r->slots || !r->additions || !r->added)
+    if (!r->options || !r->prompts || !r->failed || !r->results || !r->slots || !r->additions ||
+        !r->added)
         return fail_memory(error, n * (sizeof *r->prompts + sizeof *r->results));
     return read_requests(r, requests, error);
 }
@@ -316,6 +470,7 @@ void requests_close(struct requests *r) {
         free(r->results);
     free((void *)r->options);
     free(r->prompts);
+    free(r->failed);
     free(r->slots);
     free(r->additions);
     free(r->added);

@@ -6,8 +6,12 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
+#include "models/feed_forward_block.h"
+#include "models/ffn_experts.h"
+#include "models/ffn_gate.h"
 
-/* Members that split the tokens of a pass compute at least MEMBER_MIN_TOKENS each. Where a pass has
+/* Members that split the tokens of a pass compute at least MEMBER_MIN_TOKENS each. If a pass has
  * fewer, they split the outputs of each layer instead, provided that a layer has SPLIT_LAYER_BYTES
  * of weights: reading these takes long enough for the barriers between layers to pay. */
 enum { MEMBER_MIN_TOKENS = 6, SPLIT_LAYER_BYTES = 1 << 20 };
@@ -23,7 +27,8 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) 
                                    .head_size = c->head_size,
                                    .panel = network->kernels->f32_panel,
                                    .type = session->cache_type};
-    if (!network->architecture->generates)
+    const struct attention_policy *policy = session->attention.decode;
+    if (config_embeds(c))
         return fail(error, WISP_ERROR_UNSUPPORTED, session->model->dir.file, "general.architecture",
                     "models of architecture %s generate no text", network->architecture->name);
     if (!session->generation)
@@ -41,6 +46,9 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) 
         struct sequence *made = &g->sequences[g->count];
         *made = (struct sequence){0};
         wisp_status status = kv_cache_open(&made->cache, &shape, error);
+        made->cache.shape.kept_bytes = policy->kept_bytes ? policy->kept_bytes(&shape) : 0;
+        if (status == WISP_OK && session->kv_tier)
+            status = kv_cache_limit(&made->cache, session->kv_tier, error);
         if (status == WISP_OK && convolutions > 0)
             status = conv_state_open(&made->conv, convolutions,
                                      (c->conv_taps - 1) * (size_t)c->hidden_size, error);
@@ -57,7 +65,7 @@ wisp_status generation_token_order(wisp_session *session, const struct token_ord
                                    wisp_error *error) {
     struct generation *g = session->generation;
     *order = &g->order;
-    if (g->order.ids)
+    if (g->order.same)
         return WISP_OK;
     const wisp_status status = token_order_open(&g->order, session->model->codec, error);
     if (status != WISP_OK)
@@ -92,10 +100,25 @@ wisp_status sequence_copy(const wisp_session *session, struct sequence *to,
             return status;
         }
     }
-    kv_cache_copy(&to->cache, &from->cache, shared, n);
+    const wisp_status status = kv_cache_copy(&to->cache, &from->cache, shared, n, error);
+    if (status != WISP_OK) {
+        to->past.count = shared;
+        return status;
+    }
     conv_state_copy(&to->conv, &from->conv, shared, n);
     to->cache.length = n;
-    return WISP_OK;
+    return generation_check(session, error);
+}
+
+wisp_status generation_check(const wisp_session *session, wisp_error *error) {
+    struct kv_tier *tier = session->kv_tier;
+    const wisp_status status = tier ? tier->check(tier, error) : WISP_OK;
+    if (status == WISP_OK)
+        return WISP_OK;
+    for (size_t i = 0; i < session->generation->count; i++)
+        sequence_rewind(&session->generation->sequences[i], 0, false);
+    tier->forget_all(tier);
+    return status;
 }
 
 /* ---- passes --------------------------------------------------------------------------------- */
@@ -107,6 +130,7 @@ struct batch_parts {
     size_t *starts;
     struct kv_cache **caches;
     struct conv_state **states;
+    bool *prompts;
 };
 
 static struct batch_parts take_batch(struct workspace *space, size_t texts, size_t tokens,
@@ -117,7 +141,26 @@ static struct batch_parts take_batch(struct workspace *space, size_t texts, size
     p.starts = workspace_take(space, 1, texts + 1, sizeof *p.starts);
     p.caches = workspace_take(space, 1, texts, sizeof *p.caches);
     p.states = workspace_take(space, 1, texts, sizeof *p.states);
+    p.prompts = workspace_take(space, 1, texts, sizeof *p.prompts);
     return p;
+}
+
+/* Returns the neurons that the session has computed. */
+static uint64_t computed_neurons(const wisp_session *session) {
+    uint64_t computed = 0;
+    for (uint32_t i = 0; i < session->n_workers; i++)
+        for (uint32_t l = 0; l < session->model->network.config.layers; l++)
+            computed += session->workers[i].counts[l].computed;
+    return computed;
+}
+
+/* Returns the keys that the session's key-value heads have looked at. */
+static uint64_t keys_looked_at(const wisp_session *session) {
+    uint64_t seen = 0;
+    for (uint32_t i = 0; i < session->n_workers; i++)
+        for (uint32_t l = 0; l < session->model->network.config.layers; l++)
+            seen += session->workers[i].attention[l].seen;
+    return seen / session->model->network.config.kv_heads;
 }
 
 wisp_status generation_begin(wisp_session *session, const struct addition *additions, size_t n,
@@ -125,7 +168,7 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
     const struct network *network = &session->model->network;
     struct generation *g = session->generation;
     const size_t vocabulary = network->config.vocabulary_size;
-    struct pass_size size = {.texts = n};
+    struct pass_size size = {.texts = n, .attention = session->attention};
     for (size_t i = 0; i < n; i++) {
         const struct kv_cache *cache = &additions[i].sequence->cache;
         TRY(sequence_reserve(session, additions[i].sequence, cache->length + additions[i].n,
@@ -134,12 +177,12 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
         size.tokens += additions[i].n;
     }
     const size_t most = smaller(pool_size(session->team), PASS_MAX_MEMBERS);
-    size.by_outputs = most > 1 && size.tokens < MEMBER_MIN_TOKENS * most && !network->sparse &&
-                      network->architecture->by_outputs &&
+    size.by_outputs = most > 1 && size.tokens < MEMBER_MIN_TOKENS * most &&
+                      feed_forward_splits_outputs(network) && network->architecture->by_outputs &&
                       network->resident_bytes / network->config.layers >= SPLIT_LAYER_BYTES;
-    size.members =
-        (uint32_t)(size.by_outputs ? most
-                                   : smaller(larger(size.tokens / MEMBER_MIN_TOKENS, 1), most));
+    size.members = size.by_outputs
+                       ? step_members_begin(&g->step_members, (uint32_t)most, size.tokens)
+                       : (uint32_t)smaller(larger(size.tokens / MEMBER_MIN_TOKENS, 1), most);
     const size_t rows = all ? size.tokens : n;
     struct workspace measured = {.used = pass_workspace_bytes(network, &size)};
     take_batch(&measured, n, size.tokens, rows, vocabulary);
@@ -152,6 +195,7 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
         parts.starts[i + 1] = parts.starts[i] + additions[i].n;
         parts.caches[i] = &additions[i].sequence->cache;
         parts.states[i] = &additions[i].sequence->conv;
+        parts.prompts[i] = additions[i].is_prompt;
     }
     struct pass *pass = &session->workers[0].pass;
     *pass = (struct pass){.network = network,
@@ -160,17 +204,23 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
                                     .starts = parts.starts,
                                     .caches = parts.caches,
                                     .states = parts.states,
+                                    .prompts = parts.prompts,
                                     .all_logits = all},
                           .rows = parts.logits,
                           .thresholds = session->thresholds,
+                          .gates = session->gates,
+                          .attention = session->attention,
                           .members = size.members,
                           .by_outputs = size.by_outputs,
                           .team = size.members > 1 ? session->team : NULL,
                           .hook = session_stop_if_cancelled,
                           .hook_context = session};
     for (uint32_t i = 0; i < size.members; i++)
-        pass->member[i] = (struct pass_member){
-            &session->workers[i].trace, session->workers[i].counts, &session->workers[i].tokens};
+        pass->member[i] =
+            (struct pass_member){&session->workers[i].trace, session->workers[i].counts,
+                                 session->workers[i].attention, &session->workers[i].tokens};
+    g->computed = computed_neurons(session);
+    g->looked_at = keys_looked_at(session);
     pass_begin(pass, &g->space);
     return WISP_OK;
 }
@@ -181,11 +231,21 @@ wisp_status generation_end(wisp_session *session, const struct addition *additio
     *logits = pass->rows;
     session->pause = (struct pause){.at = pause_at};
     trace_start(&session->workers[0].trace);
+    const double start = clock_seconds(), waited = pool_waited(session->team);
     const wisp_status ran = pass_run(pass, error);
+    const double end = clock_seconds();
     *paused = session->pause.reached;
+    if (ran == WISP_OK && pass->by_outputs)
+        step_members_end(&session->generation->step_members, end - start,
+                         pool_waited(session->team) - waited, end);
     session->pause = (struct pause){.at = INFINITY};
+    TRY(generation_check(session, error));
     if (ran != WISP_OK)
         return *paused ? WISP_OK : ran;
+    session->generation->computed =
+        (computed_neurons(session) - session->generation->computed) / pass->tokens;
+    session->generation->looked_at =
+        (keys_looked_at(session) - session->generation->looked_at) / pass->tokens;
     const size_t rows = pass->batch.all_logits ? pass->tokens : n;
     for (size_t i = 0; i < rows * session->model->network.config.vocabulary_size; i++)
         if (!isfinite(pass->rows[i]))
@@ -199,6 +259,7 @@ wisp_status generation_end(wisp_session *session, const struct addition *additio
         struct sequence *sequence = additions[i].sequence;
         if (status == WISP_OK) {
             sequence->cache.length += additions[i].n;
+            sequence->cache.kept_steps = (sequence->cache.length - 1) / KV_STEP;
             conv_state_commit(&sequence->conv, additions[i].n);
         }
         sequence->past.count = sequence->cache.length;
@@ -217,17 +278,39 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
 
 uint64_t generation_read_bytes(const wisp_session *session, const struct sequence *sequence) {
     const struct network *network = &session->model->network;
-    const struct model_config *config = &network->config;
-    const struct kv_cache *cache = &sequence->cache;
-    uint64_t positions = 0;
-    for (uint32_t l = 0; l < config->layers; l++)
-        if (!config_is_conv(config, l))
-            positions +=
-                config_is_local(config, l) ? smaller(cache->length, config->window) : cache->length;
-    return network->resident_bytes + positions * kv_position_bytes(&cache->shape);
+    const uint64_t unread = ffn_gate_unread_bytes(network, session->generation->computed);
+    return ffn_experts_read_bytes(network) - unread +
+           session->generation->looked_at * kv_position_bytes(&sequence->cache.shape);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
+
+size_t prompt_bound(const wisp_model *model, const wisp_generate_options *options) {
+    enum { CONTEXTS = 4, TOKENS = 4096 };
+    const size_t context = model->max_tokens;
+    if (options && options->context_shift)
+        return 0;
+    return context < (SIZE_MAX - TOKENS) / CONTEXTS ? CONTEXTS * context + TOKENS : SIZE_MAX;
+}
+
+wisp_status check_prompt_bound(const wisp_model *model, const struct token_list *prompt,
+                               wisp_status status, wisp_error *error) {
+    if (!prompt->is_full)
+        return status;
+    return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
+                "more than %zu tokens, and the model's context has %u", prompt->most,
+                model->max_tokens);
+}
+
+wisp_status encode_prompt(const wisp_model *model, wisp_text prompt,
+                          const wisp_generate_options *options, struct token_list *ids,
+                          wisp_error *error) {
+    ids->most = prompt_bound(model, options);
+    wisp_status status = codec_encode(model->codec, prompt, true, ids, error);
+    status = check_prompt_bound(model, ids, status, error);
+    ids->most = 0; /* they may grow with the text */
+    return status;
+}
 
 wisp_status check_prompt_length(const wisp_session *session, size_t n, wisp_error *error) {
     const wisp_model *model = session->model;
@@ -245,8 +328,8 @@ wisp_status check_ids(const wisp_session *session, const int32_t *ids, size_t n,
     const size_t vocabulary = session->model->network.config.vocabulary_size;
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (size_t)ids[i] >= vocabulary)
-            return fail(error, WISP_ERROR_ARGUMENT, NULL, "ids",
-                        "id %d, where there are %zu tokens", ids[i], vocabulary);
+            return fail(error, WISP_ERROR_ARGUMENT, NULL, "ids", "id %d, but there are %zu tokens",
+                        ids[i], vocabulary);
     return WISP_OK;
 }
 

@@ -27,11 +27,17 @@ wisp_status sequence_reserve(const wisp_session *session, struct sequence *seque
 wisp_status sequence_copy(const wisp_session *session, struct sequence *to,
                           const struct sequence *from, size_t n, wisp_error *error);
 
+/* Fails if keys and values beyond a limit of memory could not be kept or brought back. Then the
+ * session has no text any more. */
+wisp_status generation_check(const wisp_session *session, wisp_error *error);
+
 /* Ids that a pass adds to a sequence. */
 struct addition {
     struct sequence *sequence;
     const int32_t *ids;
-    size_t n; /* at least 1 */
+    size_t n;       /* at least 1 */
+    bool is_prompt; /* they are a prompt's, which predictors of neurons to generate with leave dense
+                     */
 };
 
 /* Runs one pass that adds ids to n different sequences. Points *logits to those that follow the
@@ -53,13 +59,27 @@ wisp_status generation_end(wisp_session *session, const struct addition *additio
  * reads. Layers with a window read the keys and values in it only. */
 uint64_t generation_read_bytes(const wisp_session *session, const struct sequence *sequence);
 
-/* Fails where n, the number of ids of a prompt, is 0 or exceeds the model's context. */
+/* Returns how many tokens of a prompt are counted: one that is longer than the context fails with
+ * their number, and a text of megabytes would take long. 0: all, because the context may slide. */
+size_t prompt_bound(const wisp_model *model, const wisp_generate_options *options);
+
+/* Returns the status of a conversion to a list with this bound, or fails if there were more
+ * tokens. */
+wisp_status check_prompt_bound(const wisp_model *model, const struct token_list *prompt,
+                               wisp_status status, wisp_error *error);
+
+/* Converts a prompt to ids, as many as are counted. */
+wisp_status encode_prompt(const wisp_model *model, wisp_text prompt,
+                          const wisp_generate_options *options, struct token_list *ids,
+                          wisp_error *error);
+
+/* Fails if n, the number of ids of a prompt, is 0 or exceeds the model's context. */
 wisp_status check_prompt_length(const wisp_session *session, size_t n, wisp_error *error);
 
-/* Fails where one of n ids is no token. */
+/* Fails if one of n ids is no token. */
 wisp_status check_ids(const wisp_session *session, const int32_t *ids, size_t n, wisp_error *error);
 
-/* Ends a call of the API: returns `status`, or fails where the session was cancelled. */
+/* Ends a call of the API: returns `status`, or fails if the session was cancelled. */
 wisp_status end_call(wisp_session *session, wisp_status status, wisp_error *error);
 
 enum {

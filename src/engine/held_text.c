@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/utf8.h"
 
 wisp_status held_text_add(struct held_text *held, wisp_text text, wisp_error *error) {
     if (text.length > held->capacity - held->length) {
@@ -31,6 +32,37 @@ bool held_text_cut(struct held_text *held) {
             }
         }
     return false;
+}
+
+/* Returns whether n bytes are whole characters. */
+static bool is_well_formed(const char *bytes, size_t n) {
+    uint32_t c = 0;
+    for (size_t at = 0; at < n && c != UTF8_INVALID;)
+        at += utf8_decode(bytes + at, n - at, &c);
+    return c != UTF8_INVALID;
+}
+
+wisp_status held_text_take(struct held_text *held, size_t n, wisp_text *text, wisp_error *error) {
+    static const char replacement[] = "\xEF\xBF\xBD";
+    size_t rest;
+    *text = (wisp_text){held->bytes, n};
+    if (is_well_formed(held->bytes, n))
+        return WISP_OK;
+    const size_t room = 3 * n + sizeof replacement;
+    if (room > held->repaired_capacity) {
+        char *larger = realloc(held->repaired, room);
+        if (!larger)
+            return fail_memory(error, room);
+        held->repaired = larger;
+        held->repaired_capacity = room;
+    }
+    text->bytes = held->repaired;
+    text->length = utf8_repair(held->bytes, n, held->repaired, &rest);
+    if (rest > 0) {
+        memcpy(held->repaired + text->length, replacement, sizeof replacement - 1);
+        text->length += sizeof replacement - 1;
+    }
+    return WISP_OK;
 }
 
 size_t held_text_ready(const struct held_text *held) {
@@ -60,5 +92,6 @@ void held_text_drop(struct held_text *held, size_t n) {
 
 void held_text_release(struct held_text *held) {
     free(held->bytes);
+    free(held->repaired);
     *held = (struct held_text){0};
 }

@@ -11,11 +11,11 @@ const char *wisp_compute_name(size_t compute) {
 }
 
 const char *wisp_predictor_name(size_t predictor) {
-    static const char *const names[] = {[WISP_PREDICTOR_AUTO] = "auto",
-                                        [WISP_PREDICTOR_DENSE] = "dense",
-                                        [WISP_PREDICTOR_EXACT] = "exact",
-                                        [WISP_PREDICTOR_LOWRANK] = "lowrank",
-                                        [WISP_PREDICTOR_SENTENCE] = "sentence"};
+    static const char *const names[] = {
+        [WISP_PREDICTOR_AUTO] = "auto",         [WISP_PREDICTOR_DENSE] = "dense",
+        [WISP_PREDICTOR_EXACT] = "exact",       [WISP_PREDICTOR_LOWRANK] = "lowrank",
+        [WISP_PREDICTOR_SENTENCE] = "sentence", [WISP_PREDICTOR_GATE] = "gate",
+        [WISP_PREDICTOR_TOPK] = "topk"};
     return predictor < sizeof names / sizeof *names ? names[predictor] : NULL;
 }
 
@@ -25,14 +25,7 @@ const char *wisp_cache_type_name(size_t cache_type) {
     return cache_type < sizeof names / sizeof *names ? names[cache_type] : NULL;
 }
 
-const char *wisp_role_name(size_t role) {
-    static const char *const names[] = {[WISP_ROLE_SYSTEM] = "system",
-                                        [WISP_ROLE_USER] = "user",
-                                        [WISP_ROLE_ASSISTANT] = "assistant"};
-    return role < sizeof names / sizeof *names ? names[role] : NULL;
-}
-
-/* Returns the index of `name`, or -1 where no value has it or it is NULL. */
+/* Returns the index of `name`, or -1 if no value has it or it is NULL. */
 static int find(const char *(*name_of)(size_t index), const char *name) {
     const char *candidate;
     if (!name)
@@ -67,7 +60,7 @@ bool wisp_cache_type_find(const char *name, wisp_cache_type *cache_type) {
 bool wisp_role_find(const char *name, wisp_role *role) {
     const int found = find(wisp_role_name, name);
     if (found >= 0)
-        *role = (wisp_role)found;
+        *role = (wisp_role)found; /* NOLINT(*EnumCastOutOfRange): each name is a value's */
     return found >= 0;
 }
 

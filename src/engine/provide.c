@@ -110,7 +110,7 @@ wisp_status wisp_session_text_needs(wisp_session *session, wisp_text text, uint6
     return status;
 }
 
-/* Compares chunk i, which is a cold one, with its digest. Where memory is limited the same chunks
+/* Compares chunk i, which is a cold one, with its digest. If memory is limited the same chunks
  * are read over and over, and a checksum takes a twentieth of the time of SHA-256: it serves from
  * the second time on, but not for what a server sends again, which may be chosen by whom checksums
  * do not stop. */
@@ -134,7 +134,7 @@ static wisp_status check_chunk(wisp_session *session, uint64_t i, const unsigned
 }
 
 /* Compares the cold chunks that lie wholly within bytes [offset, offset + length) of the file with
- * their digests, and sets *checked to the range of them, which has no bytes where there are none.
+ * their digests, and sets *checked to the range of them, which has no bytes if there are none.
  */
 static wisp_status check_chunks(wisp_session *session, uint64_t offset, const unsigned char *bytes,
                                 size_t length, wisp_range *checked, wisp_error *error) {
@@ -161,7 +161,7 @@ wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const v
     if (length > 0)
         TRY(require(bytes, "bytes", error));
     const struct directory *dir = &session->model->dir;
-    if (!dir->hot_only)
+    if (!dir->residency.lacks_rows)
         return fail(error, WISP_ERROR_ARGUMENT, dir->file, "session",
                     "the model was opened with all of its neurons");
     if (length > UINT64_MAX - offset)
@@ -170,7 +170,7 @@ wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const v
     const struct chunks *chunks = &session->model->chunks;
     const unsigned char *from = bytes;
     if (chunks->digests) {
-        /* Only rows in cold chunks that came whole are taken, and none where a chunk is wrong. */
+        /* Only rows in cold chunks that came whole are taken, and none if a chunk is wrong. */
         wisp_range checked = {0};
         TRY(check_chunks(session, offset, bytes, length, &checked, error));
         from += checked.length > 0 ? checked.offset - offset : 0;

@@ -26,7 +26,7 @@ wisp_status reply_check(const wisp_model *model, const wisp_generate_options *op
         if (options->stop_id[i] < 0 ||
             (size_t)options->stop_id[i] >= model->network.config.vocabulary_size)
             return fail(error, WISP_ERROR_ARGUMENT, NULL, "stop_id",
-                        "id %d, where there are %u tokens", options->stop_id[i],
+                        "id %d, but there are %u tokens", options->stop_id[i],
                         model->network.config.vocabulary_size);
     return sampler_check(&options->sampling, model->network.config.vocabulary_size, error);
 }
@@ -66,13 +66,14 @@ void reply_release(struct reply *reply) {
     *reply = (struct reply){0};
 }
 
-/* Hands out the first n bytes of the held text. Returns false where the caller wants no more. */
-static bool hand_out(struct reply *reply, wisp_piece *piece, size_t n) {
+/* Hands out the first n bytes of the held text. Sets *more to whether the caller wants more. */
+static wisp_status hand_out(struct reply *reply, wisp_piece *piece, size_t n, bool *more,
+                            wisp_error *error) {
     const wisp_generate_options *o = reply->options;
-    piece->text = (wisp_text){reply->held.bytes, n};
-    const bool more = !o->piece || o->piece(o->context, piece);
+    TRY(held_text_take(&reply->held, n, &piece->text, error));
+    *more = !o->piece || o->piece(o->context, piece);
     held_text_drop(&reply->held, n);
-    return more;
+    return WISP_OK;
 }
 
 /* Computes the most likely tokens. Returns the logarithm by which probabilities are normalised. */
@@ -86,6 +87,13 @@ static double rank_likely(struct reply *reply, const float *logits) {
     for (size_t i = 0; i < reply->likely_count; i++)
         reply->likely[i] = (wisp_token_value){c[i].id, (float)((double)c[i].rank - log_sum)};
     return log_sum;
+}
+
+wisp_status reply_prepare(struct reply *reply, mask_check *check, void *context, bool *paused,
+                          wisp_error *error) {
+    *paused = false;
+    return reply->options->grammar ? token_mask_prepare(&reply->mask, check, context, paused, error)
+                                   : WISP_OK;
 }
 
 wisp_status reply_step(struct reply *reply, const float *logits, int32_t *id, bool *more,
@@ -107,9 +115,9 @@ wisp_status reply_step(struct reply *reply, const float *logits, int32_t *id, bo
     if (token_ends_text(reply->codec, reply->options->stop_id, reply->options->stop_ids, *id)) {
         result->end = WISP_END_TOKEN;
         piece = (wisp_piece){.id = -1};
-        if (reply->held.length > 0)
-            hand_out(reply, &piece, reply->held.length);
-        return WISP_OK;
+        bool ignored;
+        return reply->held.length > 0 ? hand_out(reply, &piece, reply->held.length, &ignored, error)
+                                      : WISP_OK;
     }
     if (constrained)
         TRY(token_mask_read(&reply->mask, *id, error));
@@ -129,7 +137,9 @@ wisp_status reply_step(struct reply *reply, const float *logits, int32_t *id, bo
     else
         *more = true;
     ready = *more ? held_text_ready(&reply->held) : reply->held.length;
-    if (!hand_out(reply, &piece, ready) && *more) {
+    bool is_wanted;
+    TRY(hand_out(reply, &piece, ready, &is_wanted, error));
+    if (!is_wanted && *more) {
         *more = false;
         result->end = WISP_END_CALLER;
     }

@@ -25,19 +25,23 @@ struct reply {
 bool token_ends_text(const struct codec *codec, const int32_t *stop_id, size_t stop_ids,
                      int32_t id);
 
-/* Fails where an option is out of range. */
+/* Fails if an option is out of range. */
 wisp_status reply_check(const wisp_model *model, const wisp_generate_options *options,
                         wisp_error *error);
 
 /* Opens a reply to a prompt of n ids, which the penalties count. The options are good. `order` is
- * needed only where they have a grammar, and outlives the reply. The caller releases it with
+ * needed only if they have a grammar, and outlives the reply. The caller releases it with
  * reply_release, also after an error. */
 wisp_status reply_open(struct reply *reply, const wisp_model *model,
                        const wisp_generate_options *options, const struct token_order *order,
                        const int32_t *prompt, size_t n, wisp_generation *result, wisp_error *error);
 
+/* Computes which tokens the grammar, if there is one, lets follow (token_mask_prepare). */
+wisp_status reply_prepare(struct reply *reply, mask_check *check, void *context, bool *paused,
+                          wisp_error *error);
+
 /* Chooses the token that follows, for logits [vocabulary_size], and hands it out. Sets *more to
- * whether the text goes on: it needs the logits after token *id then. Where it does not, the result
+ * whether the text goes on: it needs the logits after token *id then. If it does not, the result
  * says why. */
 wisp_status reply_step(struct reply *reply, const float *logits, int32_t *id, bool *more,
                        wisp_error *error);

@@ -14,7 +14,7 @@
 #include "base/status.h"
 
 struct addition;   /* generation.h */
-struct token_list; /* text/token_list.h */
+struct token_list; /* tokenizers/token_list.h */
 struct slot;       /* generate.c */
 
 struct requests {
@@ -24,6 +24,7 @@ struct requests {
     wisp_generation *results;
     bool owns_results;
     struct token_list *prompts;
+    bool *failed;       /* [n]: these do not join any more */
     struct slot *slots; /* [count], of `most` */
     size_t count, most;
     struct addition *additions; /* [most] */

@@ -35,8 +35,8 @@ wisp_status sampler_check(const wisp_sampling *o, size_t vocabulary_size, wisp_e
     for (size_t i = 0; i < o->biases; i++) {
         const wisp_token_value bias = o->bias[i];
         if (bias.id < 0 || (size_t)bias.id >= vocabulary_size)
-            return fail(error, WISP_ERROR_ARGUMENT, NULL, "bias",
-                        "id %d, where there are %zu tokens", bias.id, vocabulary_size);
+            return fail(error, WISP_ERROR_ARGUMENT, NULL, "bias", "id %d, but there are %zu tokens",
+                        bias.id, vocabulary_size);
         if (!(fabsf(bias.value) <= MOST || bias.value == -INFINITY))
             return fail(error, WISP_ERROR_ARGUMENT, NULL, "bias",
                         "%s of token %d is neither -inf nor between %s and %s",

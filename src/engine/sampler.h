@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "engine/candidates.h"
-#include "text/token_list.h"
+#include "tokenizers/token_list.h"
 
 struct sampler {
     wisp_sampling options; /* defaults are filled in */
@@ -16,7 +16,7 @@ struct sampler {
     struct token_list text;       /* the tokens so far; kept only for a penalty_window */
 };
 
-/* Fails where an option is out of range. */
+/* Fails if an option is out of range. */
 wisp_status sampler_check(const wisp_sampling *options, size_t vocabulary_size, wisp_error *error);
 
 /* Opens a sampler whose random numbers start from the options' seed. The options are good, and
@@ -29,8 +29,8 @@ wisp_status sampler_open(struct sampler *sampler, const wisp_sampling *options,
 wisp_status sampler_count(struct sampler *sampler, int32_t id, wisp_error *error);
 
 /* Sets *id to the next token for logits [vocabulary_size], which are finite. Among equal logits the
- * lower id wins. Where `allowed` is not NULL, only tokens whose bit is set in it, the lowest bit of
- * the first byte being that of token 0, can be chosen. Fails where no token is left. */
+ * lower id wins. If `allowed` is not NULL, only tokens whose bit is set in it, the lowest bit of
+ * the first byte being that of token 0, can be chosen. Fails if no token is left. */
 wisp_status sampler_next(struct sampler *sampler, const float *logits, const uint8_t *allowed,
                          int32_t *id, wisp_error *error);
 

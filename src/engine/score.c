@@ -35,8 +35,8 @@ static wisp_status compute(wisp_session *session, const int32_t *ids, size_t n, 
         const bool all = done >= first;
         const float *logits;
         step = all ? smaller(n - done, rows) : smaller(first - done, PROMPT_TOKENS);
-        status = generation_pass(session, &(struct addition){sequence, ids + done, step}, 1, all,
-                                 &logits, error);
+        status = generation_pass(session, &(struct addition){sequence, ids + done, step, false}, 1,
+                                 all, &logits, error);
         if (status == WISP_OK && all)
             take(context, done, step, logits);
     }

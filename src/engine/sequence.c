@@ -17,6 +17,7 @@ size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size
 void sequence_rewind(struct sequence *sequence, size_t n, bool is_long) {
     conv_state_rewind(&sequence->conv, n);
     sequence->cache.is_long = is_long;
+    kv_cache_forget(&sequence->cache, n);
     sequence->past.count = sequence->cache.length = n;
 }
 
@@ -26,9 +27,7 @@ void sequence_mark(struct sequence *sequence, size_t n) {
 
 size_t generation_bytes(const struct generation *g) {
     size_t bytes =
-        g ? g->space.capacity + g->count * sizeof *g->sequences +
-                g->order.vocabulary_size * (sizeof *g->order.ids + sizeof *g->order.shared)
-          : 0;
+        g ? g->space.capacity + g->count * sizeof *g->sequences + token_order_bytes(&g->order) : 0;
     for (size_t i = 0; g && i < g->count; i++)
         bytes += kv_cache_bytes(&g->sequences[i].cache) + conv_state_bytes(&g->sequences[i].conv) +
                  g->sequences[i].past.capacity * sizeof *g->sequences[i].past.ids;

@@ -5,14 +5,15 @@
 
 #include "attention/kv_cache.h"
 #include "base/workspace.h"
+#include "engine/step_members.h"
 #include "engine/token_mask.h"
 #include "layers/conv_state.h"
-#include "text/codec.h"
+#include "tokenizers/codec.h"
 
 /* A text as far as it was computed. */
 struct sequence {
     struct kv_cache cache;
-    struct conv_state conv; /* the state of short convolutions; empty where the model has none */
+    struct conv_state conv; /* the state of short convolutions; empty if the model has none */
     struct token_list past; /* the tokens whose keys and values are in the cache */
 };
 
@@ -21,7 +22,12 @@ struct generation {
      * calls with several texts use all. */
     struct sequence *sequences;
     size_t count;
-    struct workspace space;   /* holds logits and the working memory of the pass */
+    struct workspace space; /* holds logits and the working memory of the pass */
+    struct step_members step_members;
+    uint64_t computed; /* neurons of all layers, for each token of the last pass; before it ends,
+                          those that the session had computed before */
+    uint64_t
+        looked_at; /* keys that a key-value head has looked at in all layers, in the same way */
     struct token_order order; /* zeros until a text has had a grammar */
 };
 

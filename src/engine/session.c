@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/number_text.h"
 #include "engine/sequence.h"
+#include "engine/text_store.h"
 #include "models/rest.h"
 
 /* Returns the recalls [n_workers] of a layer. */
@@ -37,7 +38,7 @@ static wisp_status open_recalls(wisp_session *session, wisp_error *error) {
     return status;
 }
 
-/* Makes counts for all layers and, for sparse ones, recalls and thresholds where they are needed.
+/* Makes counts for all layers and, for sparse ones, recalls and thresholds if they are needed.
  */
 static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *error) {
     const struct network *network = &session->model->network;
@@ -45,15 +46,31 @@ static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *e
     for (uint32_t i = 0; i < session->n_workers; i++) {
         struct worker *worker = &session->workers[i];
         worker->counts = calloc(layers, sizeof *worker->counts);
-        if (!worker->counts)
+        worker->attention = calloc(layers, sizeof *worker->attention);
+        if (!worker->counts || !worker->attention)
             return fail_memory(error, layers * sizeof *worker->counts);
         TRY(token_rows_open(&worker->tokens, &network->tokens, error));
     }
-    if (recall && session->model->predictor != WISP_PREDICTOR_DENSE)
+    if (recall && session->model->predictor != WISP_PREDICTOR_DENSE &&
+        !session->model->plan.by_gate)
         TRY(open_recalls(session, error));
-    if (!model_has_thresholds(session->model))
+    if (!model_has_sparsity(session->model))
         return WISP_OK;
     return wisp_session_set_sparsity(session, model_default_sparsity(session->model), error);
+}
+
+/* Reads the session's choice of policies, which only models that generate text have. */
+static wisp_status choose_attention(const wisp_model *model, const char *text,
+                                    struct attention_choice *choice, wisp_error *error) {
+    if (config_embeds(&model->network.config))
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "attention",
+                    "policies are for models that generate text");
+#ifndef WISP_EMBED_ONLY
+    return attention_choose(text, choice, error);
+#else
+    (void)text, (void)choice;
+    return WISP_OK;
+#endif
 }
 
 wisp_status wisp_session_open(const wisp_model *model, const wisp_session_options *options,
@@ -67,14 +84,18 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "threads", "%u is more than %d", threads,
                     POOL_MAX_THREADS);
     if (options && !wisp_cache_type_name(options->cache_type))
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "cache_type", "%d is no wisp_cache_type",
-                    (int)options->cache_type);
-    if (options && options->recall && model->dir.lacks_neurons)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "cache_type",
+                    "invalid wisp_cache_type value %d", (int)options->cache_type);
+    if (options && options->recall && model->dir.residency.lacks_neurons)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "recall",
                     "recall takes all neurons, and cold ones are not loaded (hot_only)");
     if (WEIGHTS_MAY_REST && model->limit_due)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
                     "the model was opened with a limit, and wisp_model_limit_memory sets it");
+    struct attention_choice attention = attention_default(!config_embeds(&model->network.config));
+    if (options && options->attention)
+        TRY(choose_attention(model, options->attention, &attention, error));
+    TRY(pass_check_attention(&model->network, &attention, error));
     TRY(pool_open(threads, &team, error));
     threads = pool_size(team);
     const size_t bytes = sizeof(wisp_session) + threads * sizeof(struct worker);
@@ -86,6 +107,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->model = model;
     made->team = team;
     made->n_workers = threads;
+    made->attention = attention;
     made->cache_type = options ? (enum kv_type)options->cache_type : KV_F32;
     made->skip_absent = options && options->skip_absent;
     made->pause.at = INFINITY;
@@ -121,14 +143,29 @@ wisp_status session_stop_if_cancelled(void *context, struct cursor at, const flo
     return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "paused");
 }
 
+/* Sets the limits of layers that choose neurons by their gates. */
+static wisp_status set_gates(wisp_session *session, float share, wisp_error *error) {
+    const wisp_model *model = session->model;
+    const size_t layers = model->network.config.layers;
+    if (!session->gates)
+        session->gates = calloc(layers, sizeof *session->gates);
+    if (!session->gates)
+        return fail_memory(error, layers * sizeof *session->gates);
+    for (size_t l = 0; l < layers; l++)
+        session->gates[l] = gathered_limit(&model->network.feed_forward[l].gathered, &model->plan,
+                                           share, model->predictor == WISP_PREDICTOR_TOPK);
+    return WISP_OK;
+}
+
 wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wisp_error *error) {
     TRY(require(session, "session", error));
     const wisp_model *model = session->model;
     if (session->job)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "a call of wisp_embed waits");
-    if (!model_has_thresholds(model))
+    if (!model_has_sparsity(model))
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
-                    "the model runs with neither of the predictors lowrank and sentence");
+                    "the model runs with the predictor %s, which leaves out no share of neurons",
+                    wisp_predictor_name(model->predictor));
     if (!(sparsity >= 0 && sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not from 0 to below 1",
                     number_text((double)sparsity, 6).text);
@@ -136,6 +173,8 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     if (model->plan.levels == 1 && fabsf(sparsity - own) > SPARSE_SAME_SHARE)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
                     "the file has thresholds for %s alone", number_text((double)own, 6).text);
+    if (model->plan.by_gate)
+        return set_gates(session, 1 - sparsity, error);
     const struct network *network = &model->network;
     const uint32_t layers = network->config.layers;
     const size_t intermediate_size = network->config.intermediate_size;
@@ -174,9 +213,15 @@ bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,
         stats->computed += counts->computed;
         stats->contributing += counts->contributing;
         stats->seconds += counts->seconds;
+        stats->keys_visible += worker->attention[layer].visible;
+        stats->keys_seen += worker->attention[layer].seen;
+        stats->kv_bytes += worker->attention[layer].bytes;
     }
-    stats->neurons = stats->tokens * config->intermediate_size;
-    if (dense)
+    const bool experts = config_is_experts(config, layer);
+    stats->neurons =
+        stats->tokens * (experts ? (uint64_t)config->experts.count * config->experts.size
+                                 : config->intermediate_size);
+    if (dense && !experts)
         stats->computed = stats->contributing = stats->neurons;
     if (session->recalls) {
         const struct recall_totals totals =
@@ -204,14 +249,19 @@ void wisp_session_close(wisp_session *session) {
         trace_release(&session->workers[i].trace);
         token_rows_release(&session->workers[i].tokens);
         free(session->workers[i].counts);
+        free(session->workers[i].attention);
     }
     const size_t n =
         session->recalls ? session->model->network.config.layers * session->n_workers : 0;
     for (size_t i = 0; i < n; i++)
         recall_release(&session->recalls[i]);
     generation_close(session->generation);
+    if (session->kv_tier)
+        session->kv_tier->close(session->kv_tier);
+    prompt_cache_close(session->prompts);
     free(session->recalls);
     free(session->thresholds);
+    free(session->gates);
     free(session);
 }
 
@@ -231,5 +281,14 @@ void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats) {
         stats->workspace_bytes += worker->text.capacity + worker->batch.capacity +
                                   worker->forward.capacity + worker->tokens.bytes;
     }
-    stats->workspace_bytes += generation_bytes(session->generation);
+    wisp_kv_stats kv;
+    wisp_session_get_kv_stats(session, &kv);
+    stats->workspace_bytes += generation_bytes(session->generation) + kv.resident_bytes;
+}
+
+bool wisp_session_get_kv_stats(const wisp_session *session, wisp_kv_stats *stats) {
+    *stats = (wisp_kv_stats){0};
+    if (session->kv_tier)
+        session->kv_tier->get_stats(session->kv_tier, stats);
+    return session->kv_tier != NULL;
 }

@@ -16,11 +16,13 @@ struct worker {
     struct workspace text;    /* holds the prompt and a text, joined */
     struct workspace batch;   /* holds the token ids and index of the current batch */
     struct workspace forward; /* holds pooled rows and the working memory of the pass */
+    struct workspace dense;   /* a part of `forward`, for dense layers after pooling */
     struct pass pass;
     wisp_stats stats; /* counts texts and tokens; `trace` holds the times */
     struct trace trace;
-    struct sparse_counts *counts; /* [layers] */
-    struct token_rows tokens;     /* stored token embeddings that were read lately */
+    struct sparse_counts *counts;       /* [layers] */
+    struct attention_counts *attention; /* [layers] */
+    struct token_rows tokens;           /* stored token embeddings that were read lately */
     /* The pass waits for cold neurons: it embeds texts [first, end) of the call that waits. */
     bool waits;
     size_t first, end;
@@ -29,6 +31,8 @@ struct worker {
 struct job; /* embed.c */
 
 struct generation; /* sequence.h */
+
+struct prompt_cache; /* text_store.h */
 
 /* When a pass is to pause, so that the caller can look after other things (requests.h). */
 struct pause {
@@ -44,10 +48,14 @@ struct wisp_session {
     atomic_bool cancelled;         /* asks the current call to stop */
     struct pause pause;            /* only one thread generates, and uses this */
     struct generation *generation; /* NULL until the session has generated text */
+    struct prompt_cache *prompts;  /* NULL: texts are kept by the session alone */
     enum kv_type cache_type;       /* of the key-value caches */
-    float *thresholds;             /* [layers, intermediate_size]; NULL where no predictor runs */
-    struct recall *recalls;        /* [layers, n_workers]; NULL where recall is not counted */
-    struct job *job;               /* the call of wisp_embed that waits; NULL: none */
+    struct kv_tier *kv_tier;       /* that has them if their memory is limited; else NULL */
+    struct attention_choice attention; /* the policies that compute attention */
+    float *thresholds;                 /* [layers, intermediate_size]; NULL if no predictor runs */
+    struct gate_limit *gates;          /* [layers]; NULL if no layer chooses by its gates */
+    struct recall *recalls;            /* [layers, n_workers]; NULL if recall is not counted */
+    struct job *job;                   /* the call of wisp_embed that waits; NULL: none */
     struct needs {
         wisp_range *ranges; /* [capacity]: the result of wisp_session_needs */
         size_t capacity;

@@ -9,7 +9,7 @@
 #include "quant/i2_s.h"
 #include "quant/t158.h"
 
-/* Checks an entry of the metadata, where the file has it. Keys are not sorted yet. */
+/* Checks an entry of the metadata, if the file has it. Keys are not sorted yet. */
 static wisp_status check_key(const struct directory *dir, const char *key, const char *known,
                              bool *found, wisp_error *error) {
     for (size_t i = 0; i < dir->n_metadata; i++) {
@@ -19,7 +19,7 @@ static wisp_status check_key(const struct directory *dir, const char *key, const
         *found = true;
         if (entry->type != VALUE_STRING)
             return fail(error, WISP_ERROR_FORMAT, dir->file, key,
-                        "a value of type %s, where string belongs", value_type_name(entry->type));
+                        "a value of type %s; expected string", value_type_name(entry->type));
         if (strcmp(entry->as.text.bytes, known) != 0)
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, key,
                         "%.32s is not supported, only %s", entry->as.text.bytes, known);
@@ -70,9 +70,6 @@ static wisp_status make_t158_rows(const struct directory *dir, const struct tens
     return WISP_OK;
 }
 
-#if !defined(__wasm__) || !defined(WISP_EMBED_ONLY)
-#define MAKE_I2_S_ROWS make_i2_s_rows
-
 /* struct tensor's `make` of I2_S: the scale follows the rows. */
 static wisp_status make_i2_s_rows(const struct directory *dir, const struct tensor *tensor,
                                   uint64_t first, uint64_t rows, struct tensor_cache *cache,
@@ -106,18 +103,30 @@ static wisp_status make_i2_s_rows(const struct directory *dir, const struct tens
     return WISP_OK;
 }
 
+const struct bitnet_maker bitnet_t158 = {.type = BLOCK_T158, .make = make_t158_rows};
+const struct bitnet_maker bitnet_i2_s = {
+    .type = BLOCK_I2_S, .keeps_format = true, .make = make_i2_s_rows};
+
+/* Returns the maker of this type, or the one that made a tensor; NULL: there is none. */
+static const struct bitnet_maker *maker_of(uint32_t type) {
+    for (size_t i = 0; bitnet_makers[i]; i++)
+        if (bitnet_makers[i]->type == type)
+            return bitnet_makers[i];
+    return NULL;
+}
+
+static const struct bitnet_maker *maker_that_made(const struct tensor *tensor) {
+    for (size_t i = 0; bitnet_makers[i]; i++)
+        if (bitnet_makers[i]->make == tensor->make)
+            return bitnet_makers[i];
+    return NULL;
+}
+
 const struct block_format *bitnet_format(const struct tensor *tensor) {
+    const struct bitnet_maker *maker = maker_that_made(tensor);
     const struct tensor *stored = tensor->maker;
-    return tensor->make == make_i2_s_rows ? stored->format : tensor->format;
+    return maker && maker->keeps_format ? stored->format : tensor->format;
 }
-
-#else /* this type is not in the table of formats */
-#define MAKE_I2_S_ROWS make_t158_rows
-
-const struct block_format *bitnet_format(const struct tensor *tensor) {
-    return tensor->format;
-}
-#endif
 
 wisp_status bitnet_make_tensor(const struct directory *dir, struct tensor *tensor,
                                const struct tensor *stored, wisp_error *error) {
@@ -128,7 +137,7 @@ wisp_status bitnet_make_tensor(const struct directory *dir, struct tensor *tenso
 }
 
 static bool needs_rows(const struct tensor *tensor) {
-    return block_rows_depend(tensor->format, tensor->dims[0]);
+    return block_rows_depend(tensor->format, tensor->dims[0]) && maker_of(tensor->format->id);
 }
 
 wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
@@ -138,16 +147,15 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
     if (found == 0)
         return WISP_OK;
     if (dir->stored)
-        return fail(
-            error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_NEURONS_TYPES,
-            "neurons or tokens stored in the order of their use beside tensors of I2_S, or of "
-            "BITNET_T158 whose rows are no whole blocks");
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_NEURONS_TYPES,
+                    "neurons or tokens stored in the order of their use beside tensors of I2_S, or "
+                    "of BITNET_T158 whose rows are not whole blocks");
     TRY(directory_keep_stored(dir, error));
     for (size_t i = 0; i < dir->n_tensors; i++) {
         struct tensor *tensor = &dir->tensors[i];
         if (!needs_rows(tensor))
             continue;
-        tensor->make = tensor->format->id == BLOCK_I2_S ? MAKE_I2_S_ROWS : make_t158_rows;
+        tensor->make = maker_of(tensor->format->id)->make;
         tensor->format = block_format_by_id(BLOCK_F32);
         tensor->maker = &dir->stored[i];
         TRY(directory_measure_tensor(dir, tensor, error));
@@ -156,5 +164,5 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
 }
 
 bool bitnet_made(const struct tensor *tensor) {
-    return tensor->make == make_t158_rows || tensor->make == MAKE_I2_S_ROWS;
+    return maker_that_made(tensor) != NULL;
 }

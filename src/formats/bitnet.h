@@ -7,8 +7,22 @@
 #include "formats/directory.h"
 
 /* Sets *ternary: tensors of type 30 are BITNET_T158 in a file with KEY_BITNET_VERSION, and BF16 in
- * others. Fails where the file is of another version or block size than wisp knows. */
+ * others. Fails if the file is of another version or block size than wisp knows. */
 wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_error *error);
+
+/* What makes the floats of a type whose rows depend on bytes outside of the row. */
+struct bitnet_maker {
+    uint32_t type;
+    bool keeps_format; /* the format of the file says which values a tensor has */
+    wisp_status (*make)(const struct directory *dir, const struct tensor *tensor, uint64_t first,
+                        uint64_t rows, struct tensor_cache *cache, void *buffer, const void **bytes,
+                        wisp_error *error);
+};
+
+extern const struct bitnet_maker bitnet_t158, bitnet_i2_s;
+
+/* Those that this product has (src/products); NULL ends them. */
+extern const struct bitnet_maker *const bitnet_makers[];
 
 /* Replaces tensors whose rows depend on bytes outside of the row by F32 tensors made from them, so
  * that readers of the directory can read any row. dir->stored then lists the tensors of the

@@ -47,10 +47,11 @@ wisp_status chunks_read(const struct directory *dir, struct chunks *chunks, wisp
     TRY(metadata_u32(dir, KEY_CHUNKS_BYTES, &bytes, error));
     if (bytes < MIN_CHUNK_BYTES || bytes > MAX_CHUNK_BYTES || (bytes & (bytes - 1)) != 0)
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_CHUNKS_BYTES,
-                    "%u is no power of two from %d to %d", bytes, MIN_CHUNK_BYTES, MAX_CHUNK_BYTES);
+                    "%u is not a power of two from %d to %d", bytes, MIN_CHUNK_BYTES,
+                    MAX_CHUNK_BYTES);
     if (table->type != VALUE_ARRAY || table->element != VALUE_U8)
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_CHUNKS_SHA256,
-                    "an array of u8 belongs here");
+                    "expected an array of u8");
     chunks->bytes = bytes;
     chunks->end = dir->sources[0].size;
     chunks->start =
@@ -58,10 +59,10 @@ wisp_status chunks_read(const struct directory *dir, struct chunks *chunks, wisp
     TRY(neurons_hot_bytes(dir, &chunks->cold, error));
     chunks_count(chunks);
     if (table->count != chunks->n * CHUNK_DIGEST_BYTES)
-        return fail(
-            error, WISP_ERROR_FORMAT, dir->file, KEY_CHUNKS_SHA256,
-            "%llu bytes, where %llu belong to %llu chunks", (unsigned long long)table->count,
-            (unsigned long long)(chunks->n * CHUNK_DIGEST_BYTES), (unsigned long long)chunks->n);
+        return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_CHUNKS_SHA256,
+                    "%llu bytes; expected %llu for %llu chunks", (unsigned long long)table->count,
+                    (unsigned long long)(chunks->n * CHUNK_DIGEST_BYTES),
+                    (unsigned long long)chunks->n);
     chunks->digests = table->as.numbers;
     return WISP_OK;
 }

@@ -33,13 +33,13 @@ uint64_t chunk_at(const struct chunks *chunks, uint64_t offset);
 /* Returns the whole chunks that a range of the cold part lies in. */
 wisp_range chunks_around(const struct chunks *chunks, wisp_range range);
 
-/* Reads the table of a file; sets chunks->digests to NULL where the file has none. It lives as long
- * as the directory. Fails with WISP_ERROR_FORMAT where one of the keys is missing or malformed, or
+/* Reads the table of a file; sets chunks->digests to NULL if the file has none. It lives as long
+ * as the directory. Fails with WISP_ERROR_FORMAT if one of the keys is missing or malformed, or
  * the table has another number of chunks than the file. */
 wisp_status chunks_read(const struct directory *dir, struct chunks *chunks, wisp_error *error);
 
 /* Compares `bytes`, all of chunk i, with its digest. Fails with WISP_ERROR_FORMAT, and names chunk
- * and bytes, where they differ. */
+ * and bytes, if they differ. */
 wisp_status chunk_check(const struct directory *dir, const struct chunks *chunks, uint64_t i,
                         const void *bytes, wisp_error *error);
 
@@ -47,7 +47,7 @@ wisp_status chunk_check(const struct directory *dir, const struct chunks *chunks
 wisp_status chunks_hash_header(const struct directory *dir, const struct chunks *chunks,
                                unsigned char digest[CHUNK_DIGEST_BYTES], wisp_error *error);
 
-/* Reads chunks [first, end) from the file and checks them. Does nothing where there is no table. */
+/* Reads chunks [first, end) from the file and checks them. Does nothing if there is no table. */
 wisp_status chunks_verify(const struct directory *dir, const struct chunks *chunks, uint64_t first,
                           uint64_t end, wisp_error *error);
 

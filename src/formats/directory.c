@@ -111,7 +111,7 @@ wisp_status directory_measure_tensor(const struct directory *dir, struct tensor 
     const char *file = dir->sources[tensor->source].name;
     if (tensor->n_dims == 0 || tensor->n_dims > TENSOR_MAX_DIMS)
         return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
-                    "%u dimensions, where 1 to %d are possible", tensor->n_dims, TENSOR_MAX_DIMS);
+                    "%u dimensions; 1 to %d are possible", tensor->n_dims, TENSOR_MAX_DIMS);
     tensor->rows = 1;
     for (uint32_t i = 0; i < TENSOR_MAX_DIMS; i++) {
         if (i >= tensor->n_dims)
@@ -132,7 +132,7 @@ wisp_status directory_measure_tensor(const struct directory *dir, struct tensor 
     }
     if (tensor->dims[0] % tensor->format->elements != 0)
         return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
-                    "a row of %llu elements is no multiple of the %s block of %u",
+                    "a row of %llu elements is not a multiple of the %s block of %u",
                     (unsigned long long)tensor->dims[0], tensor->format->name,
                     tensor->format->elements);
     if (!block_row_bytes(tensor->format, tensor->dims[0], &tensor->row_bytes) ||
@@ -195,7 +195,7 @@ static wisp_status sort_metadata(struct directory *dir, wisp_error *error) {
     for (size_t i = 1; i < n; i++)
         if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0)
             return fail(error, WISP_ERROR_FORMAT, dir->file, sorted[i]->key,
-                        "the key stands twice in the metadata");
+                        "the key appears twice in the metadata");
     return WISP_OK;
 }
 
@@ -219,15 +219,23 @@ const struct metadata *directory_find_metadata(const struct directory *dir, cons
     return found ? *found : NULL;
 }
 
-wisp_status directory_require_tensor(const struct directory *dir, const char *name, uint64_t dim0,
-                                     uint64_t dim1, const struct tensor **found,
-                                     wisp_error *error) {
+wisp_status directory_require_matrices(const struct directory *dir, const char *name, uint64_t dim0,
+                                       uint64_t dim1, uint64_t count, const struct tensor **found,
+                                       wisp_error *error) {
     const struct tensor *tensor = directory_find_tensor(dir, name);
     if (!tensor)
         return fail(error, WISP_ERROR_NOT_FOUND, dir->file, name, "the tensor is missing");
-    if (tensor->dims[0] != dim0 || tensor->rows != dim1 || tensor->dims[1] != dim1)
+    const bool fits =
+        tensor->dims[0] == dim0 && tensor->dims[1] == dim1 && tensor->rows == dim1 * count;
+    if (!fits && count > 1)
         return fail(error, WISP_ERROR_FORMAT, dir->file, name,
-                    "its shape is [%llu, %llu], where [%llu, %llu] belongs",
+                    "its shape is [%llu, %llu, %llu]; expected [%llu, %llu, %llu]",
+                    (unsigned long long)tensor->dims[2], (unsigned long long)tensor->dims[1],
+                    (unsigned long long)tensor->dims[0], (unsigned long long)count,
+                    (unsigned long long)dim1, (unsigned long long)dim0);
+    if (!fits)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, name,
+                    "its shape is [%llu, %llu]; expected [%llu, %llu]",
                     (unsigned long long)tensor->rows, (unsigned long long)tensor->dims[0],
                     (unsigned long long)dim1, (unsigned long long)dim0);
     if (!tensor->format->dequantise)
@@ -235,6 +243,12 @@ wisp_status directory_require_tensor(const struct directory *dir, const char *na
                     "tensors of type %s are not supported", tensor->format->name);
     *found = tensor;
     return WISP_OK;
+}
+
+wisp_status directory_require_tensor(const struct directory *dir, const char *name, uint64_t dim0,
+                                     uint64_t dim1, const struct tensor **found,
+                                     wisp_error *error) {
+    return directory_require_matrices(dir, name, dim0, dim1, 1, found, error);
 }
 
 wisp_status source_read(const wisp_source *source, const char *field, uint64_t offset, void *buffer,

@@ -5,6 +5,7 @@
 #define WISP_FORMATS_DIRECTORY_H
 
 #include "base/arena.h"
+#include "formats/residency.h"
 #include "quant/blocks.h"
 
 enum { TENSOR_MAX_DIMS = 4, DIRECTORY_MAX_SOURCES = 256 };
@@ -80,7 +81,7 @@ struct directory {
     uint32_t n_sources;
     struct tensor *tensors;
     size_t n_tensors, tensor_capacity;
-    /* The tensors of the file, where some of `tensors` are assembled from them; NULL where the file
+    /* The tensors of the file, if some of `tensors` are assembled from them; NULL if the file
      * stores all of `tensors` as they are. */
     struct tensor *stored;
     size_t n_stored;
@@ -88,11 +89,7 @@ struct directory {
     size_t n_metadata, metadata_capacity;
     const struct tensor **tensors_by_name; /* sorted by directory_finish */
     const struct metadata **metadata_by_key;
-    /* The bytes of cold rows are not read: whoever has them brings them (layers/token_embedding.h,
-     * sparse/neuron_cold.h). */
-    bool hot_only;
-    bool lacks_neurons; /* some of these rows are neurons' */
-    bool cold_framed;   /* cold rows are kept in frames of memory, of which there may be few */
+    struct residency residency; /* where the weights are while the model is open */
 };
 
 /* Releases everything and closes the sources. Safe on a zeroed directory. */
@@ -137,7 +134,7 @@ wisp_status directory_check_tensor(const struct directory *dir, struct tensor *t
                                    wisp_error *error);
 
 /* Copies the tensors to dir->stored, before some of them are replaced by tensors that are made from
- * them. Does nothing where that was done already. */
+ * them. Does nothing if that was done already. */
 wisp_status directory_keep_stored(struct directory *dir, wisp_error *error);
 
 /* Removes all metadata whose keys begin with `prefix`. directory_finish must follow. */
@@ -147,7 +144,7 @@ void directory_drop_metadata(struct directory *dir, const char *prefix);
  * called again when entries were added or removed. */
 wisp_status directory_finish(struct directory *dir, wisp_error *error);
 
-/* Find an entry by its name; NULL where it is absent. directory_finish must have been called. */
+/* Find an entry by its name; NULL if it is absent. directory_finish must have been called. */
 const struct tensor *directory_find_tensor(const struct directory *dir, const char *name);
 const struct metadata *directory_find_metadata(const struct directory *dir, const char *key);
 
@@ -156,9 +153,14 @@ const struct metadata *directory_find_metadata(const struct directory *dir, cons
 wisp_status directory_require_tensor(const struct directory *dir, const char *name, uint64_t dim0,
                                      uint64_t dim1, const struct tensor **found, wisp_error *error);
 
+/* Does so for a tensor that stacks `count` matrices of these dims. */
+wisp_status directory_require_matrices(const struct directory *dir, const char *name, uint64_t dim0,
+                                       uint64_t dim1, uint64_t count, const struct tensor **found,
+                                       wisp_error *error);
+
 /* Read a metadata value. A value of another type is a format error; integers of any width are
- * accepted where the value fits. When the key is absent, the `_or` functions leave *value unchanged
- * and the others return WISP_ERROR_NOT_FOUND. */
+ * accepted if the value fits, and so are arrays whose integers are all the same. When the key is
+ * absent, the `_or` functions leave *value unchanged and the others return WISP_ERROR_NOT_FOUND. */
 wisp_status metadata_u32(const struct directory *dir, const char *key, uint32_t *value,
                          wisp_error *error);
 wisp_status metadata_u32_or(const struct directory *dir, const char *key, uint32_t *value,
@@ -174,7 +176,11 @@ wisp_status metadata_text(const struct directory *dir, const char *key, const ch
 wisp_status metadata_text_or(const struct directory *dir, const char *key, const char **value,
                              wisp_error *error);
 
-/* Gives element i of an array of integers. Returns false where the array has another type. */
+/* Returns whether an entry is an array of integers, or of bools. */
+bool metadata_is_integers(const struct metadata *entry);
+
+/* Gives element i of an array of integers. Returns false if the array has another type, or the
+ * integer does not fit. */
 bool metadata_array_i64(const struct metadata *array, uint64_t i, int64_t *value);
 
 /* Writes a value as text, an array as its type and length: "i32[12]". Cuts text that is longer than
@@ -186,7 +192,7 @@ size_t value_type_bytes(enum value_type type);
 const char *value_type_name(enum value_type type);
 
 /* Reads rows [first, first + rows) of a tensor as they are stored and points *bytes to them: in the
- * source where that is in memory, else in `buffer`, which must have room for the rows. `cache` may
+ * source if that is in memory, else in `buffer`, which must have room for the rows. `cache` may
  * be NULL: then the bytes that a tensor is assembled from are read anew. */
 wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,
                            uint64_t rows, struct tensor_cache *cache, void *buffer,
@@ -207,23 +213,10 @@ wisp_status directory_floats(const struct directory *dir, const struct tensor *t
 void tensor_cache_release(struct tensor_cache *cache);
 
 /* Copies bytes [offset, offset + length) of a source, which has them, to `buffer`. Fails with
- * WISP_ERROR_IO where they cannot be read or have changed; `field` (may be NULL) is what they
+ * WISP_ERROR_IO if they cannot be read or have changed; `field` (may be NULL) is what they
  * belong to. */
 wisp_status source_read(const wisp_source *source, const char *field, uint64_t offset, void *buffer,
                         size_t length, wisp_error *error);
-
-/* A WebAssembly module has no source from which bytes come again. */
-#ifdef __wasm__
-enum { SOURCES_READ_AGAIN = 0 };
-#else
-enum { SOURCES_READ_AGAIN = 1 };
-#endif
-
-/* Returns whether all bytes that a session has taken can be read from the source again: it has all
- * of them, or keeps those that were provided. */
-static inline bool source_reads_again(const wisp_source *source) {
-    return SOURCES_READ_AGAIN && source->lasting && (source->available == 0 || source->keeps);
-}
 
 /* Returns whether none of n values is NaN or infinite. */
 bool all_finite(const float *values, size_t n);

@@ -6,10 +6,14 @@
 
 #include "formats/directory.h"
 
+/* What this product does with a directory that has been read (src/products), in this order; NULL
+ * ends it. */
+extern wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error);
+
 /* Reads header, metadata and the list of tensors of source `index` of `dir`, and finishes the
- * directory. Fails with WISP_ERROR_FORMAT where a number exceeds the bytes that remain, a name is
+ * directory. Fails with WISP_ERROR_FORMAT if a number exceeds the bytes that remain, a name is
  * malformed, or tensors do not follow one another; with WISP_ERROR_UNSUPPORTED for other versions
- * and types; with WISP_ERROR_IO where the source cannot be read. */
+ * and types; with WISP_ERROR_IO if the source cannot be read. */
 wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error);
 
 #endif

@@ -9,9 +9,7 @@
 #include "base/utf8.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
-#include "formats/neurons_read.h"
 #include "formats/schema.h"
-#include "formats/token_split.h"
 
 enum {
     WINDOW_BYTES = 64 * 1024,
@@ -66,7 +64,7 @@ static wisp_status fill_window(struct cursor *c) {
     return source_read(c->source, NULL, c->at, c->window, c->window_length, c->error);
 }
 
-/* Copies the next `length` bytes to `out`. It is an error where the file has fewer left. */
+/* Copies the next `length` bytes to `out`. It is an error if the file has fewer left. */
 static wisp_status take(struct cursor *c, const char *field, void *out, uint64_t length) {
     if (length > remaining(c))
         return malformed(c, field, "the file ends too early");
@@ -108,7 +106,7 @@ static wisp_status take_u64(struct cursor *c, const char *field, uint64_t *value
     return WISP_OK;
 }
 
-/* Allocates count elements and a terminating zero in an arena. Returns NULL also where the size
+/* Allocates count elements and a terminating zero in an arena. Returns NULL also if the size
  * overflows, which happens with large files in WebAssembly. */
 static void *reserve(struct arena *arena, uint64_t count, size_t element_bytes) {
     uint64_t bytes;
@@ -182,7 +180,8 @@ static wisp_status take_array(struct cursor *c, struct metadata *entry) {
     const bool texts = element == VALUE_STRING;
     const size_t element_bytes = texts ? 8 : value_type_bytes(entry->element);
     if (element_bytes == 0)
-        return bad_number(c, entry->key, element, "is no type that an array's elements may have");
+        return bad_number(c, entry->key, element,
+                          "is not a type that an array's elements may have");
     if (entry->count > remaining(c) / element_bytes)
         return bad_number(c, entry->key, entry->count, "elements are more than the file has left");
     return texts ? take_texts(c, entry) : take_numbers(c, entry, element_bytes);
@@ -234,7 +233,7 @@ static wisp_status take_metadata(struct cursor *c) {
     if (type == VALUE_ARRAY)
         return take_array(c, entry);
     if (value_type_bytes(entry->type) == 0)
-        return bad_number(c, entry->key, type, "is no type that a value may have");
+        return bad_number(c, entry->key, type, "is not a type that a value may have");
     return take_scalar(c, entry);
 }
 
@@ -246,7 +245,7 @@ static wisp_status take_tensor(struct cursor *c) {
     TRY(take_name(c, "tensor name", &entry->name));
     TRY(take_u32(c, entry->name, &entry->n_dims));
     if (entry->n_dims == 0 || entry->n_dims > TENSOR_MAX_DIMS)
-        return bad_number(c, entry->name, entry->n_dims, "dimensions, where 1 to 4 are possible");
+        return bad_number(c, entry->name, entry->n_dims, "dimensions; 1 to 4 are possible");
     for (uint32_t i = 0; i < entry->n_dims; i++)
         TRY(take_u64(c, entry->name, &entry->dims[i]));
     TRY(take_u32(c, entry->name, &type));
@@ -272,7 +271,7 @@ static wisp_status place_tensors(struct cursor *c) {
         struct tensor *entry = &c->dir->tensors[i];
         if (entry->offset != expected)
             return fail(c->error, WISP_ERROR_FORMAT, c->source->name, entry->name,
-                        "its data is at offset %llu, where %llu follows from the tensors before",
+                        "its data is at offset %llu, but %llu follows from the tensors before",
                         (unsigned long long)entry->offset, (unsigned long long)expected);
         if (!checked_add(entry->offset, start, &entry->offset))
             return malformed(c, entry->name, "its offset overflows");
@@ -315,11 +314,11 @@ static wisp_status find_alignment(struct cursor *c) {
             continue;
         if (entry->type != VALUE_U32)
             return fail(c->error, WISP_ERROR_FORMAT, c->source->name, entry->key,
-                        "a value of type %s, where u32 belongs", value_type_name(entry->type));
+                        "a value of type %s; expected u32", value_type_name(entry->type));
         const uint64_t value = entry->as.u;
         if (value < 8 || value > MAX_ALIGNMENT || (value & (value - 1)) != 0)
             return fail(c->error, WISP_ERROR_FORMAT, c->source->name, entry->key,
-                        "%llu is no power of two from 8 to %d", (unsigned long long)value,
+                        "%llu is not a power of two from 8 to %d", (unsigned long long)value,
                         MAX_ALIGNMENT);
         c->alignment = value;
     }
@@ -350,13 +349,7 @@ wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) 
     free(c.window);
     if (status == WISP_OK)
         status = directory_finish(dir, error);
-    if (status == WISP_OK)
-        status = neurons_read(dir, error);
-#if !defined(__wasm__) || defined(WISP_EMBED_ONLY) || defined(WISP_CONVERTER)
-    if (status == WISP_OK)
-        status = token_split_read(dir, error);
-#endif
-    if (status == WISP_OK)
-        status = bitnet_make_rows(dir, error);
+    for (size_t i = 0; gguf_steps[i] && status == WISP_OK; i++)
+        status = gguf_steps[i](dir, error);
     return status;
 }

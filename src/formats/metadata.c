@@ -72,8 +72,26 @@ size_t value_type_bytes(enum value_type type) {
 
 static wisp_status wrong_type(const struct directory *dir, const struct metadata *entry,
                               const char *wanted, wisp_error *error) {
-    return fail(error, WISP_ERROR_FORMAT, dir->file, entry->key, "a value of type %s, where %s",
+    return fail(error, WISP_ERROR_FORMAT, dir->file, entry->key, "a value of type %s; expected %s",
                 value_type_name(entry->type), wanted);
+}
+
+/* Returns an entry as one integer: itself, or an array of integers, such as one for each layer,
+ * that are all the same. */
+static wisp_status one_integer(const struct directory *dir, const struct metadata *entry,
+                               struct metadata *one, wisp_error *error) {
+    int64_t first, value = 0;
+    *one = *entry;
+    if (entry->type != VALUE_ARRAY || entry->count == 0 || !metadata_array_i64(entry, 0, &first))
+        return WISP_OK;
+    for (uint64_t i = 1; i < entry->count; i++)
+        if (!metadata_array_i64(entry, i, &value) || value != first)
+            return fail(
+                error, WISP_ERROR_UNSUPPORTED, dir->file, entry->key,
+                "%lld in entry %llu, but entry 0 has %lld: one value is supported for all layers",
+                (long long)value, (unsigned long long)i, (long long)first);
+    *one = (struct metadata){.key = entry->key, .type = VALUE_I64, .as.i = first};
+    return WISP_OK;
 }
 
 static wisp_status missing(const struct directory *dir, const char *key, wisp_error *error) {
@@ -82,9 +100,11 @@ static wisp_status missing(const struct directory *dir, const char *key, wisp_er
 
 wisp_status metadata_u32_or(const struct directory *dir, const char *key, uint32_t *value,
                             wisp_error *error) {
-    const struct metadata *entry = directory_find_metadata(dir, key);
-    if (!entry)
+    const struct metadata *found = directory_find_metadata(dir, key);
+    struct metadata one, *entry = &one;
+    if (!found)
         return WISP_OK;
+    TRY(one_integer(dir, found, &one, error));
     switch (entry->type) {
     case VALUE_U8:
     case VALUE_U16:
@@ -105,7 +125,7 @@ wisp_status metadata_u32_or(const struct directory *dir, const char *key, uint32
         *value = (uint32_t)entry->as.i;
         return WISP_OK;
     default:
-        return wrong_type(dir, entry, "an integer belongs", error);
+        return wrong_type(dir, entry, "an integer", error);
     }
 }
 
@@ -122,7 +142,7 @@ wisp_status metadata_f32_or(const struct directory *dir, const char *key, float 
     if (!entry)
         return WISP_OK;
     if (entry->type != VALUE_F32 && entry->type != VALUE_F64)
-        return wrong_type(dir, entry, "a float belongs", error);
+        return wrong_type(dir, entry, "a float", error);
     *value = (float)entry->as.f;
     return WISP_OK;
 }
@@ -140,7 +160,7 @@ wisp_status metadata_bool_or(const struct directory *dir, const char *key, bool 
     if (!entry)
         return WISP_OK;
     if (entry->type != VALUE_BOOL)
-        return wrong_type(dir, entry, "a bool belongs", error);
+        return wrong_type(dir, entry, "a bool", error);
     *value = entry->as.b;
     return WISP_OK;
 }
@@ -151,7 +171,7 @@ wisp_status metadata_text_or(const struct directory *dir, const char *key, const
     if (!entry)
         return WISP_OK;
     if (entry->type != VALUE_STRING)
-        return wrong_type(dir, entry, "a string belongs", error);
+        return wrong_type(dir, entry, "a string", error);
     *value = entry->as.text.bytes;
     return WISP_OK;
 }
@@ -161,6 +181,11 @@ wisp_status metadata_text(const struct directory *dir, const char *key, const ch
     if (!directory_find_metadata(dir, key))
         return missing(dir, key, error);
     return metadata_text_or(dir, key, value, error);
+}
+
+bool metadata_is_integers(const struct metadata *entry) {
+    return entry->type == VALUE_ARRAY && value_type_bytes(entry->element) > 0 &&
+           entry->element != VALUE_F32 && entry->element != VALUE_F64;
 }
 
 bool metadata_array_i64(const struct metadata *array, uint64_t i, int64_t *value) {
@@ -184,6 +209,12 @@ bool metadata_array_i64(const struct metadata *array, uint64_t i, int64_t *value
         return true;
     case VALUE_I32:
         *value = ((const int32_t *)numbers)[i];
+        return true;
+    case VALUE_U64:
+        *value = ((const int64_t *)numbers)[i];
+        return *value >= 0;
+    case VALUE_I64:
+        *value = ((const int64_t *)numbers)[i];
         return true;
     default:
         return false;

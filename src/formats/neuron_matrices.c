@@ -7,10 +7,10 @@
 #include "base/transpose.h"
 #include "formats/neurons.h"
 
-/* Fails where only the hot rows are there, which are no whole matrix. */
+/* Fails if only the hot rows are there, which are no whole matrix. */
 static wisp_status require_all_rows(const struct directory *dir, const struct tensor *tensor,
                                     wisp_error *error) {
-    return dir->lacks_neurons
+    return dir->residency.lacks_neurons
                ? fail(error, WISP_ERROR_UNSUPPORTED, dir->sources[tensor->source].name,
                       tensor->name, "the model was opened without its cold neurons")
                : WISP_OK;

@@ -2,7 +2,7 @@
  * Makes rows of W_up, W_gate and W_down from neurons that are stored as rows (formats/neurons.h).
  * Each function is `make` (formats/directory.h) of a tensor whose maker is a struct neuron_rows and
  * whose part is the number of the matrix. It points *bytes to the stored bytes of rows
- * [first, first + rows), which are in `buffer` or in the source, and fails where the source cannot
+ * [first, first + rows), which are in `buffer` or in the source, and fails if the source cannot
  * be read. */
 #ifndef WISP_FORMATS_NEURON_MATRICES_H
 #define WISP_FORMATS_NEURON_MATRICES_H

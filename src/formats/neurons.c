@@ -62,11 +62,11 @@ float neurons_base(float bias, const float *row, const float *center, size_t n) 
 /* The tensors from which matrices are made: HOT_ROWS, COLD_ROWS and DOWN_SCALES. */
 enum { MATRIX_TENSORS = DOWN_SCALES + 1 };
 
-/* Returns the bytes of a tensor that are read: none of the cold rows where the directory says so.
+/* Returns the bytes of a tensor that are read: none of the cold rows if the directory says so.
  */
 static uint64_t bytes_read(const struct directory *dir, const struct neuron_rows *rows,
                            int tensor) {
-    return tensor == COLD_ROWS && dir->hot_only ? 0 : rows->stored[tensor].bytes;
+    return tensor == COLD_ROWS && dir->residency.lacks_rows ? 0 : rows->stored[tensor].bytes;
 }
 
 /* Reads these tensors into the cache, one behind the other. */

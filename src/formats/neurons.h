@@ -35,7 +35,7 @@ struct neuron_shape {
 struct neuron_rows {
     struct neuron_shape shape;
     uint32_t source;
-    struct tensor stored[NEURON_TENSORS]; /* has 0 bytes where the file lacks the tensor */
+    struct tensor stored[NEURON_TENSORS]; /* has 0 bytes if the file lacks the tensor */
     const int32_t *order;  /* [intermediate_size]: row i holds neuron order[i]; NULL: neuron i */
     const uint32_t *place; /* [intermediate_size]: row place[j] holds neuron j; NULL: row j does */
 };
@@ -61,7 +61,7 @@ static inline size_t neurons_element_bits(const struct block_format *format) {
 }
 
 /* Returns the byte at which element j of a row of W_down begins. In Q4_0 the element is the low
- * nibble of that byte where j is in the first half of its block, and the high nibble otherwise. */
+ * nibble of that byte if j is in the first half of its block, and the high nibble otherwise. */
 static inline size_t neurons_element_byte(const struct block_format *format, size_t j) {
     const size_t bits = neurons_element_bits(format), inside = j % format->elements;
     return j / format->elements * format->bytes + neurons_scale_bytes(format) +
@@ -74,13 +74,13 @@ const char *neurons_matrix_name(uint64_t part, uint64_t matrices);
 /* ---- values that depend on all of W_down ---------------------------------------------------- */
 
 /* Returns the scale by which a row of W_down [n] is divided before columns are quantised: the
- * square root of its largest magnitude, or 1 where that is 0. A column has int8 values with one
+ * square root of its largest magnitude, or 1 if that is 0. A column has int8 values with one
  * scale, and a row with large weights would leave few of these values to the other rows. The square
  * root evens out half of that difference on a logarithmic scale. */
 float neurons_row_scale(const float *row, size_t n);
 
 /* Returns bias + sum over i of row[i] * center[i] for one row of W_down [n]: the layer's output
- * where all n neurons are skipped and each activation is replaced by its center. */
+ * if all n neurons are skipped and each activation is replaced by its center. */
 float neurons_base(float bias, const float *row, const float *center, size_t n);
 
 /* ---- rows in memory ------------------------------------------------------------------------- */
@@ -92,7 +92,7 @@ struct neuron_bytes {
 };
 
 /* Finds a layer's rows in a source in memory, or reads them into the cache from other sources.
- * Where the directory is hot_only, cold rows are neither read nor found. Fails where the source
+ * If the directory lacks rows, cold rows are neither read nor found. Fails if the source
  * cannot be read. */
 wisp_status neurons_find_bytes(const struct directory *dir, const struct neuron_rows *rows,
                                struct tensor_cache *cache, struct neuron_bytes *found,

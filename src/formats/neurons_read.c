@@ -12,7 +12,7 @@ enum { NAME_BYTES = 64 };
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Finds the array of i32 with this key; sets *numbers to NULL where the file has none. The array
+/* Finds the array of i32 with this key; sets *numbers to NULL if the file has none. The array
  * lies in the directory's arena, which aligns it. */
 static wisp_status find_numbers(const struct directory *dir, const char *key,
                                 const int32_t **numbers, uint64_t *count, wisp_error *error) {
@@ -21,20 +21,20 @@ static wisp_status find_numbers(const struct directory *dir, const char *key,
     if (!array)
         return WISP_OK;
     if (array->type != VALUE_ARRAY || array->element != VALUE_I32)
-        return fail(error, WISP_ERROR_FORMAT, dir->file, key, "an array of i32 belongs here");
+        return fail(error, WISP_ERROR_FORMAT, dir->file, key, "expected an array of i32");
     *numbers = array->as.numbers;
     *count = array->count;
     return WISP_OK;
 }
 
-/* Finds an array of `wanted` i32 as find_numbers does; fails where it has another length. */
+/* Finds an array of `wanted` i32 as find_numbers does; fails if it has another length. */
 static wisp_status find_array(const struct directory *dir, const char *key, uint64_t wanted,
                               const int32_t **numbers, wisp_error *error) {
     uint64_t count = wanted;
     TRY(find_numbers(dir, key, numbers, &count, error));
     if (count != wanted)
         return fail(error, WISP_ERROR_FORMAT, dir->file, key,
-                    "an array of %llu, where %llu numbers belong", (unsigned long long)count,
+                    "an array of %llu; expected %llu numbers", (unsigned long long)count,
                     (unsigned long long)wanted);
     return WISP_OK;
 }
@@ -106,10 +106,10 @@ static wisp_status take_stored(struct reader *r, uint64_t l, enum neuron_tensor 
         return WISP_OK;
     if (tensor->format != format)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, tensor->name,
-                    "of type %s, where %s belongs", tensor->format->name, format->name);
+                    "of type %s; expected %s", tensor->format->name, format->name);
     if (tensor->rows != tensor->dims[1])
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, tensor->name,
-                    "%u dimensions, where 2 belong", tensor->n_dims);
+                    "%u dimensions; expected 2", tensor->n_dims);
     r->taken[tensor - r->dir->tensors] = true;
     r->n_taken++;
     rows->stored[which] = *tensor;
@@ -142,8 +142,8 @@ static wisp_status find_shape(struct reader *r, const struct neuron_rows *rows,
         s->intermediate_size != r->intermediate_size ||
         (cold->bytes > 0 && cold->row_bytes != any->row_bytes))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, any->name,
-                    "%llu neurons with rows of %llu and %llu bytes, where %llu of %llu values in "
-                    "each of %llu matrices belong",
+                    "%llu neurons with rows of %llu and %llu bytes; expected %llu of %llu values "
+                    "in each of %llu matrices",
                     (unsigned long long)s->intermediate_size, (unsigned long long)hot->row_bytes,
                     (unsigned long long)cold->row_bytes, (unsigned long long)r->intermediate_size,
                     (unsigned long long)r->hidden_size, (unsigned long long)s->matrices);
@@ -156,7 +156,7 @@ static wisp_status check_hot(const struct reader *r, uint64_t l, const struct ne
     const uint64_t n = rows->stored[HOT_ROWS].rows;
     if (r->hot && (r->hot[l] < 0 || (uint64_t)r->hot[l] != n))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, KEY_SPARSE_HOT,
-                    "entry %llu is %d, where the file has %llu hot neurons", (unsigned long long)l,
+                    "entry %llu is %d, but the file has %llu hot neurons", (unsigned long long)l,
                     (int)r->hot[l], (unsigned long long)n);
     return WISP_OK;
 }
@@ -168,7 +168,7 @@ static wisp_status take_values(struct reader *r, uint64_t l, enum neuron_tensor 
     TRY(take_stored(r, l, which, rows));
     if (tensor->bytes > 0 && (tensor->rows != n || tensor->dims[0] != row_length))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, tensor->name,
-                    "its shape is [%llu, %llu], where [%llu, %llu] belongs",
+                    "its shape is [%llu, %llu]; expected [%llu, %llu]",
                     (unsigned long long)tensor->rows, (unsigned long long)tensor->dims[0],
                     (unsigned long long)n, (unsigned long long)row_length);
     return WISP_OK;
@@ -183,14 +183,14 @@ static wisp_status take_scales(struct reader *r, uint64_t l, struct neuron_rows 
             return fail_missing(r, l, neuron_tensor_parts[DOWN_SCALES]);
         if (s->intermediate_size % block != 0)
             return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, rows->stored[DOWN_SCALES].name,
-                        "%llu neurons are no whole blocks of %s",
+                        "%llu neurons are not whole blocks of %s",
                         (unsigned long long)s->intermediate_size, s->format->name);
     }
     TRY(take_values(r, l, DOWN_ROW_SCALES, rows, 1, s->hidden_size));
     TRY(take_values(r, l, DOWN_BASE, rows, 1, s->hidden_size));
 
     /* Files of earlier versions have neither row scales nor base; the neuron store then computes
-     * them. Other files have row scales, and a base exactly where they have centers. */
+     * them. Other files have row scales, and a base exactly if they have centers. */
     char name[TENSOR_NAME_BYTES];
     layer_tensor_name(name, (size_t)l, TENSOR_CENTER, "");
     const bool centered = directory_find_tensor(r->dir, name) != NULL;
@@ -251,8 +251,8 @@ static wisp_status read_layer(struct reader *r, uint64_t l) {
     const struct block_format *format = block_format_by_id((uint32_t)r->types[l]);
     if (!format || !neurons_have_format(format))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, KEY_NEURONS_TYPES,
-                    "entry %llu is %d, which is no type that neurons have", (unsigned long long)l,
-                    (int)r->types[l]);
+                    "entry %llu is %d, which is not a type that neurons have",
+                    (unsigned long long)l, (int)r->types[l]);
     struct neuron_shape *s = &rows->shape;
     *s = (struct neuron_shape){.format = format, .matrices = r->matrices};
     TRY(take_stored(r, l, HOT_ROWS, rows));
@@ -332,7 +332,7 @@ wisp_status neurons_read(struct directory *dir, wisp_error *error) {
         return WISP_OK;
     if (layers_with_rows > dir->n_tensors)
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_NEURONS_TYPES,
-                    "%zu layers, where the file has %zu tensors", layers_with_rows, dir->n_tensors);
+                    "%zu layers, but the file has %zu tensors", layers_with_rows, dir->n_tensors);
     wisp_status status = read_keys(&r);
     if (status == WISP_OK)
         status = read_layers(&r, layers_with_rows);

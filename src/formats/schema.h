@@ -4,11 +4,11 @@
  * here. docs/formats.md describes the same names for readers of the files.
  *
  * Keys that begin with the architecture's name ("bert.embedding_length") belong to src/models, and
- * "tokenizer.ggml." keys, which llama.cpp defines, to src/text.
+ * "tokenizer.ggml." keys, which llama.cpp defines, to src/tokenizers.
  *
  * Words: layers is the number of layers, hidden_size the length of a token's vector, neurons the
  * intermediate_size, that is the number of neurons of one layer. A neuron j is row j of W_up (and
- * of W_gate where the layer has a gate) and column j of W_down. A neuron's place is its position in
+ * of W_gate if the layer has a gate) and column j of W_down. A neuron's place is its position in
  * KEY_SPARSE_ORDER. Shapes are [rows, values in a row]. */
 #ifndef WISP_FORMATS_SCHEMA_H
 #define WISP_FORMATS_SCHEMA_H
@@ -17,10 +17,12 @@
 
 /* ---- the model: written by convert, read when a model is opened ------------------------------ */
 
-/* string: the activation of the feed-forward layers, by Hugging Face's name: for bert "gelu" or
- * "relu"; for nomic-bert and lfm2 "silu"; for llama, qwen2 and qwen3 "silu", "relu" or "relu2"; for
- * gpt2 "gelu_new", "gelu", "relu" or "relu2"; for gemma2 and gemma3 "gelu_pytorch_tanh" or "relu".
- * Default: the first name of the architecture. */
+/* string: the activation of the feed-forward layers, by Hugging Face's name: for bert and
+ * mpnet "gelu" or "relu"; for nomic-bert and lfm2 "silu"; for llama, qwen2, qwen3, granite,
+ * minicpm, smollm3 and phi3 "silu", "relu" or "relu2"; for olmo2 "silu"; for gpt2 "gelu_new",
+ * "gelu", "relu" or "relu2"; for gemma2 and gemma3 "gelu_pytorch_tanh" or "relu"; for starcoder2
+ * "gelu_pytorch_tanh", "gelu", "relu" or "relu2". Default: the first name of the architecture.
+ */
 #define KEY_HIDDEN_ACT "wisp.hidden_act"
 
 /* bool: an embedding is divided by its length. Default: true. */
@@ -43,6 +45,26 @@
 /* u32, at least 1: an embedding has only this many of the first values of the whole one, by whose
  * length it is divided. Default: the architecture's embedding_length, which is also the most. */
 #define KEY_DIMENSIONS "wisp.dimensions"
+
+/* Tensors NAME.weight [outputs, inputs] and perhaps NAME.bias [outputs]: dense layers after
+ * pooling, in their order. The names are llama.cpp's. */
+enum { DENSE_MODULES = 2 };
+#define TENSOR_DENSE_2 "dense_2"
+#define TENSOR_DENSE_3 "dense_3"
+
+/* The same of models whose pooling_type is 4 (rank): the head that makes a score of a pair of
+ * texts.
+ */
+#define TENSOR_HEAD "cls"
+#define TENSOR_HEAD_OUTPUT "cls.output"
+
+/* u32: special tokens between the two texts of a pair, each the last special token of a text.
+ * Default: 1 if tokenizer.ggml.model is bert, else 2. */
+#define KEY_PAIR_SEPARATORS "wisp.tokenizer.pair_separators"
+
+/* string, with one of these names in the place of %s: the activation that follows the layer,
+ * "identity", "tanh", "relu" or "sigmoid". Default: "identity", and of "cls" "tanh". */
+#define KEY_DENSE_ACTIVATION "wisp.%s.activation"
 
 /* ---- PT-BitNet's keys: with the first, tensors of type 30 are BITNET_T158, not BF16 -----------
  */
@@ -76,7 +98,7 @@
 /* llama.cpp's key for the texts of tokens. */
 #define KEY_GGML_TOKENS "tokenizer.ggml.tokens"
 
-/* llama.cpp's keys for two of the settings below. A file may have both names of a setting where
+/* llama.cpp's keys for two of the settings below. A file may have both names of a setting if
  * they agree. */
 #define KEY_GGML_LOWERCASE "tokenizer.ggml.normalizer.lowercase"
 #define KEY_GGML_STRIP_ACCENTS "tokenizer.ggml.normalizer.strip_accents"
@@ -113,13 +135,21 @@
 #define KEY_TOKENIZER_END_TOKENS "wisp.tokenizer.end_tokens"
 
 /* string: where SentencePiece's space before a text stands: "each" (before the text and after each
- * added token), "first" (before the text, unless that begins with a space) or "always" (where
+ * added token), "first" (before the text, unless that begins with a space) or "always" (if
  * "each" has it, unless there is a space). Default: each, as in llama.cpp. */
 #define KEY_TOKENIZER_SPACE_PREFIX "wisp.tokenizer.space_prefix"
 
 /* bool: in byte-level BPE, a word that is a token becomes it, whatever the merges say. Default:
  * what llama.cpp does with the pre-tokenizer, true of llama-bpe and lfm2. */
 #define KEY_TOKENIZER_IGNORE_MERGES "wisp.tokenizer.ignore_merges"
+
+/* bool: with tokenizer.ggml.remove_extra_whitespaces, all white space counts as spaces, as where
+ * WhitespaceSplit cuts a text. Default: whether the tokenizer is a unigram one. */
+#define KEY_TOKENIZER_WHITE_SPACE "wisp.tokenizer.white_space"
+
+/* bool: texts are brought into normalization form C before byte-level BPE cuts them. Default: what
+ * the pre-tokenizer's models do. */
+#define KEY_TOKENIZER_NFC "wisp.tokenizer.nfc"
 
 /* bool: no token of SentencePiece's reaches past a space, which begins a word. Default: false. */
 #define KEY_TOKENIZER_SPLIT_SPACES "wisp.tokenizer.split_spaces"
@@ -145,17 +175,31 @@
  * Default: the last of KEY_SPARSE_SHARES. */
 #define KEY_SPARSE_SHARE "wisp.sparse.share"
 
+/* ---- gates: written by calibrate of a model that generates, removed by convert --plain ---------
+ */
+
+/* The prefix of the next two keys. */
+#define KEY_GATE_PREFIX "wisp.gate."
+
+/* f32[levels], rising, above 0 and at most 1: the shares of neurons to compute that the levels of
+ * TENSOR_GATE_LEVELS stand for. */
+#define KEY_GATE_SHARES "wisp.gate.shares"
+
+/* f32, above 0 and at most 1: the share of neurons to compute unless the caller sets another.
+ * Default: the last of KEY_GATE_SHARES. */
+#define KEY_GATE_SHARE "wisp.gate.share"
+
 /* ---- neurons stored as rows: written by calibrate and convert --neurons ---------------------- */
 
 /* The prefix of the next two keys. */
 #define KEY_NEURONS_PREFIX "wisp.neurons."
 
-/* i32[layers]: GGML's number of the type of the layer's matrices, or -1 where the layer is stored
+/* i32[layers]: GGML's number of the type of the layer's matrices, or -1 if the layer is stored
  * plain. */
 #define KEY_NEURONS_TYPES "wisp.neurons.types"
 
-/* i32[layers, 2 or 3]: the positions of W_up, W_gate (where there is a gate) and W_down in the list
- * of tensors of the plain file, or -1 where the layer is stored plain. */
+/* i32[layers, 2 or 3]: the positions of W_up, W_gate (if there is a gate) and W_down in the list
+ * of tensors of the plain file, or -1 if the layer is stored plain. */
 #define KEY_NEURONS_PLACES "wisp.neurons.places"
 
 /* ---- token embeddings by frequency: the order written by calibrate, the tensors by convert ------
@@ -164,7 +208,7 @@
 /* The prefix of the next key. */
 #define KEY_TOKENS_PREFIX "wisp.tokens."
 
-/* u16[tokens], or i32[tokens] where there are more than 65536: each token once, those that occur
+/* u16[tokens], or i32[tokens] if there are more than 65536: each token once, those that occur
  * most often first. */
 #define KEY_TOKENS_ORDER "wisp.tokens.order"
 
@@ -209,9 +253,18 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
 #define TENSOR_FFN_GATE "ffn_gate"
 #define TENSOR_FFN_DOWN "ffn_down"
 
+/* llama.cpp's names of layers of experts: the router, a linear layer [experts, hidden_size]; a
+ * value for each expert that is added to what the choice goes by, ".bias" alone; and the matrices
+ * of all experts, each as those above, stacked in one tensor [experts, rows, columns]. */
+#define TENSOR_ROUTER "ffn_gate_inp"
+#define TENSOR_ROUTER_CHOICE "exp_probs_b"
+#define TENSOR_GATE_EXPERTS "ffn_gate_exps"
+#define TENSOR_UP_EXPERTS "ffn_up_exps"
+#define TENSOR_DOWN_EXPERTS "ffn_down_exps"
+
 /* Rows of the hot neurons and of all others, in the order of their places; see docs/formats.md for
  * the bytes of a row. F32, F16 or BF16 [n, 2 or 3 times hidden_size], or I8 [n, bytes of a row] for
- * quantised matrices. No suffix. Absent where n is 0. */
+ * quantised matrices. No suffix. Absent if n is 0. */
 #define TENSOR_NEURONS_HOT "ffn_neurons.hot"
 #define TENSOR_NEURONS_COLD "ffn_neurons.cold"
 
@@ -221,11 +274,11 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
 
 /* F32 [hidden_size], beside the rows of a layer: the numbers by which W_down's rows are divided
  * before its columns are quantised to int8. They depend on all neurons of the layer, so a neuron
- * can be packed alone only if they are stored. Derived where absent. No suffix. */
+ * can be packed alone only if they are stored. Derived if absent. No suffix. */
 #define TENSOR_DOWN_ROW_SCALES "ffn_down_row_scales"
 
 /* F32 [hidden_size], beside the rows of a layer that has TENSOR_CENTER: the bias of W_down plus
- * W_down times the centers. Derived where absent. No suffix. */
+ * W_down times the centers. Derived if absent. No suffix. */
 #define TENSOR_DOWN_BASE "ffn_down_base"
 
 /* The predictor `lowrank`, which estimates for each token which neurons matter. It computes a logit
@@ -251,16 +304,24 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
 #define TENSOR_FACTORS "ffn_factors"
 
 /* F32 [neurons], by neuron: the activation that a skipped neuron is assumed to have. Only of layers
- * with GELU; 0 where absent. No suffix. */
+ * with GELU; 0 if absent. No suffix. */
 #define TENSOR_CENTER "ffn_center"
 
 /* F32 [neurons], by neuron: the share of calibration tokens that need the neuron, which means that
  * its contribution is not 0 (with ReLU) or is among the largest fifth (without). No suffix. */
 #define TENSOR_FREQUENCY "ffn_frequency"
 
+/* F32 [neurons], by neuron, of a gated layer: what the magnitude of a neuron's activated gate is
+ * multiplied by for its score (sparse/gathered.h). No suffix. */
+#define TENSOR_GATE_WEIGHTS "ffn_gate_weights"
+
+/* F32 [levels]: for each level of KEY_GATE_SHARES the least score of a neuron that is computed. No
+ * suffix. */
+#define TENSOR_GATE_LEVELS "ffn_gate_levels"
+
 /* Linear, Q8_0 or F32, [hidden_size, rank]: an estimate B (P x + p) + b of what the skipped neurons
  * would have added. It is multiplied by (1 - share)^2, where share is the share of neurons computed
- * for the token, and added to the layer's output. Absent where it gains too little. */
+ * for the token, and added to the layer's output. Absent if it gains too little. */
 #define TENSOR_COMPENSATION "ffn_compensation"
 
 #endif

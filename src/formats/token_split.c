@@ -40,7 +40,7 @@ wisp_status token_split_order(struct directory *dir, uint64_t vocabulary_size,
     if (order->type != VALUE_ARRAY || order->count != vocabulary_size ||
         !checked_size(vocabulary_size, &n))
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_TOKENS_ORDER,
-                    "an array of %llu integers belongs here", (unsigned long long)vocabulary_size);
+                    "expected an array of %llu integers", (unsigned long long)vocabulary_size);
     ARENA_TAKE(&dir->arena, tokens, n, error);
     ARENA_TAKE(&dir->arena, places, n, error);
     for (size_t i = 0; i < n; i++) {
@@ -48,7 +48,7 @@ wisp_status token_split_order(struct directory *dir, uint64_t vocabulary_size,
         /* Every place is kept with 1 added, so that 0 marks a token that has not come yet. */
         if (!metadata_array_i64(order, i, &id))
             return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_TOKENS_ORDER,
-                        "an array of integers belongs here");
+                        "expected an array of integers");
         if (id < 0 || (uint64_t)id >= n || places[id] != 0)
             return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_TOKENS_ORDER,
                         "entry %zu is %lld: not an order of %zu tokens", i, (long long)id, n);

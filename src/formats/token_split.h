@@ -14,17 +14,17 @@ struct token_split {
 };
 
 /* Points *token and *place to the order of `vocabulary_size` tokens, for as long as the directory
- * lives. Fails with WISP_ERROR_NOT_FOUND where the file has none, and with WISP_ERROR_FORMAT where
+ * lives. Fails with WISP_ERROR_NOT_FOUND if the file has none, and with WISP_ERROR_FORMAT if
  * it has another length, or not each token once. */
 wisp_status token_split_order(struct directory *dir, uint64_t vocabulary_size,
                               const uint32_t **token, const uint32_t **place, wisp_error *error);
 
 /* Replaces the two tensors in the directory by the plain token_embd.weight that is made from them;
- * does nothing where the file has neither. Call it after neurons_read. Fails where one of them or
+ * does nothing if the file has neither. Call it after neurons_read. Fails if one of them or
  * the order is missing, or they do not fit each other. */
 wisp_status token_split_read(struct directory *dir, wisp_error *error);
 
-/* Returns how a tensor of the directory is split; NULL where the file stores it plain. */
+/* Returns how a tensor of the directory is split; NULL if the file stores it plain. */
 const struct token_split *token_split_of(const struct tensor *tensor);
 
 #endif

@@ -11,10 +11,14 @@
 
 #include "host/fail_errno.h"
 
+#ifdef __APPLE__
+#define st_mtim st_mtimespec
+#endif
+
 /* The longest name of a file, of the file systems in use. */
 enum { MOST_NAME_BYTES = 255 };
 
-/* The answer is yes where the system does not tell: then opening the file fails and says why. */
+/* The answer is yes if the system does not tell: then opening the file fails and says why. */
 bool file_exists(const char *path) {
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
@@ -30,6 +34,24 @@ wisp_status file_join(const char *folder, const char *name, char *path, size_t c
     if (length < 0 || (size_t)length >= capacity)
         return fail(error, WISP_ERROR_ARGUMENT, folder, name, "the path is too long");
     return WISP_OK;
+}
+
+bool file_mark(const char *path, struct file_mark *mark) {
+    struct stat info;
+    *mark = (struct file_mark){0};
+    if (!realpath(path, mark->path) || stat(mark->path, &info) != 0)
+        return false;
+    mark->device = (uint64_t)info.st_dev;
+    mark->inode = (uint64_t)info.st_ino;
+    mark->size = (uint64_t)info.st_size;
+    mark->seconds = (int64_t)info.st_mtim.tv_sec;
+    mark->nanoseconds = (int64_t)info.st_mtim.tv_nsec;
+    return true;
+}
+
+bool file_mark_same(const struct file_mark *a, const struct file_mark *b) {
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->seconds == b->seconds && a->nanoseconds == b->nanoseconds;
 }
 
 /* Returns how many bytes of a path a temporary name begins with: all of them, unless the file's
@@ -60,8 +82,8 @@ static int create_temporary(struct file_writer *writer) {
 }
 
 /* Sets writer->target to the path with its symbolic links resolved, since a rename would replace a
- * link itself. Fails where the path is no regular file, since a rename would replace a device such
- * as /dev/null. *replaced describes the file that exists now; its st_mode is 0 where there is none.
+ * link itself. Fails if the path is no regular file, since a rename would replace a device such
+ * as /dev/null. *replaced describes the file that exists now; its st_mode is 0 if there is none.
  */
 static wisp_status find_target(struct file_writer *writer, struct stat *replaced,
                                wisp_error *error) {

@@ -52,7 +52,7 @@ static bool same_time(struct timespec a, struct timespec b) {
 
 /* Returns whether two descriptions of a file say that its bytes are the same. The time of
  * modification alone would not do, because programs that copy files set it back. The other time
- * also changes where the file gains or loses a name, as when a new file replaces it, which does no
+ * also changes if the file gains or loses a name, as when a new file replaces it, which does no
  * harm; the number of names then tells. */
 static bool same_contents(const struct stat *a, const struct stat *b) {
     return a->st_size == b->st_size && same_time(a->st_mtim, b->st_mtim) &&

@@ -12,16 +12,16 @@ struct file_bytes {
     size_t size;
 };
 
-/* Reads a whole file. Fails with WISP_ERROR_NOT_FOUND where it does not exist, with
- * WISP_ERROR_MEMORY, and with WISP_ERROR_IO where it is no regular file, cannot be read, or changes
+/* Reads a whole file. Fails with WISP_ERROR_NOT_FOUND if it does not exist, with
+ * WISP_ERROR_MEMORY, and with WISP_ERROR_IO if it is no regular file, cannot be read, or changes
  * while it is read. The caller calls free(bytes->data). */
 wisp_status file_read(const char *path, struct file_bytes *bytes, wisp_error *error);
 
 /* Opens a file as a source of a model: lasting, and with may_change set. The file stays open until
  * the source is closed. `path` becomes the name of the source and has to outlive it.
  *
- * A read returns WISP_SOURCE_CHANGED where the file is shorter than it was when it was opened.
- * Until file_source_loaded is called, it also does so where the file was modified since, so that
+ * A read returns WISP_SOURCE_CHANGED if the file is shorter than it was when it was opened.
+ * Until file_source_loaded is called, it also does so if the file was modified since, so that
  * one model is never made of two versions of its file. Fails as file_read does. */
 wisp_status file_source_open(const char *path, wisp_source *source, wisp_error *error);
 

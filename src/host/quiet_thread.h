@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* Starts a thread that blocks all signals, which go to the threads of the program that uses the
- * library; Windows sends none. Returns false where the system grants no thread. */
+ * library; Windows sends none. Returns false if the system grants no thread. */
 static inline bool quiet_thread_start(pthread_t *thread, const pthread_attr_t *attributes,
                                       void *(*run)(void *argument), void *argument) {
 #ifdef _WIN32

@@ -7,7 +7,7 @@
 
 #include "wisp.h"
 
-/* Reads `length` bytes of a file from `offset` on. Returns 0, or WISP_SOURCE_CHANGED where the file
+/* Reads `length` bytes of a file from `offset` on. Returns 0, or WISP_SOURCE_CHANGED if the file
  * ends before the last of them, or -1 and errno. */
 static inline int read_at(int descriptor, uint64_t offset, void *buffer, size_t length) {
     unsigned char *to = buffer;

@@ -17,6 +17,7 @@
 #include "host/fail_errno.h"
 #include "host/file.h"
 #include "host/input_file.h"
+#include "host/own_file.h"
 #include "host/read_at.h"
 
 enum {
@@ -39,21 +40,6 @@ static void hash_text(const char *text, size_t digits, char *hex) {
     hex[digits] = '\0';
 }
 
-/* Makes a folder and those above it. */
-static wisp_status make_folders(char *path, wisp_error *error) {
-    for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash)
-            *slash = '\0';
-        const bool made = mkdir(path, 0700) == 0 || errno == EEXIST || file_is_folder(path);
-        const wisp_status status =
-            made ? WISP_OK : fail_errno(error, path, "make the folder of the cache");
-        if (slash)
-            *slash = '/';
-        if (status != WISP_OK || !slash)
-            return status;
-    }
-}
-
 static wisp_status find_folder(char *path, size_t capacity, wisp_error *error) {
     static const char *const variables[] = {"WISP_CACHE", "XDG_CACHE_HOME", "HOME"};
     static const char *const below[] = {"http", "wisp/http", ".cache/wisp/http"};
@@ -62,7 +48,7 @@ static wisp_status find_folder(char *path, size_t capacity, wisp_error *error) {
         if (!folder || *folder == '\0')
             continue;
         TRY(file_join(folder, below[i], path, capacity, error));
-        return make_folders(path, error);
+        return own_folder_open(path, "WISP_CACHE", error);
     }
     return fail(error, WISP_ERROR_ARGUMENT, NULL, "WISP_CACHE",
                 "neither this variable nor HOME says where files from servers are kept");
@@ -90,12 +76,17 @@ static void record_path(const struct cached_file *file, char *path, size_t capac
     snprintf(path, capacity, "%s.url", file->stem);
 }
 
+static bool is_link(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
 /* Reads the state that was remembered. A record that cannot be read counts as none. */
 static void read_record(struct cached_file *file) {
     char path[PATH_MAX + 64];
     struct file_bytes record;
     record_path(file, path, sizeof path);
-    if (file_read(path, &record, NULL) != WISP_OK)
+    if (is_link(path) || file_read(path, &record, NULL) != WISP_OK)
         return;
     record.data[record.size] = '\0'; /* file_read leaves room for it */
     const size_t length = strlen(file->url);
@@ -119,6 +110,8 @@ static wisp_status write_record(const struct cached_file *file, wisp_error *erro
     record_path(file, path, sizeof path);
     snprintf(number, sizeof number, "\n%llu\n", (unsigned long long)file->state.size);
     const char *const parts[] = {file->url, "\n", file->state.validator, number};
+    if (is_link(path)) /* the writer would follow it */
+        unlink(path);
     TRY(file_writer_open(&writer, path, error));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const wisp_status status = file_write(&writer, parts[i], strlen(parts[i]), error);
@@ -172,16 +165,25 @@ void cached_file_keep_in_use(struct cached_file *file) {
 
 bool cached_file_is_whole(const struct cached_file *file) {
     struct stat info;
-    return file->state.size > 0 && stat(file->path, &info) == 0 && S_ISREG(info.st_mode) &&
+    return file->state.size > 0 && lstat(file->path, &info) == 0 && S_ISREG(info.st_mode) &&
            (uint64_t)info.st_size == file->state.size;
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
 wisp_status cached_file_lock(struct cached_file *file, bool (*cancelled)(void), wisp_error *error) {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s.lock", file->stem);
-    file->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    file->lock = own_file_open(path, O_RDWR | O_CREAT);
     if (file->lock < 0)
         return fail_errno(error, path, "open");
+    struct stat lock, use;
+    if (file->use >= 0 && fstat(file->lock, &lock) == 0 && fstat(file->use, &use) == 0 &&
+        is_same_file(&lock, &use)) /* it would wait for itself */
+        return fail(error, WISP_ERROR_IO, path, NULL, "is the file %s.use, too: delete both",
+                    file->stem);
     while (flock(file->lock, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return fail_errno(error, path, "lock");
@@ -206,14 +208,10 @@ static wisp_status set_size(int descriptor, const char *path, uint64_t size, wis
                                                    : fail_errno(error, path, "set its size");
 }
 
-static bool is_same_file(const struct stat *a, const struct stat *b) {
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* Deletes a file of blocks when nobody verifies and publishes it. */
 static void delete_blocks(const char *part) {
     struct stat own, named;
-    const int data = open(part, O_RDWR | O_CLOEXEC);
+    const int data = own_file_open(part, O_RDWR);
     if (data < 0)
         return;
     while (flock(data, LOCK_EX) != 0 && errno == EINTR)
@@ -245,16 +243,16 @@ wisp_status cached_file_enter(struct cached_file *file, const struct file_state 
     if (cached_file_is_whole(file)) {
         delete_blocks(file->part); /* of a process that came while the file was published */
         unlink(file->checks);
-        file->data = open(file->path, O_RDONLY | O_CLOEXEC);
+        file->data = own_file_open(file->path, O_RDONLY);
         file->whole = file->data >= 0;
         return file->whole ? WISP_OK : fail_errno(error, file->path, "open");
     }
-    /* Where another process deletes the two between these lines, blocks and checksums do not match,
+    /* If another process deletes the two between these lines, blocks and checksums do not match,
      * and the blocks count as absent. */
-    file->table = open(file->checks, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    file->table = own_file_open(file->checks, O_RDWR | O_CREAT);
     if (file->table < 0)
         return fail_errno(error, file->checks, "open");
-    file->data = open(file->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    file->data = own_file_open(file->part, O_RDWR | O_CREAT);
     if (file->data < 0)
         return fail_errno(error, file->part, "open");
     TRY(set_size(file->table, file->checks, blocks * ENTRY_BYTES, error));

@@ -7,7 +7,7 @@
  *     HASH.url         the URL, and the state that the server gave it last
  *     HASH-STATE.gguf  the whole file
  *     HASH-STATE.part  a file of which blocks of 4 KiB are there, the others are holes
- *     HASH-STATE.have  a checksum for each block, which is 0 where the block is absent
+ *     HASH-STATE.have  a checksum for each block, which is 0 if the block is absent
  *     HASH.lock        is locked by the process that fetches the whole file
  *     HASH.use         is locked by all processes that use the file; its time is that of the last
  *
@@ -15,7 +15,7 @@
  * a model deletes those of the URLs that were used longest ago. A file that is larger by itself
  * makes no other go. It stays until another model is opened.
  *
- * A block is used only where its checksum is right. So it does not matter when a process ends or
+ * A block is used only if its checksum is right. So it does not matter when a process ends or
  * the power fails: what was not yet written is fetched again. Any number of processes may write
  * blocks to one file, since they write the same bytes. A process has a shared lock on the .part
  * while it writes blocks, and an exclusive one while it renames or deletes it. */
@@ -48,7 +48,7 @@ struct cached_file {
 };
 
 /* Finds what the cache knows of a URL, and makes its folder. `url` and `name` have to outlive the
- * file. Fails with WISP_ERROR_IO where the folder cannot be made, and WISP_ERROR_ARGUMENT where no
+ * file. Fails with WISP_ERROR_IO if the folder cannot be made, and WISP_ERROR_ARGUMENT if no
  * variable of the environment says where it is. The caller calls cached_file_close, also after a
  * failure. */
 wisp_status cached_file_open(struct cached_file *file, const char *url, const char *name,
@@ -64,11 +64,11 @@ void cached_file_keep_in_use(struct cached_file *file);
 
 /* Deletes entries that nobody uses: those that are larger than the bound by themselves, and of the
  * others the least recently used first, until these keep the bound.
- * Fails with WISP_ERROR_ARGUMENT where WISP_CACHE_BYTES is no number of bytes. */
+ * Fails with WISP_ERROR_ARGUMENT if WISP_CACHE_BYTES is no number of bytes. */
 wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *error);
 
 /* Takes over what there is of this state under URLs that differ in their signature alone, as
- * addresses do that are signed for an hour, and deletes their entries. Does nothing where the state
+ * addresses do that are signed for an hour, and deletes their entries. Does nothing if the state
  * has no validator. */
 void cached_file_take_over(const struct cached_file *file, const struct file_state *state);
 
@@ -80,7 +80,7 @@ void cached_file_name(const struct file_state *state, const char *kind, char *na
 bool cached_file_is_whole(const struct cached_file *file);
 
 /* Waits until no other process fetches the whole file, and keeps others from it until the file is
- * closed. `cancelled` is asked meanwhile; where it returns true the call fails with
+ * closed. `cancelled` is asked meanwhile; if it returns true the call fails with
  * WISP_ERROR_CANCELLED. */
 wisp_status cached_file_lock(struct cached_file *file, bool (*cancelled)(void), wisp_error *error);
 
@@ -94,7 +94,7 @@ wisp_status cached_file_enter(struct cached_file *file, const struct file_state 
 wisp_status cached_file_adopt(struct cached_file *file, wisp_error *error);
 
 /* Finds the first bytes of [start, end) that are absent: *absent becomes whole blocks, up to the
- * next that is there, or has length 0 where none is absent. Fails with WISP_ERROR_IO. */
+ * next that is there, or has length 0 if none is absent. Fails with WISP_ERROR_IO. */
 wisp_status cached_file_absent(struct cached_file *file, uint64_t start, uint64_t end,
                                wisp_range *absent, wisp_error *error);
 
@@ -102,10 +102,10 @@ wisp_status cached_file_absent(struct cached_file *file, uint64_t start, uint64_
 wisp_status cached_file_write(struct cached_file *file, uint64_t offset, const void *bytes,
                               size_t length, wisp_error *error);
 
-/* Makes the blocks that hold bytes before `end` absent, where the file is not whole. */
+/* Makes the blocks that hold bytes before `end` absent, if the file is not whole. */
 void cached_file_forget(struct cached_file *file, uint64_t end);
 
-/* Reads bytes that are present. Returns false where it cannot. */
+/* Reads bytes that are present. Returns false if it cannot. */
 bool cached_file_read(const struct cached_file *file, uint64_t offset, void *bytes, size_t length);
 
 /* Keeps other processes from writing blocks until the file is published, dropped or closed. */

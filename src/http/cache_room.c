@@ -9,17 +9,22 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/checked.h"
 #include "host/input_file.h"
+#include "host/own_file.h"
 #include "http/cache.h"
 
 /* The bound unless WISP_CACHE_BYTES says otherwise: four models of 7 billion weights in 4 bits
  * fit. */
 static const uint64_t default_bytes = UINT64_C(16000000000);
 
-enum { MOST_LOCK_TRIES = 100 };
+enum {
+    MOST_LOCK_TRIES = 100,
+    CLOCK_STEP = 60 /* seconds by which clocks of file systems may differ */
+};
 
 /* All files of one URL. */
 struct entry {
@@ -50,7 +55,7 @@ static wisp_status read_bound(uint64_t *bytes, wisp_error *error) {
     if (*text < '0' || *text > '9' || errno != 0 || end[unit ? 1 : 0] != '\0' ||
         __builtin_mul_overflow((uint64_t)number, factor, bytes))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "WISP_CACHE_BYTES",
-                    "%s: a number of bytes belongs here, such as 500M or 16G", text);
+                    "%s: expected a number of bytes, such as 500M or 16G", text);
     return WISP_OK;
 }
 
@@ -64,13 +69,13 @@ static void path_of(const struct cached_file *file, const char *hash, const char
     snprintf(path, 2 * PATH_MAX, "%.*s%s%s", (int)folder_length(file), file->stem, hash, rest);
 }
 
-/* Opens and locks the file that says who uses an entry. Returns -1 where others use it (LOCK_NB),
- * where there is none, where the folder cannot be written, and where the file system gives a file
+/* Opens and locks the file that says who uses an entry. Returns -1 if others use it (LOCK_NB),
+ * if there is none, if the folder cannot be written, and if the file system gives a file
  * another inode number each time; in these two cases nobody deletes. */
 static int lock_use(const char *path, int kind) {
     for (int tries = 0; tries < MOST_LOCK_TRIES; tries++) {
         struct stat own, named;
-        const int use = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        const int use = own_file_open(path, O_RDWR | O_CREAT);
         if (use < 0)
             return -1;
         int locked;
@@ -120,7 +125,7 @@ static bool delete_entry(const struct cached_file *file, const char *hash) {
     return folder != NULL;
 }
 
-/* Returns the entry whose hash begins `name`, and makes it where there is none. Returns NULL where
+/* Returns the entry whose hash begins `name`, and makes it if there is none. Returns NULL if
  * there is no memory. */
 static struct entry *find_entry(struct entries *entries, const char *name) {
     for (size_t i = 0; i < entries->n; i++)
@@ -149,9 +154,12 @@ static bool is_earlier(const struct timespec *a, const struct timespec *b) {
     return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
-/* Lists the entries of the cache, except those that cannot be read. */
+/* Lists the entries of the cache, except those that cannot be read. Times of the future are from
+ * before a clock was set back, and so are earlier than all others: else these entries would stay
+ * and those in use go. */
 static void list_entries(const struct cached_file *file, struct entries *entries) {
     char path[2 * PATH_MAX];
+    const struct timespec latest = {.tv_sec = time(NULL) + CLOCK_STEP};
     path_of(file, "", "", path);
     DIR *folder = opendir(path);
     for (const struct dirent *item; folder && (item = readdir(folder));) {
@@ -163,7 +171,7 @@ static void list_entries(const struct cached_file *file, struct entries *entries
         if (!entry)
             break;
         entry->bytes += (uint64_t)info.st_blocks * 512;
-        if (is_earlier(&entry->used, &info.st_mtim))
+        if (is_earlier(&entry->used, &info.st_mtim) && is_earlier(&info.st_mtim, &latest))
             entry->used = info.st_mtim;
     }
     if (folder)

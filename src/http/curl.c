@@ -61,7 +61,7 @@ wisp_status curl_load(const char *url, const struct curl **curl, wisp_error *err
                     "this machine has no libcurl, by which models come from servers: install it "
                     "(Debian: libcurl4), or download the file and name that");
     /* The library stays loaded until the process ends: curl_global_init has no counterpart that is
-     * safe where other code may use it, too. */
+     * safe if other code may use it, too. */
     struct curl found;
     const char *missing = find_functions(library, &found);
     if (missing)

@@ -81,7 +81,7 @@ struct curl {
 };
 
 /* Loads libcurl, once for the process, on the thread that uses it. Fails with
- * WISP_ERROR_UNSUPPORTED, naming `url`, where the machine has none or the program is static. */
+ * WISP_ERROR_UNSUPPORTED, naming `url`, if the machine has none or the program is static. */
 wisp_status curl_load(const char *url, const struct curl **curl, wisp_error *error);
 
 #endif

@@ -81,7 +81,7 @@ wisp_status server_file_open(struct server_file *file, const char *url, bool (*c
         file->timeout = strtol(seconds, &end, 10);
         if (end == seconds || *end != '\0' || file->timeout < 1 || file->timeout > 86400)
             return fail(error, WISP_ERROR_ARGUMENT, NULL, "WISP_HTTP_TIMEOUT",
-                        "%s: a number of seconds from 1 to 86400 belongs here", seconds);
+                        "%s: expected a number of seconds from 1 to 86400", seconds);
     }
     TRY(curl_load(file->name, &file->curl, error));
     file->multi = file->curl->multi_init();
@@ -222,7 +222,7 @@ static void judge_whole(struct transfer *t) {
     if (t->asks) {
         if (length == 0)
             refuse(t, WISP_ERROR_IO,
-                   "the server sends the whole file in place of a range, and does not say how many "
+                   "the server sends the whole file instead of a range, and does not say how many "
                    "bytes it has");
         file->no_ranges = true;
         file->state.size = length;
@@ -246,7 +246,7 @@ static void judge_whole(struct transfer *t) {
     t->end = t->body_end = file->state.size;
 }
 
-/* Looks at the headers of an answer, once. Where it is of no use, t->status or t->done says so. */
+/* Looks at the headers of an answer, once. If it is of no use, t->status or t->done says so. */
 static void judge(struct transfer *t) {
     const struct answer *a = &t->answer;
     struct server_file *file = t->file;
@@ -334,7 +334,7 @@ static bool add_line(struct transfer *t, const char *line) {
     return headers != NULL;
 }
 
-/* Adds the headers of a request. Returns false where there is no memory. */
+/* Adds the headers of a request. Returns false if there is no memory. */
 static bool add_headers(struct transfer *t) {
     const struct server_file *file = t->file;
     const char *validator = t->known ? t->known->validator : file->state.validator;

@@ -4,7 +4,7 @@
  *
  * Requests are for single closed ranges ("bytes=a-b") in identity encoding, up to six at a time.
  * Every answer must be of the state that the file was in at first. A transfer that breaks off is
- * continued where it ended; one without progress, or slower than 100 bytes a second for half a
+ * continued if it ended; one without progress, or slower than 100 bytes a second for half a
  * minute, is tried again four times, after pauses that
  * double, and so are answers that say that the server is busy. Redirects are followed anew for each
  * request, because their targets may expire, and never from https to http. A request that is
@@ -28,7 +28,7 @@ struct server_file {
         *whole;   /* the transfer of the running call whose answer is the whole file; NULL: none */
     bool changed; /* a failure was that the file is in another state now */
     bool (*cancelled)(void); /* is asked often; true ends the requests */
-    /* Is called, where it is not NULL, when bytes of one transfer up to `at` have come. */
+    /* Is called, if it is not NULL, when bytes of one transfer up to `at` have come. */
     void (*progress)(void *context, uint64_t at);
     void *context;
     uint64_t requests, received; /* since it was opened; bytes of bodies */
@@ -36,7 +36,7 @@ struct server_file {
 };
 
 /* Prepares requests for a URL, which has to outlive the file. Fails with WISP_ERROR_UNSUPPORTED
- * where there is no libcurl, and WISP_ERROR_ARGUMENT where the URL holds a password. The caller
+ * if there is no libcurl, and WISP_ERROR_ARGUMENT if the URL holds a password. The caller
  * calls server_file_close, also after a failure. */
 wisp_status server_file_open(struct server_file *file, const char *url, bool (*cancelled)(void),
                              wisp_error *error);
@@ -45,7 +45,7 @@ void server_file_close(struct server_file *file);
 
 /* Asks for the state of the file by a request of one byte, and sets file->state and no_ranges. With
  * `known`, a state with a validator, it asks only whether the state is another. Fails with
- * WISP_ERROR_NOT_FOUND where the server has no such file, with WISP_ERROR_IO where it cannot be
+ * WISP_ERROR_NOT_FOUND if the server has no such file, with WISP_ERROR_IO if it cannot be
  * reached or sends anything else, and with WISP_ERROR_CANCELLED. */
 wisp_status server_file_ask(struct server_file *file, const struct file_state *known,
                             wisp_error *error);

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * BertModel. */
+ * BertModel, and the settings and names that its neighbours share. */
 #include "huggingface/encoders.h"
+
+#include <stdio.h>
 
 #include "formats/schema.h"
 
-static wisp_status put_activation(struct directory *dir, const struct hf_config *config,
-                                  wisp_error *error) {
-    const struct json *act = json_get(config->root, "hidden_act");
+enum { KEY_BYTES = 64 };
+
+wisp_status hf_put_bert_activation(struct directory *dir, const struct hf_config *config,
+                                   const char *field, wisp_error *error) {
+    const struct json *act = json_get(config->root, field);
     if (!json_equals(act, "gelu") && !json_equals(act, "relu"))
-        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "hidden_act",
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, field,
                     "%.32s is not supported, only gelu and relu", hf_shown(act));
     return directory_put_text(dir, KEY_HIDDEN_ACT, json_text(act), error);
 }
@@ -24,30 +28,49 @@ static wisp_status check_variant(const struct hf_config *config, wisp_error *err
     return WISP_OK;
 }
 
-static wisp_status read_config(struct directory *dir, const struct hf_config *config,
+wisp_status hf_put_token_types(struct directory *dir, const struct hf_config *config,
                                wisp_error *error) {
-    static const struct hf_field sizes[] = {
-        {"hidden_size", NULL, "bert.embedding_length"},
-        {"intermediate_size", NULL, "bert.feed_forward_length"},
-        {"num_hidden_layers", NULL, "bert.block_count"},
-        {"num_attention_heads", NULL, "bert.attention.head_count"},
-        {"max_position_embeddings", NULL, "bert.context_length"}};
     static const struct hf_field types = {"type_vocab_size", NULL,
                                           "tokenizer.ggml.token_type_count"};
     static const uint32_t usual_types = 2; /* BertConfig's default */
-    static const struct hf_field epsilon = {"layer_norm_eps", NULL,
-                                            "bert.attention.layer_norm_epsilon"};
+    return hf_put_size_or(dir, config, &types, usual_types, error);
+}
+
+/* Returns the key of an architecture, which is valid until the next call. */
+static const char *key_of(const char *architecture, const char *name, char key[KEY_BYTES]) {
+    snprintf(key, KEY_BYTES, "%s.%s", architecture, name);
+    return key;
+}
+
+wisp_status hf_put_bert(struct directory *dir, const struct hf_config *config,
+                        const char *architecture, uint32_t skipped, wisp_error *error) {
+    static const struct hf_field sizes[] = {{"hidden_size", NULL, "embedding_length"},
+                                            {"intermediate_size", NULL, "feed_forward_length"},
+                                            {"num_hidden_layers", NULL, "block_count"},
+                                            {"num_attention_heads", NULL, "attention.head_count"}};
+    char key[KEY_BYTES];
     static const double usual_epsilon = 1e-12; /* BertConfig's default */
     TRY(check_variant(config, error));
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        TRY(hf_put_size(dir, config, &sizes[i], error));
-    TRY(hf_put_size_or(dir, config, &types, usual_types, error));
-    TRY(directory_put_bool(dir, "bert.attention.causal", false, error));
-    TRY(put_activation(dir, config, error));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const struct hf_field field = {sizes[i].field, NULL,
+                                       key_of(architecture, sizes[i].key, key)};
+        TRY(hf_put_size(dir, config, &field, error));
+    }
+    TRY(hf_put_positions(dir, config, skipped, key_of(architecture, "context_length", key), error));
+    TRY(directory_put_bool(dir, key_of(architecture, "attention.causal", key), false, error));
+    TRY(hf_put_bert_activation(dir, config, "hidden_act", error));
+    const struct hf_field epsilon = {"layer_norm_eps", NULL,
+                                     key_of(architecture, "attention.layer_norm_epsilon", key)};
     return hf_put_number(dir, config, &epsilon, &usual_epsilon, error);
 }
 
-static const struct hf_name names[] = {
+static wisp_status read_config(struct directory *dir, const struct hf_config *config,
+                               wisp_error *error) {
+    TRY(hf_put_token_types(dir, config, error));
+    return hf_put_bert(dir, config, "bert", 0, error);
+}
+
+const struct hf_name hf_bert_names[] = {
     {"embeddings.word_embeddings.", "token_embd.", false},
     {"embeddings.position_embeddings.", "position_embd.", false},
     {"embeddings.token_type_embeddings.", "token_types.", false},
@@ -55,7 +78,7 @@ static const struct hf_name names[] = {
     {0},
 };
 
-static const struct hf_name layer_names[] = {
+const struct hf_name hf_bert_layer_names[] = {
     {"attention.self.query.", "attn_q.", false},
     {"attention.self.key.", "attn_k.", false},
     {"attention.self.value.", "attn_v.", false},
@@ -67,8 +90,9 @@ static const struct hf_name layer_names[] = {
     {0},
 };
 
-const struct hf_encoder hf_bert = {.type = "bert",
-                                   .prefixes = {"bert."},
-                                   .architecture = "bert",
-                                   .tensors = {"encoder.layer.", names, layer_names},
-                                   .read_config = read_config};
+const struct hf_encoder hf_bert = {
+    .type = "bert",
+    .prefixes = {"bert."},
+    .architecture = "bert",
+    .tensors = {"encoder.layer.", hf_bert_names, hf_bert_layer_names},
+    .read_config = read_config};

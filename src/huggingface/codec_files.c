@@ -10,90 +10,15 @@
 #include "host/file.h"
 #include "host/input_file.h"
 #include "huggingface/codec_reading.h"
+#include "huggingface/codec_sources.h"
 #include "huggingface/json_file.h"
-#include "huggingface/sorted_tokens.h"
 
 static const char JSON_FILE[] = "tokenizer.json", MODEL_FILE[] = "tokenizer.model",
                   CONFIG_FILE[] = "tokenizer_config.json", ADDED_FILE[] = "added_tokens.json",
                   MAP_FILE[] = "special_tokens_map.json", ENDS_FILE[] = "generation_config.json",
                   TEMPLATE_FILE[] = "chat_template.jinja", VOCAB_FILE[] = "vocab.json";
 
-wisp_status codec_fail_format(const struct codec_reading *r, const char *field, const char *what) {
-    return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "%s", what);
-}
-
-wisp_status codec_fail_unsupported(const struct codec_reading *r, const char *field,
-                                   const struct json *value, const char *wanted) {
-    return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, field, "%.64s is not supported, only %s",
-                hf_shown(value), wanted);
-}
-
-wisp_status codec_name_file(struct codec_reading *r, const char *name) {
-    char path[HF_PATH_BYTES];
-    hf_path_of(path, r->folder, name);
-    r->file = arena_copy_text(&r->dir->arena, path, strlen(path));
-    return r->file ? WISP_OK : fail_memory(r->error, strlen(path));
-}
-
-/* ---- tokens --------------------------------------------------------------------------------- */
-
-wisp_status codec_put_token(struct codec_reading *r, uint64_t id, wisp_text text) {
-    if (id >= r->capacity)
-        return fail(r->error, WISP_ERROR_FORMAT, r->file, "vocab",
-                    "\"%.60s\" has id %llu, where config.json has a vocab_size of %lu", text.bytes,
-                    (unsigned long long)id, (unsigned long)r->capacity);
-    if (r->tokens[id].bytes)
-        return fail(r->error, WISP_ERROR_FORMAT, r->file, "vocab",
-                    "\"%.60s\" and \"%.60s\" have one id", text.bytes, r->tokens[id].bytes);
-    r->tokens[id] = text;
-    r->types[id] = TOKEN_NORMAL;
-    return WISP_OK;
-}
-
-wisp_status codec_sort_tokens(struct codec_reading *r) {
-    r->n_sorted = 0;
-    for (uint32_t i = 0; i < r->capacity; i++)
-        if (r->tokens[i].bytes)
-            r->sorted[r->n_sorted++] = &r->tokens[i];
-    return hf_sort_texts(r->sorted, r->n_sorted, r->tokens, r->file, r->error);
-}
-
-int32_t codec_find_token(const struct codec_reading *r, wisp_text text) {
-    return hf_find_text(r->sorted, r->n_sorted, r->tokens, text);
-}
-
-bool codec_is_beyond(const struct codec_reading *r, const struct json *entry, uint64_t id) {
-    return id >= r->capacity && json_is(json_get(entry, "special"), JSON_TRUE);
-}
-
-wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, uint64_t id) {
-    static const char field[] = "added_tokens";
-    const struct json *content = json_get(entry, "content");
-    bool is_special = false;
-    uint8_t flags;
-    if (!json_is(content, JSON_STRING) || content->text_length == 0)
-        return codec_fail_format(r, field, "every added token needs a text as its content");
-    if (codec_is_beyond(r, entry, id))
-        return WISP_OK;
-    const wisp_text text = json_text(content);
-    const int32_t own = codec_find_token(r, text);
-    if (own < 0 && id == r->next_id) {
-        TRY(codec_put_token(r, id, text));
-        r->next_id++;
-    } else if (own < 0 || (uint64_t)own != id) {
-        return fail(r->error, WISP_ERROR_FORMAT, r->file, field,
-                    "\"%.60s\" has id %llu, which is neither its own in the vocabulary nor the "
-                    "next free one",
-                    text.bytes, (unsigned long long)id);
-    }
-    if (!hf_read_added_flags(entry, &flags, &is_special))
-        return codec_fail_format(r, field, "flags are true or false");
-    r->types[id] = is_special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
-    r->flags[id] = flags;
-    return WISP_OK;
-}
-
-/* Reads added_tokens_decoder of tokenizer_config.json. Where it `repeats` a tokenizer.json, it must
+/* Reads added_tokens_decoder of tokenizer_config.json. If it `repeats` a tokenizer.json, it must
  * name only tokens of that file: transformers would add others. Elsewhere its tokens are added to
  * those of the other files, and it says which of these are special. */
 static wisp_status read_decoder(struct codec_reading *r, const struct json *list, bool repeats) {
@@ -101,7 +26,7 @@ static wisp_status read_decoder(struct codec_reading *r, const struct json *list
     if (json_is_absent(list))
         return WISP_OK;
     if (!json_is(list, JSON_OBJECT))
-        return codec_fail_format(r, field, "an object belongs here");
+        return codec_fail_format(r, field, "expected an object");
     for (const struct json *entry = list->first; entry; entry = entry->next) {
         const struct json *content = json_get(entry, "content");
         uint64_t id;
@@ -123,7 +48,7 @@ static wisp_status read_decoder(struct codec_reading *r, const struct json *list
     return WISP_OK;
 }
 
-/* Reads added_tokens.json, which maps tokens to ids and counts where there is no tokenizer.json.
+/* Reads added_tokens.json, which maps tokens to ids and counts if there is no tokenizer.json.
  * The tokens are added in the order of their ids, as codec_add_token needs them. */
 static wisp_status read_added(struct codec_reading *r) {
     const struct json *list;
@@ -136,8 +61,7 @@ static wisp_status read_added(struct codec_reading *r) {
     for (const struct json *entry = list->first; entry; entry = entry->next) {
         uint64_t id;
         if (!json_to_u64(entry, &id) || id >= r->capacity || by_id[id])
-            return codec_fail_format(r, entry->key,
-                                     "an id of its own below vocab_size belongs here");
+            return codec_fail_format(r, entry->key, "expected an id of its own below vocab_size");
         by_id[id] = entry;
     }
     for (uint32_t id = 0; id < r->capacity; id++) {
@@ -162,8 +86,8 @@ struct settings {
     const struct json *config;     /* config.json */
 };
 
-/* Finds the token that a setting names, as a string or as an object with its flags. *id is -1 where
- * the setting is absent, and where the vocabulary has no such token, which is an error if it is
+/* Finds the token that a setting names, as a string or as an object with its flags. *id is -1 if
+ * the setting is absent, and if the vocabulary has no such token, which is an error if it is
  * `required`. */
 static wisp_status find_named(const struct codec_reading *r, const struct settings *s,
                               const char *field, bool required, int32_t *id) {
@@ -175,7 +99,7 @@ static wisp_status find_named(const struct codec_reading *r, const struct settin
     if (json_is_absent(entry))
         return WISP_OK;
     if (!json_is(text, JSON_STRING))
-        return codec_fail_format(r, field, "a token belongs here");
+        return codec_fail_format(r, field, "expected a token");
     *id = codec_find_token(r, json_text(text));
     return *id >= 0 || !required ? WISP_OK
                                  : fail(r->error, WISP_ERROR_FORMAT, r->file, field,
@@ -191,14 +115,14 @@ static wisp_status read_ids(const struct codec_reading *r, const struct json *gi
          entry = json_is(given, JSON_ARRAY) ? entry->next : NULL) {
         uint64_t id;
         if (!json_to_u64(entry, &id) || id >= r->capacity)
-            return codec_fail_format(r, field, "an id of a token, or a list of such, belongs here");
+            return codec_fail_format(r, field, "expected an id of a token, or a list of such");
         ids[(*count)++] = (int32_t)id;
     }
     return WISP_OK;
 }
 
 /* Finds the tokens that begin and end a text. The tokens that end one are in
- * generation_config.json, and in config.json where the former does not list them. */
+ * generation_config.json, and in config.json if the former does not list them. */
 static wisp_status read_ends(struct codec_reading *r, const struct settings *s) {
     static const char field[] = "eos_token_id";
     const bool has_own = !json_is_absent(json_get(s->generation, field));
@@ -230,10 +154,16 @@ static wisp_status read_ends(struct codec_reading *r, const struct settings *s) 
 static wisp_status read_added_ends(struct codec_reading *r, const struct settings *s) {
     const struct json *first = json_get(s->tokenizer, "add_bos_token");
     const struct json *last = json_get(s->tokenizer, "add_eos_token");
-    if (json_is(last, JSON_TRUE))
-        return codec_fail_unsupported(r, "add_eos_token", last, "false");
+    bool ends;
     if (!json_is_absent(first) && !json_to_bool(first, &r->add_bos))
-        return codec_fail_format(r, "add_bos_token", "true or false belongs here");
+        return codec_fail_format(r, "add_bos_token", "expected true or false");
+    if (json_is_absent(last))
+        return WISP_OK;
+    if (!json_to_bool(last, &ends))
+        return codec_fail_format(r, "add_eos_token", "expected true or false");
+    if (ends && !r->embeds)
+        return codec_fail_unsupported(r, "add_eos_token", last, "false");
+    r->last = ends ? r->eos : -1;
     return WISP_OK;
 }
 
@@ -281,6 +211,13 @@ static wisp_status pad(struct codec_reading *r) {
     return WISP_OK;
 }
 
+/* Returns whether a token is found in texts or templates in another way than as it stands. */
+static bool flags_matter(const struct codec_reading *r, uint32_t id) {
+    const unsigned strips = ADDED_STRIP_LEFT | ADDED_STRIP_RIGHT;
+    return (r->types[id] == TOKEN_USER_DEFINED && r->flags[id] != 0) ||
+           (r->types[id] == TOKEN_CONTROL && (r->flags[id] & strips) != 0);
+}
+
 static wisp_status put_flags(struct codec_reading *r) {
     int32_t *ids;
     uint8_t *flags;
@@ -288,7 +225,7 @@ static wisp_status put_flags(struct codec_reading *r) {
     ARENA_TAKE(&r->dir->arena, ids, (size_t)r->capacity, r->error);
     ARENA_TAKE(&r->dir->arena, flags, (size_t)r->capacity, r->error);
     for (uint32_t i = 0; i < r->capacity; i++)
-        if (r->types[i] == TOKEN_USER_DEFINED && r->flags[i] != 0) {
+        if (flags_matter(r, i)) {
             ids[count] = (int32_t)i;
             flags[count++] = r->flags[i];
         }
@@ -312,6 +249,8 @@ static wisp_status put_spaces(struct codec_reading *r) {
         TRY(directory_put_u32(r->dir, KEY_TOKENIZER_MODEL_TOKENS, r->model_count, r->error));
     if (r->splits_spaces)
         TRY(directory_put_bool(r->dir, KEY_TOKENIZER_SPLIT_SPACES, true, r->error));
+    if (strcmp(r->model, "t5") == 0)
+        TRY(directory_put_bool(r->dir, KEY_TOKENIZER_WHITE_SPACE, r->white_space, r->error));
     if (r->squeezes_spaces)
         TRY(directory_put_bool(r->dir, "tokenizer.ggml.remove_extra_whitespaces", true, r->error));
     if (r->charsmap.length > 0)
@@ -340,6 +279,9 @@ static wisp_status put_metadata(struct codec_reading *r) {
     TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_bos_token", r->add_bos, r->error));
     /* llama.cpp ends texts of a unigram model with such a token unless a file says no. */
     TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_eos_token", false, r->error));
+    if (r->last >= 0)
+        TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_sep_token", true, r->error));
+    TRY(put_id(r, "tokenizer.ggml.seperator_token_id", r->last));
     return put_flags(r);
 }
 
@@ -359,7 +301,7 @@ static wisp_status read_model_file(struct codec_reading *r, const struct setting
     const struct json *decoder = json_get(s->tokenizer, "added_tokens_decoder");
     TRY(codec_name_file(r, MODEL_FILE));
     TRY(codec_read_sentencepiece(r));
-    /* Where the tokenizer is no legacy one, transformers puts a space before the text but not after
+    /* If the tokenizer is no legacy one, transformers puts a space before the text but not after
      * each added token. */
     if (json_is(json_get(s->tokenizer, "legacy"), JSON_FALSE))
         r->prefix = "first";
@@ -379,7 +321,7 @@ static void mark_special(struct codec_reading *r, int32_t id) {
 }
 
 /* Marks the tokens that settings name as special, as transformers does: vocab.json does not say
- * which are. A text ends at "<|endoftext|>" where no setting names another token. */
+ * which are. A text ends at "<|endoftext|>" if no setting names another token. */
 static wisp_status mark_named(struct codec_reading *r, const struct settings *s) {
     static const char *const fields[] = {"unk_token", "bos_token", "eos_token", "pad_token"};
     static const char list[] = "additional_special_tokens";
@@ -394,11 +336,11 @@ static wisp_status mark_named(struct codec_reading *r, const struct settings *s)
     if (json_is_absent(more))
         more = json_get(s->map, list);
     if (!json_is_absent(more) && !json_is(more, JSON_ARRAY))
-        return codec_fail_format(r, list, "a list of tokens belongs here");
+        return codec_fail_format(r, list, "expected a list of tokens");
     for (more = json_is_absent(more) ? NULL : more->first; more; more = more->next) {
         const struct json *content = json_get(more, "content"), *text = content ? content : more;
         if (!json_is(text, JSON_STRING))
-            return codec_fail_format(r, list, "a token belongs here");
+            return codec_fail_format(r, list, "expected a token");
         mark_special(r, codec_find_token(r, json_text(text)));
     }
     return WISP_OK;
@@ -419,14 +361,16 @@ static wisp_status read_vocab_file(struct codec_reading *r, const struct setting
 }
 
 wisp_status hf_read_codec(struct directory *dir, const char *folder, const struct hf_config *config,
-                          uint32_t vocabulary_size, wisp_error *error) {
+                          uint32_t vocabulary_size, bool embeds, wisp_error *error) {
     struct codec_reading r = {.dir = dir,
                               .folder = folder,
                               .error = error,
                               .capacity = vocabulary_size,
                               .unknown = -1,
                               .bos = -1,
-                              .eos = -1};
+                              .eos = -1,
+                              .embeds = embeds,
+                              .last = -1};
     struct settings s = {.config = config->root};
     const struct json *root;
     char path[HF_PATH_BYTES];
@@ -449,11 +393,11 @@ wisp_status hf_read_codec(struct directory *dir, const char *folder, const struc
     }
     TRY(codec_sort_tokens(&r));
     TRY(codec_name_file(&r, CONFIG_FILE));
-    TRY(read_added_ends(&r, &s));
     TRY(find_named(&r, &s, "pad_token", false, &padding));
     TRY(put_id(&r, "tokenizer.ggml.padding_token_id", padding));
     TRY(put_template(&r, s.tokenizer));
     TRY(read_ends(&r, &s));
+    TRY(read_added_ends(&r, &s));
     TRY(pad(&r));
     return put_metadata(&r);
 }

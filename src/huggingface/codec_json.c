@@ -4,28 +4,32 @@
  * purpose: they are the caller's, and a batch is never padded here. */
 #include <string.h>
 
+#include "formats/pretokenizers.h"
 #include "formats/schema.h"
-#include "huggingface/codec_reading.h"
+#include "huggingface/base64.h"
+#include "huggingface/codec_sources.h"
 #include "huggingface/json_file.h"
 
 /* The steps of a tokenizer.json by which a text is prepared for the model. */
 struct pipeline {
     bool composes;           /* the normalizer NFC */
-    bool prepends, replaces; /* normalizers put U+2581 before a text, and in place of spaces */
+    bool prepends, replaces; /* normalizers put U+2581 before a text, and instead of spaces */
     bool is_byte_level;
-    bool has_regex;           /* ByteLevel cuts texts by its own pattern, that of GPT-2 */
-    const struct json *regex; /* by which a Split cuts texts; NULL: none */
+    const char *regexes[PRETOKENIZER_STEPS]; /* by which steps cut texts, in their order */
+    size_t n_regexes;
+    const struct json *charsmap; /* of the normalizer Precompiled, in base64; NULL: none */
+    bool strips, squeezes;       /* normalizers drop spaces at the end, make one of several */
+    bool splits_words;           /* WhitespaceSplit: words are cut, and white space dropped */
     bool is_metaspace;
     const char *scheme; /* by which Metaspace puts spaces before texts; NULL: it puts none */
     bool splits_spaces;
 };
 
-/* Reads a member that is true or false. Where it is absent or null *value stays. */
+/* Reads a member that is true or false. If it is absent or null *value stays. */
 static wisp_status read_bool(const struct codec_reading *r, const struct json *object,
                              const char *key, bool *value) {
-    return hf_read_bool(object, key, value)
-               ? WISP_OK
-               : codec_fail_format(r, key, "true or false belongs here");
+    return hf_read_bool(object, key, value) ? WISP_OK
+                                            : codec_fail_format(r, key, "expected true or false");
 }
 
 /* ---- normalizer ----------------------------------------------------------------------------- */
@@ -51,9 +55,21 @@ static wisp_status read_normalizer(const struct codec_reading *r, const struct j
                json_equals(json_get(step, "content"), SPELLED_SPACE) &&
                json_equals(json_get(json_get(step, "pattern"), "String"), " ") && !p->composes) {
         p->replaces = true;
+    } else if (json_equals(type, "Precompiled") && !p->charsmap && !p->replaces) {
+        p->charsmap = json_get(step, "precompiled_charsmap");
+    } else if (json_equals(type, "Strip") && json_is(json_get(step, "strip_right"), JSON_TRUE) &&
+               !p->replaces) {
+        p->strips = true;
+    } else if (json_equals(type, "Replace") && !p->replaces &&
+               json_equals(json_get(json_get(step, "pattern"), "Regex"), " {2,}") &&
+               (json_equals(json_get(step, "content"), " ") ||
+                json_equals(json_get(step, "content"), SPELLED_SPACE))) {
+        p->squeezes = true;
     } else {
         return codec_fail_unsupported(
-            r, "normalizer", type, "NFC alone, and Prepend and Replace that spell a space U+2581");
+            r, "normalizer", type,
+            "NFC alone, Prepend and Replace that spell a space U+2581, and Precompiled, Strip and "
+            "Replace of several spaces");
     }
     return WISP_OK;
 }
@@ -81,108 +97,163 @@ static wisp_status read_metaspace(const struct codec_reading *r, const struct js
     return WISP_OK;
 }
 
+/* Writes control characters of a regular expression as the escapes that the table of
+ * pre-tokenizers has. */
+static const char *spell_regex(const struct codec_reading *r, wisp_text regex) {
+    static const char controls[] = "\r\n\t", letters[] = "rnt";
+    char *spelled = arena_allocate(&r->dir->arena, 2 * regex.length + 1);
+    size_t length = 0;
+    for (size_t i = 0; spelled && i < regex.length; i++) {
+        const char *control = regex.bytes[i] ? strchr(controls, regex.bytes[i]) : NULL;
+        if (control)
+            spelled[length++] = '\\';
+        spelled[length++] = control ? letters[control - controls] : regex.bytes[i];
+    }
+    return spelled;
+}
+
+static wisp_status add_regex(const struct codec_reading *r, struct pipeline *p, const char *regex) {
+    if (!regex)
+        return fail_memory(r->error, 1);
+    if (p->n_regexes == PRETOKENIZER_STEPS)
+        return codec_fail_format(r, "pre_tokenizer", "more steps than any known pre-tokenizer has");
+    p->regexes[p->n_regexes++] = regex;
+    return WISP_OK;
+}
+
 static wisp_status read_split(const struct codec_reading *r, const struct json *step,
                               struct pipeline *p) {
     const struct json *pattern = json_get(step, "pattern"), *regex = json_get(pattern, "Regex");
     const struct json *behavior = json_get(step, "behavior");
     bool invert = false;
     TRY(read_bool(r, step, "invert", &invert));
-    if (json_is(regex, JSON_STRING) && json_equals(behavior, "Isolated") && !invert && !p->regex) {
-        p->regex = regex;
-        return WISP_OK;
-    }
+    if (json_is(regex, JSON_STRING) && json_equals(behavior, invert ? "Removed" : "Isolated"))
+        return add_regex(r, p, spell_regex(r, json_text(regex)));
     /* Gemma's tokenizers split at spaces and find none: the normalizer has replaced them all. */
     if (json_equals(json_get(pattern, "String"), " ") && p->replaces)
         return WISP_OK;
     return codec_fail_unsupported(r, "pre_tokenizer.behavior", behavior, "Isolated by a Regex");
 }
 
+static wisp_status read_digits(const struct codec_reading *r, const struct json *step,
+                               struct pipeline *p) {
+    bool each = false;
+    TRY(read_bool(r, step, "individual_digits", &each));
+    return add_regex(r, p, each ? REGEX_DIGIT : REGEX_DIGITS);
+}
+
+static wisp_status read_punctuation(const struct codec_reading *r, const struct json *step,
+                                    struct pipeline *p) {
+    const struct json *behavior = json_get(step, "behavior");
+    if (json_is_absent(behavior) || json_equals(behavior, "Isolated"))
+        return add_regex(r, p, REGEX_PUNCTUATION);
+    return json_equals(behavior, "Contiguous")
+               ? add_regex(r, p, REGEX_PUNCTUATION "+")
+               : codec_fail_unsupported(r, "pre_tokenizer.behavior", behavior,
+                                        "Isolated and Contiguous");
+}
+
+static wisp_status read_byte_level(const struct codec_reading *r, const struct json *step,
+                                   struct pipeline *p) {
+    bool prefix = true, has_regex = true;
+    p->is_byte_level = true;
+    TRY(read_bool(r, step, "use_regex", &has_regex));
+    TRY(read_bool(r, step, "add_prefix_space", &prefix));
+    if (prefix)
+        return codec_fail_unsupported(r, "add_prefix_space", json_get(step, "add_prefix_space"),
+                                      "false");
+    return has_regex ? add_regex(r, p, REGEX_BYTE_LEVEL) : WISP_OK;
+}
+
+/* Reads a step. Those after ByteLevel, which Falcon's tokenizers have, cut its alphabet: as that
+ * spells ASCII digits as themselves, they cut what they would cut before it. */
 static wisp_status read_pre_tokenizer(const struct codec_reading *r, const struct json *step,
                                       struct pipeline *p) {
     static const char field[] = "pre_tokenizer";
     const struct json *type = json_get(step, "type");
     const struct json *list = json_get(step, "pretokenizers");
-    bool prefix = true;
     if (json_is_absent(step))
         return WISP_OK;
-    if (p->is_byte_level || p->is_metaspace)
-        return codec_fail_unsupported(r, field, type, "ByteLevel or Metaspace as the last step");
     if (json_equals(type, "Sequence") && json_is(list, JSON_ARRAY)) {
         for (const struct json *inner = list->first; inner; inner = inner->next)
             TRY(read_pre_tokenizer(r, inner, p));
         return WISP_OK;
     }
+    if (p->is_metaspace)
+        return codec_fail_unsupported(r, field, type, "Metaspace as the last step");
     if (json_equals(type, "Split"))
         return read_split(r, step, p);
-    if (json_equals(type, "Metaspace"))
+    if (json_equals(type, "Digits"))
+        return read_digits(r, step, p);
+    if (json_equals(type, "Punctuation"))
+        return read_punctuation(r, step, p);
+    if (json_equals(type, "WhitespaceSplit") && !p->is_byte_level && p->n_regexes == 0) {
+        p->splits_words = true;
+        return WISP_OK;
+    }
+    if (json_equals(type, "Metaspace") && !p->is_byte_level && p->n_regexes == 0)
         return read_metaspace(r, step, p);
-    if (!json_equals(type, "ByteLevel"))
-        return codec_fail_unsupported(r, field, type, "Split, ByteLevel and Metaspace");
-    p->is_byte_level = p->has_regex = true;
-    TRY(read_bool(r, step, "use_regex", &p->has_regex));
-    TRY(read_bool(r, step, "add_prefix_space", &prefix));
-    return prefix ? codec_fail_unsupported(r, "add_prefix_space",
-                                           json_get(step, "add_prefix_space"), "false")
-                  : WISP_OK;
+    if (json_equals(type, "ByteLevel") && !p->is_byte_level)
+        return read_byte_level(r, step, p);
+    return codec_fail_unsupported(r, field, type,
+                                  "Split, Digits, Punctuation and one ByteLevel, or Metaspace");
 }
 
 /* ---- byte-level BPE ------------------------------------------------------------------------- */
 
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define WORDS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
-#define OTHERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-/* The pre-tokenizers of src/text/pretokenize.c. A model of each name normalises texts by NFC or
- * not, and ignores merges where a whole word is a token or not: a folder that does otherwise needs
- * a setting of its own or is refused. */
-static const struct {
-    const char *name;  /* tokenizer.ggml.pre */
-    const char *regex; /* NULL: ByteLevel's own */
-    bool composes, ignores_merges;
-} pretokenizers[] = {
-    {"gpt-2", NULL, false, false},
-    {"llama-bpe", CONTRACTIONS WORDS "\\p{N}{1,3}" OTHERS, false, true},
-    {"qwen2", CONTRACTIONS WORDS "\\p{N}" OTHERS, true, false},
-};
-
+/* Finds the pre-tokenizer that cuts texts as this pipeline does. What its models do otherwise is
+ * noted. */
 static wisp_status find_pretokenizer(struct codec_reading *r, const struct pipeline *p,
-                                     bool ignores_merges) {
-    enum { ROWS = sizeof pretokenizers / sizeof *pretokenizers };
-    size_t i = 0;
-    if (p->has_regex == (p->regex != NULL) || p->prepends || p->replaces)
-        return codec_fail_unsupported(r, "pre_tokenizer", NULL,
-                                      "ByteLevel with a pattern, its own or that of a Split");
-    while (i < ROWS &&
-           (p->regex ? !pretokenizers[i].regex || !json_equals(p->regex, pretokenizers[i].regex)
-                     : pretokenizers[i].regex != NULL))
-        i++;
-    if (i == ROWS)
+                                     bool whole) {
+    const unsigned flags = (p->composes ? PRE_NFC : 0u) | (whole ? PRE_WHOLE : 0u);
+    const struct pretokenizer *found = pretokenizer_with(p->regexes, p->n_regexes, flags);
+    if (p->prepends || p->replaces)
+        return codec_fail_unsupported(r, "normalizer", NULL, "NFC with ByteLevel");
+    if (!found) {
+        const char *last = p->n_regexes > 0 ? p->regexes[p->n_regexes - 1] : "(none)";
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, "pre_tokenizer",
-                    "texts cut by the pattern %.200s are not supported, only by those of GPT-2, "
-                    "Llama 3 and Qwen2",
-                    hf_shown(p->regex));
-    if (p->composes != pretokenizers[i].composes)
-        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, "normalizer",
-                    "%s is not supported with the pattern of %s", p->composes ? "NFC" : "(none)",
-                    pretokenizers[i].name);
-    if (ignores_merges != pretokenizers[i].ignores_merges)
-        TRY(directory_put_bool(r->dir, KEY_TOKENIZER_IGNORE_MERGES, ignores_merges, r->error));
+                    "a pattern is missing in src/formats/pretokenizers.c: %zu steps, of which "
+                    "the first is %.120s and the last is %.120s",
+                    p->n_regexes, p->n_regexes > 0 ? p->regexes[0] : "(none)", last);
+    }
+    if ((flags ^ found->flags) & PRE_NFC)
+        TRY(directory_put_bool(r->dir, KEY_TOKENIZER_NFC, p->composes, r->error));
+    if ((flags ^ found->flags) & PRE_WHOLE)
+        TRY(directory_put_bool(r->dir, KEY_TOKENIZER_IGNORE_MERGES, whole, r->error));
+    const size_t length = strcspn(found->names, " ");
     r->model = "gpt2";
-    r->pre = pretokenizers[i].name;
-    return WISP_OK;
+    r->pre = arena_copy_text(&r->dir->arena, found->names, length);
+    return r->pre ? WISP_OK : fail_memory(r->error, length);
 }
 
 /* ---- SentencePiece -------------------------------------------------------------------------- */
 
+static wisp_status read_charsmap(struct codec_reading *r, const struct json *given) {
+    if (json_is_absent(given))
+        return WISP_OK;
+    if (!json_is(given, JSON_STRING) ||
+        !hf_base64_decode(&r->dir->arena, json_text(given), &r->charsmap))
+        return codec_fail_format(r, "precompiled_charsmap", "expected a text in base64");
+    return r->charsmap.bytes ? WISP_OK : fail_memory(r->error, given->text_length);
+}
+
 static wisp_status read_spaces(struct codec_reading *r, const struct pipeline *p) {
-    if (p->composes || p->regex || p->is_metaspace == p->replaces || (p->prepends && !p->replaces))
+    if (p->composes || p->n_regexes > 0 || p->is_metaspace == p->replaces ||
+        (p->prepends && !p->replaces))
         return codec_fail_unsupported(r, "pre_tokenizer", NULL,
                                       "ByteLevel, or spaces that become U+2581 once, by a "
                                       "normalizer or Metaspace");
+    if (p->splits_words && (!p->scheme || strcmp(p->scheme, "always") != 0))
+        return codec_fail_unsupported(r, "prepend_scheme", NULL, "always after WhitespaceSplit");
+    if (!p->splits_words && p->strips != p->squeezes)
+        return codec_fail_unsupported(r, "normalizer", NULL,
+                                      "Strip with Replace of several spaces");
     r->prefix = !p->is_metaspace ? "each" : p->scheme ? p->scheme : "first";
     r->adds_space = p->is_metaspace ? p->scheme != NULL : p->prepends;
     r->splits_spaces = p->is_metaspace && p->splits_spaces;
-    return WISP_OK;
+    r->squeezes_spaces = p->splits_words || p->squeezes;
+    r->white_space = p->splits_words;
+    return read_charsmap(r, p->charsmap);
 }
 
 /* Gives the tokens "<0x00>" to "<0xFF>" their type, and returns their number. */
@@ -204,12 +275,11 @@ static size_t mark_bytes(struct codec_reading *r) {
 
 static wisp_status read_vocabulary(struct codec_reading *r, const struct json *vocab) {
     if (!json_is(vocab, JSON_OBJECT) || vocab->count == 0)
-        return codec_fail_format(r, "model.vocab",
-                                 "an object of tokens and their ids belongs here");
+        return codec_fail_format(r, "model.vocab", "expected an object of tokens and their ids");
     for (const struct json *entry = vocab->first; entry; entry = entry->next) {
         uint64_t id;
         if (!json_to_u64(entry, &id))
-            return codec_fail_format(r, "model.vocab", "an id is no whole number");
+            return codec_fail_format(r, "model.vocab", "an id is not a whole number");
         TRY(codec_put_token(r, id, (wisp_text){entry->key, entry->key_length}));
     }
     r->next_id = r->model_count = vocab->count;
@@ -225,7 +295,7 @@ static wisp_status read_merge(struct codec_reading *r, const struct json *entry,
         return WISP_OK;
     }
     if (!json_is(left, JSON_STRING) || !json_is(left->next, JSON_STRING))
-        return codec_fail_format(r, field, "pairs of tokens belong here");
+        return codec_fail_format(r, field, "expected pairs of tokens");
     if (memchr(left->text, ' ', left->text_length) ||
         memchr(left->next->text, ' ', left->next->text_length))
         return codec_fail_unsupported(r, field, left, "tokens without spaces");
@@ -242,7 +312,7 @@ static wisp_status read_merge(struct codec_reading *r, const struct json *entry,
 
 static wisp_status read_merges(struct codec_reading *r, const struct json *list) {
     if (!json_is(list, JSON_ARRAY))
-        return codec_fail_format(r, "model.merges", "an array belongs here");
+        return codec_fail_format(r, "model.merges", "expected an array");
     ARENA_TAKE(&r->dir->arena, r->merges, (size_t)list->count, r->error);
     for (const struct json *entry = list->first; entry; entry = entry->next)
         TRY(read_merge(r, entry, &r->merges[r->n_merges++]));
@@ -258,7 +328,7 @@ static wisp_status score_merges(struct codec_reading *r) {
     for (size_t i = r->n_merges; i-- > 0;) {
         const wisp_text merge = r->merges[i];
         const char *space = merge.length ? memchr(merge.bytes, ' ', merge.length) : NULL;
-        char joined[512];
+        char joined[2 * PIECE_MAX_BYTES];
         if (!space || merge.length > sizeof joined) /* the codec refuses it */
             continue;
         const size_t left = (size_t)(space - merge.bytes);
@@ -310,7 +380,7 @@ static wisp_status read_bpe(struct codec_reading *r, const struct json *model,
     const size_t bytes = byte_fallback ? mark_bytes(r) : 0;
     if (bytes < 256 && (!fuse_unknown || r->unknown < 0))
         return codec_fail_unsupported(r, "fuse_unk", json_get(model, "fuse_unk"),
-                                      "true, with an unk_token, where bytes have no tokens");
+                                      "true with an unk_token, but bytes have no tokens");
     return score_merges(r);
 }
 
@@ -322,13 +392,13 @@ static wisp_status read_unigram(struct codec_reading *r, const struct json *mode
     uint64_t id = 0;
     TRY(read_bool(r, model, "byte_fallback", &byte_fallback));
     if (!json_is(vocab, JSON_ARRAY) || vocab->count == 0)
-        return codec_fail_format(r, field, "an array of tokens and their scores belongs here");
+        return codec_fail_format(r, field, "expected an array of tokens and their scores");
     ARENA_TAKE(&r->dir->arena, r->scores, (size_t)r->capacity, r->error);
     for (const struct json *entry = vocab->first; entry; entry = entry->next, id++) {
         const struct json *piece = json_is(entry, JSON_ARRAY) ? entry->first : NULL;
         double score;
         if (!json_is(piece, JSON_STRING) || !json_to_double(piece->next, &score))
-            return codec_fail_format(r, field, "a token and its score belong in each entry");
+            return codec_fail_format(r, field, "each entry must be a token and its score");
         TRY(codec_put_token(r, id, json_text(piece)));
         r->scores[id] = (float)score;
     }
@@ -347,59 +417,71 @@ static wisp_status read_unigram(struct codec_reading *r, const struct json *mode
 
 /* ---- added_tokens --------------------------------------------------------------------------- */
 
-static bool has_spelled_space(wisp_text text) {
-    for (size_t i = 0; i < text.length; i++)
-        if (spelled_space_at(text.bytes + i, text.bytes + text.length))
-            return true;
-    return false;
-}
-
 static wisp_status read_added_tokens(struct codec_reading *r, const struct json *list) {
     static const char field[] = "added_tokens";
     if (json_is_absent(list))
         return WISP_OK;
     if (!json_is(list, JSON_ARRAY))
-        return codec_fail_format(r, field, "an array belongs here");
+        return codec_fail_format(r, field, "expected an array");
     for (const struct json *entry = list->first; entry; entry = entry->next) {
         uint64_t id;
         if (!json_to_u64(json_get(entry, "id"), &id))
             return codec_fail_format(r, field, "every added token needs an id");
-        const bool is_piece = id < r->capacity && r->tokens[id].bytes;
         TRY(codec_add_token(r, entry, id));
-        /* Such a tokenizer spells spaces as U+2581. An added token with U+2581 in it, such as
-         * Gemma's runs of spaces, is then found as the pieces of the model are. */
-        if (r->pre || codec_is_beyond(r, entry, id) || r->types[id] != TOKEN_USER_DEFINED ||
-            !has_spelled_space(r->tokens[id]))
-            continue;
-        if (!is_piece)
-            return codec_fail_unsupported(r, field, json_get(entry, "content"),
-                                          "tokens without U+2581 beside the vocabulary");
-        r->types[id] = TOKEN_NORMAL;
     }
     return WISP_OK;
 }
 
 /* ---- post_processor ------------------------------------------------------------------------- */
 
-static wisp_status read_template(struct codec_reading *r, const struct json *step) {
-    static const char field[] = "post_processor";
-    const struct json *single = json_get(step, "single");
-    const struct json *first = json_is(single, JSON_ARRAY) ? single->first : NULL;
-    const struct json *token = json_get(first, "SpecialToken");
+/* Reads the id of a special token that a template names. */
+static wisp_status read_special(struct codec_reading *r, const struct json *step,
+                                const struct json *token, int32_t *special) {
     const struct json *name = json_get(token, "id");
-    const struct json *text = first && token ? first->next : first;
-    uint64_t id;
-    if (!text || !json_get(text, "Sequence") || text->next)
-        return codec_fail_unsupported(r, field, NULL, "at most one special token before $A");
-    if (!token)
-        return WISP_OK;
     const struct json *ids = json_get(
         json_get(json_get(step, "special_tokens"), json_is(name, JSON_STRING) ? name->text : ""),
         "ids");
+    uint64_t id;
     if (!json_is(ids, JSON_ARRAY) || ids->count != 1 || !json_to_u64(ids->first, &id) ||
         id >= r->capacity || !r->tokens[id].bytes)
-        return codec_fail_unsupported(r, field, name, "tokens of one id from the vocabulary");
-    r->bos = (int32_t)id;
+        return codec_fail_unsupported(r, "post_processor", name,
+                                      "tokens of one id from the vocabulary");
+    *special = (int32_t)id;
+    return WISP_OK;
+}
+
+/* Reads the template of a text: at most one special token before it and, of a model that embeds,
+ * at most one after it. */
+static wisp_status read_template(struct codec_reading *r, const struct json *step) {
+    const struct json *single = json_get(step, "single");
+    const struct json *first = json_is(single, JSON_ARRAY) ? single->first : NULL;
+    const struct json *before = json_get(first, "SpecialToken");
+    const struct json *text = first && before ? first->next : first;
+    const struct json *after = text ? json_get(text->next, "SpecialToken") : NULL;
+    if (!text || !json_get(text, "Sequence") || (after && !r->embeds) ||
+        (after ? text->next->next : text->next))
+        return codec_fail_unsupported(r, "post_processor", NULL,
+                                      r->embeds
+                                          ? "at most one special token before $A and one after it"
+                                          : "at most one special token before $A");
+    if (before)
+        TRY(read_special(r, step, before, &r->bos));
+    r->add_bos = before != NULL;
+    return after ? read_special(r, step, after, &r->last) : WISP_OK;
+}
+
+/* Reads RobertaProcessing or BertProcessing: ["<s>", 0] and ["</s>", 2] around each text. */
+static wisp_status read_processing(struct codec_reading *r, const struct json *step) {
+    static const char *const keys[] = {"cls", "sep"};
+    int32_t *const ids[] = {&r->bos, &r->last};
+    for (size_t i = 0; i < 2; i++) {
+        const struct json *pair = json_get(step, keys[i]);
+        uint64_t id;
+        if (!json_is(pair, JSON_ARRAY) || pair->count != 2 ||
+            !json_to_u64(pair->first->next, &id) || id >= r->capacity || !r->tokens[id].bytes)
+            return codec_fail_format(r, keys[i], "expected a token of the vocabulary and its id");
+        *ids[i] = (int32_t)id;
+    }
     r->add_bos = true;
     return WISP_OK;
 }
@@ -413,6 +495,9 @@ static wisp_status read_post_processor(struct codec_reading *r, const struct jso
             TRY(read_post_processor(r, inner));
         return WISP_OK;
     }
+    if (r->embeds &&
+        (json_equals(type, "RobertaProcessing") || json_equals(type, "BertProcessing")))
+        return read_processing(r, step);
     if (!json_equals(type, "TemplateProcessing") || r->add_bos)
         return codec_fail_unsupported(r, "post_processor", type,
                                       "ByteLevel and TemplateProcessing");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A decoder's tokenizer while it is read: codec_json.c, codec_vocab.c and sentencepiece_model.c
- * read its files, and codec_files.c adds it to a directory as metadata. */
+ * A tokenizer that becomes a codec, while it is read: what the readers of its files share
+ * (huggingface/codec_sources.h). codec_files.c adds it to a directory as metadata. */
 #ifndef WISP_HUGGINGFACE_CODEC_READING_H
 #define WISP_HUGGINGFACE_CODEC_READING_H
 
@@ -13,11 +13,11 @@ struct codec_reading {
     const char *folder;
     const char *file; /* the one being read, in errors */
     wisp_error *error;
-    uint32_t capacity; /* vocab_size of config.json */
-    wisp_text *tokens; /* [capacity], by id; bytes is NULL where there is no token of an id */
-    int32_t *types;    /* [capacity]: enum token_type */
-    uint8_t *flags;    /* [capacity]: enum added_flag of the tokens that were added */
-    uint32_t next_id;  /* of the next token that is added to the vocabulary */
+    uint32_t capacity;        /* vocab_size of config.json */
+    wisp_text *tokens;        /* [capacity], by id; bytes is NULL if there is no token of an id */
+    int32_t *types;           /* [capacity]: enum token_type */
+    uint8_t *flags;           /* [capacity]: enum added_flag of the tokens that were added */
+    uint32_t next_id;         /* of the next token that is added to the vocabulary */
     const wisp_text **sorted; /* all tokens by their text */
     size_t n_sorted;
     const char *model; /* tokenizer.ggml.model */
@@ -30,8 +30,11 @@ struct codec_reading {
     bool adds_space;      /* texts have a space before them */
     uint32_t model_count; /* tokens from this id on were added to the model's own */
     bool splits_spaces, squeezes_spaces;
+    bool white_space;          /* wisp.tokenizer.white_space */
     int32_t unknown, bos, eos; /* -1: none */
     bool add_bos;
+    bool embeds;  /* the model embeds, so that a token may follow each text: */
+    int32_t last; /* -1: none */
 };
 
 /* Report an error of r->file: WISP_ERROR_FORMAT with `what`, or WISP_ERROR_UNSUPPORTED with
@@ -39,8 +42,6 @@ struct codec_reading {
 wisp_status codec_fail_format(const struct codec_reading *r, const char *field, const char *what);
 wisp_status codec_fail_unsupported(const struct codec_reading *r, const char *field,
                                    const struct json *value, const char *wanted);
-
-/* ---- codec_files.c -------------------------------------------------------------------------- */
 
 /* Makes errors name this file of the folder. */
 wisp_status codec_name_file(struct codec_reading *r, const char *name);
@@ -62,19 +63,7 @@ int32_t codec_find_token(const struct codec_reading *r, wisp_text text);
 bool codec_is_beyond(const struct codec_reading *r, const struct json *entry, uint64_t id);
 
 /* Reads the entry of a token that was added to the vocabulary. Its id must be that of its content
- * in the sorted vocabulary or, where its content is not there, the next free one. */
+ * in the sorted vocabulary or, if its content is not there, the next free one. */
 wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, uint64_t id);
-
-/* ---- the files ------------------------------------------------------------------------------ */
-
-wisp_status codec_read_json(struct codec_reading *r, const struct json *root);
-
-/* Reads vocab.json, which was parsed, and merges.txt, with the settings of tokenizer_config.json,
- * which r->file is, and of config.json. */
-wisp_status codec_read_vocab(struct codec_reading *r, const struct json *tokenizer,
-                             const struct json *config, const struct json *vocab);
-
-/* Reads tokenizer.model, which is r->file. */
-wisp_status codec_read_sentencepiece(struct codec_reading *r);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * vocab.json and merges.txt, which folders of byte-level BPE have where there is no tokenizer.json.
+ * vocab.json and merges.txt, which folders of byte-level BPE have if there is no tokenizer.json.
  * They do not say how a text is normalised and cut: the tokenizer's class does.
  * */
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/input_file.h"
-#include "huggingface/codec_reading.h"
+#include "huggingface/codec_sources.h"
 #include "huggingface/json_file.h"
 
 /* The classes of transformers, the models that have each by default, and the pre-tokenizers. */
@@ -76,7 +76,7 @@ static wisp_status check_merge(const struct codec_reading *r, size_t number, wis
     const size_t left = space ? (size_t)(space - line.bytes) : 0;
     const size_t right = space ? line.length - left - 1 : 0;
     if (left == 0 || right == 0 || memchr(space + 1, ' ', right))
-        return bad_line(r, number, line, "two tokens with a space between them belong here");
+        return bad_line(r, number, line, "expected two tokens with a space between them");
     memcpy(joined, line.bytes, left);
     memcpy(joined + left, space + 1, right);
     if (codec_find_token(r, (wisp_text){line.bytes, left}) < 0 ||
@@ -87,7 +87,7 @@ static wisp_status check_merge(const struct codec_reading *r, size_t number, wis
 }
 
 /* Reads the merges. Version 4 of transformers skips the first line whatever it is, and version 5
- * only where it begins with "#version". A file that begins with a merge, which the two read
+ * only if it begins with "#version". A file that begins with a merge, which the two read
  * differently, is refused. */
 static wisp_status read_lines(struct codec_reading *r, const char *text, size_t length) {
     static const char header[] = "#version";

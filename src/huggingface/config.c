@@ -45,7 +45,7 @@ wisp_status hf_read_size_or(const struct hf_config *config, const struct hf_fiel
     TRY(find_field(config, field, fallback != 0, &given, &name, error));
     if ((given && !json_to_u64(given, &value)) || value == 0 || value > UINT32_MAX)
         return fail(error, WISP_ERROR_FORMAT, config->file, name,
-                    "%.32s is no whole number from 1 to %u", hf_shown(given), UINT32_MAX);
+                    "%.32s is not a whole number from 1 to %u", hf_shown(given), UINT32_MAX);
     *size = (uint32_t)value;
     return WISP_OK;
 }

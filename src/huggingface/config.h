@@ -12,6 +12,7 @@ struct hf_config {
     const struct json *root;
     const char *file;
     uint32_t max_seq_length; /* the limit of tokens in sentence_bert_config.json; 0: none */
+    bool embeds;             /* the folder's decoder makes embeddings */
 };
 
 /* A field of config.json, another spelling of it or NULL, and the metadata key that it goes to. */
@@ -27,7 +28,7 @@ wisp_status hf_check_spellings(const char *file, const char *name, const struct 
 wisp_status hf_put_size(struct directory *dir, const struct hf_config *config,
                         const struct hf_field *field, wisp_error *error);
 
-/* Reads a whole number from 1 to UINT32_MAX. Where config.json has none, *size is the fallback; a
+/* Reads a whole number from 1 to UINT32_MAX. If config.json has none, *size is the fallback; a
  * fallback of 0 makes that an error. */
 wisp_status hf_read_size_or(const struct hf_config *config, const struct hf_field *field,
                             uint32_t fallback, uint32_t *size, wisp_error *error);
@@ -36,7 +37,7 @@ wisp_status hf_read_size_or(const struct hf_config *config, const struct hf_fiel
 wisp_status hf_put_size_or(struct directory *dir, const struct hf_config *config,
                            const struct hf_field *field, uint32_t fallback, wisp_error *error);
 
-/* Adds a number, or *fallback where config.json has none. Without a fallback it must be there. */
+/* Adds a number, or *fallback if config.json has none. Without a fallback it must be there. */
 wisp_status hf_put_number(struct directory *dir, const struct hf_config *config,
                           const struct hf_field *field, const double *fallback, wisp_error *error);
 

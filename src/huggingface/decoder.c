@@ -15,7 +15,7 @@ const char *hf_key(const struct hf_decoder *decoder, const char *name, char key[
     return key;
 }
 
-/* Reads a size. It is `derived` where config.json has null, and where config.json lacks it and
+/* Reads a size. It is `derived` if config.json has null, and if config.json lacks it and
  * `usual` is HF_DERIVED. */
 static wisp_status read_derived(const struct hf_config *config, const char *name, uint32_t derived,
                                 uint32_t usual, uint32_t *size, wisp_error *error) {
@@ -59,11 +59,10 @@ wisp_status hf_put_heads(struct directory *dir, const struct hf_decoder *decoder
         uint32_t size;
     } sizes[] = {{"attention.head_count", heads},
                  {"attention.key_length", head_size},
-                 {"attention.value_length", head_size},
-                 {"rope.dimension_count", head_size}};
+                 {"attention.value_length", head_size}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         TRY(directory_put_u32(dir, hf_key(decoder, sizes[i].name, key), sizes[i].size, error));
-    TRY(hf_put_rope(dir, config, decoder->architecture, &decoder->rope, error));
+    TRY(hf_put_rope(dir, config, decoder->architecture, &decoder->rope, head_size, error));
     if (!attends)
         return directory_put_u32(dir, hf_key(decoder, kv, key), kv_heads, error);
     ARENA_TAKE(&dir->arena, of_layers, layers, error);
@@ -133,9 +132,25 @@ static wisp_status check_class(const struct hf_decoder *decoder, const struct hf
     static const char field[] = "architectures";
     const struct json *classes = json_get(config->root, field);
     const struct json *class = json_is(classes, JSON_ARRAY) ? classes->first : NULL;
-    if (!class || json_equals(class, decoder->class))
+    if (!class || json_equals(class, decoder->class) ||
+        (config->embeds && json_equals(class, decoder->bare)))
         return WISP_OK;
     return hf_unsupported_setting(config, field, class, decoder->class, error);
+}
+
+/* Refuses what changes the embeddings of a decoder and is not computed: tokens that see all others,
+ * and code of the folder's own, which often makes them do so. */
+static wisp_status check_embedding(const struct hf_decoder *decoder, const struct hf_config *config,
+                                   wisp_error *error) {
+    static const struct hf_setting causal[] = {
+        {"is_causal", JSON_TRUE}, {"use_bidirectional_attention", JSON_FALSE}, {0}};
+    const struct json *code = json_get(json_get(config->root, "auto_map"), "AutoModel");
+    if (decoder->is_bidirectional)
+        return WISP_OK;
+    TRY(hf_check_settings(config, causal, error));
+    return code ? hf_unsupported_setting(config, "auto_map", code, "the class of transformers",
+                                         error)
+                : WISP_OK;
 }
 
 /* Finds the settings of the decoder among those of config.json. */
@@ -145,9 +160,9 @@ static wisp_status find_part(const struct hf_decoder *decoder, const struct hf_c
     if (!decoder->part)
         return WISP_OK;
     part->root = json_get(config->root, decoder->part);
-    return json_is(part->root, JSON_OBJECT) ? WISP_OK
-                                            : fail(error, WISP_ERROR_FORMAT, config->file,
-                                                   decoder->part, "an object belongs here");
+    return json_is(part->root, JSON_OBJECT)
+               ? WISP_OK
+               : fail(error, WISP_ERROR_FORMAT, config->file, decoder->part, "expected an object");
 }
 
 wisp_status hf_decoder_read_config(struct directory *dir, const struct hf_decoder *decoder,
@@ -155,8 +170,14 @@ wisp_status hf_decoder_read_config(struct directory *dir, const struct hf_decode
                                    wisp_error *error) {
     static const struct hf_field words = {"vocab_size", NULL, NULL};
     struct hf_config part;
+    if (config->embeds && !decoder->bare)
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "model_type",
+                    "%s with a modules.json, which makes embeddings, is not supported",
+                    decoder->type);
     TRY(check_class(decoder, config, error));
     TRY(find_part(decoder, config, &part, error));
+    if (config->embeds)
+        TRY(check_embedding(decoder, &part, error));
     TRY(directory_put_text(dir, "general.architecture", wisp_text_of(decoder->architecture),
                            error));
     TRY(decoder->read_config(dir, decoder, &part, error));
@@ -177,7 +198,8 @@ bool hf_is_part(const struct tensor *tensor, const char *const *parts) {
 /* Returns whether a tensor is not needed: it belongs to another part of the model, or is a table of
  * angles or an attention mask, which older checkpoints store and wisp computes. */
 static bool is_droppable(const struct hf_decoder *decoder, const char *name) {
-    static const char *const endings[] = {"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"};
+    static const char *const endings[] = {"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
+                                          ".attention.bias", ".attention.masked_bias"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (hf_ends_with(name, endings[i]))
             return true;
@@ -224,9 +246,9 @@ static wisp_status compare_tensors(const struct directory *dir, const struct ten
     return status;
 }
 
-/* Drops the output layer of a model that uses the token embedding in its place. Where the two
- * differ, transformers 5 uses both and transformers 4 the embedding alone, so that folder is
- * refused. */
+/* Drops the output layer of a model that uses the token embedding in its place, or that makes
+ * embeddings. If the two differ, transformers 5 uses both and transformers 4 the embedding alone,
+ * so that folder is refused. */
 static wisp_status tie(struct directory *dir, const struct hf_decoder *decoder,
                        const struct hf_config *config, wisp_error *error) {
     const char *before = decoder->tie_before;
@@ -235,8 +257,13 @@ static wisp_status tie(struct directory *dir, const struct hf_decoder *decoder,
     const struct tensor *embedding = find_tensor(dir, "token_embd.weight");
     struct tensor *output = find_tensor(dir, "output.weight");
     bool tied = decoder->tied, equal;
+    if (config->embeds) {
+        if (output)
+            *output = dir->tensors[--dir->n_tensors];
+        return WISP_OK;
+    }
     if (given && !json_to_bool(given, &tied))
-        return fail(error, WISP_ERROR_FORMAT, config->file, field, "true or false belongs here");
+        return fail(error, WISP_ERROR_FORMAT, config->file, field, "expected true or false");
     if (!tied && !output)
         return fail(error, WISP_ERROR_NOT_FOUND, dir->file, "lm_head.weight",
                     "the tensor is missing, and config.json does not tie it to the embedding");
@@ -286,7 +313,7 @@ wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decod
                     "the tensor, %sweight in a folder, is missing", decoder->tensors.names[0].hf);
     if (embedding->rows != vocabulary_size)
         return fail(error, WISP_ERROR_FORMAT, config->file, "vocab_size",
-                    "%u, where the token embedding has %llu rows", vocabulary_size,
+                    "%u, but the token embedding has %llu rows", vocabulary_size,
                     (unsigned long long)embedding->rows);
     return hf_put_rope_factors(dir, &part, decoder->architecture, error);
 }

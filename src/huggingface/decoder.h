@@ -13,7 +13,7 @@
 
 enum { HF_PREFIXES = 4 };
 
-/* The sizes that the class of transformers takes where config.json lacks them. 0: it must have
+/* The sizes that the class of transformers takes if config.json lacks them. 0: it must have
  * them. */
 struct hf_usual_sizes {
     uint32_t heads, positions, vocabulary_size;
@@ -23,8 +23,15 @@ struct hf_usual_sizes {
 };
 
 struct hf_decoder {
-    const char *type;         /* config.json's model_type */
-    const char *class;        /* in config.json's architectures, where it has any */
+    const char *type;  /* config.json's model_type */
+    const char *class; /* in config.json's architectures, if it has any */
+    /* The class without an output layer, which folders that make embeddings name too. NULL: wisp
+     * makes no embeddings of the family's folders. */
+    const char *bare;
+    /* Returns whether a config.json of `type` belongs to this family, whose tokens see all others
+     * and which only makes embeddings, rather than to the family of that type that generates.
+     * NULL: tokens see those before them. */
+    bool (*is_bidirectional)(const struct hf_config *config);
     const char *architecture; /* general.architecture, and the prefix of its keys */
     const char *part;         /* config.json's object of the decoder's settings; NULL: all of it */
     const char *prefixes[HF_PREFIXES]; /* of which one may stand before the names of tensors */
@@ -40,7 +47,7 @@ struct hf_decoder {
                                const struct hf_config *config, wisp_error *error);
     /* Replaces tensors, which have the folder's names, by parts of them. NULL: none. */
     wisp_status (*split)(struct directory *dir, wisp_error *error);
-    /* Changes a tensor, which has its GGUF name, where GGUF has other values. NULL: no tensor. */
+    /* Changes a tensor, which has its GGUF name, if GGUF has other values. NULL: no tensor. */
     wisp_status (*adapt)(struct directory *dir, struct tensor *tensor, wisp_error *error);
 };
 
@@ -67,7 +74,7 @@ const char *hf_key(const struct hf_decoder *decoder, const char *name, char key[
  * */
 struct hf_size {
     const char *field, *other, *key;
-    uint32_t usual; /* where config.json has none; 0: it must have one */
+    uint32_t usual; /* if config.json has none; 0: it must have one */
 };
 
 /* Adds n sizes. */

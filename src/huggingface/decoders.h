@@ -6,14 +6,21 @@
 
 #include "huggingface/decoder.h"
 
-extern const struct hf_decoder hf_llama, hf_mistral, hf_qwen2, hf_qwen3, hf_gpt2, hf_gemma2,
-    hf_gemma3_text, hf_gemma3, hf_lfm2, hf_phi3;
+extern const struct hf_decoder hf_llama, hf_mistral, hf_mistral3, hf_qwen2, hf_qwen3, hf_gpt2,
+    hf_gemma2, hf_gemma_embedding, hf_gemma3_text, hf_gemma3, hf_lfm2_embedding, hf_lfm2,
+    hf_lfm2_bidirectional, hf_phi3, hf_granite, hf_olmo2, hf_olmo3, hf_smollm3, hf_starcoder2,
+    hf_gpt_neox, hf_stablelm, hf_qwen3_moe, hf_olmoe, hf_granite_moe, hf_lfm2_moe;
+
+/* How the names of tensors begin that belong to the parts of a model that read images. */
+extern const char *const hf_of_images[];
 
 extern const struct hf_decoder *const hf_decoders[]; /* ends with NULL */
 
 /* Llama's names of tensors, which other families share, and its `adapt`, which makes neighbours of
  * the rows of queries and keys that are rotated as a pair. */
 extern const struct hf_name hf_llama_names[], hf_llama_layer_names[];
+extern const struct hf_name hf_biased_norm_names[]; /* starcoder2.c: hf_llama_names, but the last
+                                                       norm has a bias */
 wisp_status hf_pair_rotary(struct directory *dir, struct tensor *tensor, wisp_error *error);
 
 #endif

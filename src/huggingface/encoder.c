@@ -3,9 +3,50 @@
 
 #include <string.h>
 
-static bool is_droppable(const char *name) {
-    return hf_after(name, "pooler.") || hf_after(name, "cls.") ||
-           strcmp(name, "embeddings.position_ids") == 0;
+/* The pooler, which is first, and the heads that guess masked words. */
+static const char *const droppable[] = {"pooler.",
+                                        "cls.",
+                                        "discriminator_predictions.",
+                                        "generator_predictions.",
+                                        "generator_lm_head.",
+                                        "lm_head.",
+                                        "vocab_transform.",
+                                        "vocab_layer_norm.",
+                                        "vocab_projector.",
+                                        "embeddings.position_ids",
+                                        "decoder.",
+                                        "head."};
+
+static bool is_droppable(const char *name, bool has_head) {
+    for (size_t i = has_head ? 1 : 0;
+         /* a head has a pooler */ i < sizeof droppable / sizeof *droppable; i++)
+        if (hf_after(name, droppable[i]))
+            return true;
+    return false;
+}
+
+wisp_status hf_put_positions(struct directory *dir, const struct hf_config *config,
+                             uint32_t skipped, const char *key, wisp_error *error) {
+    static const struct hf_field field = {"max_position_embeddings", NULL, NULL};
+    uint32_t positions;
+    TRY(hf_read_size_or(config, &field, 0, &positions, error));
+    if (positions <= skipped)
+        return fail(error, WISP_ERROR_FORMAT, config->file, field.field,
+                    "%u positions, of which no token has the first %u", positions, skipped);
+    return directory_put_u32(dir, key, positions - skipped, error);
+}
+
+wisp_status hf_skip_positions(struct directory *dir, struct tensor *tensor, uint32_t skipped,
+                              wisp_error *error) {
+    if (strcmp(tensor->name, "position_embd.weight") != 0)
+        return WISP_OK;
+    if (tensor->n_dims != 2 || tensor->rows <= skipped)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, tensor->name,
+                    "%llu rows, of which no token has the first %u",
+                    (unsigned long long)tensor->rows, skipped);
+    tensor->offset += skipped * tensor->row_bytes;
+    tensor->dims[1] -= skipped;
+    return directory_measure_tensor(dir, tensor, error);
 }
 
 /* Reports a tensor that the encoder does not have. Rerankers and other classifiers are the usual
@@ -26,7 +67,9 @@ static wisp_status refuse_tensor(const struct directory *dir, const struct tenso
 }
 
 wisp_status hf_encoder_rename_tensors(struct directory *dir, const struct hf_encoder *encoder,
-                                      const struct hf_config *config, wisp_error *error) {
+                                      const struct hf_name *head, const struct hf_config *config,
+                                      wisp_error *error) {
+    const struct hf_names of_head = {"\n", head, NULL}; /* no layers */
     size_t kept = 0;
     for (size_t i = 0; i < dir->n_tensors; i++) {
         struct tensor *tensor = &dir->tensors[i];
@@ -35,16 +78,19 @@ wisp_status hf_encoder_rename_tensors(struct directory *dir, const struct hf_enc
         for (size_t p = 0; p < 2 && encoder->prefixes[p] && !rest; p++)
             rest = hf_after(name, encoder->prefixes[p]);
         name = rest ? rest : name;
-        if (is_droppable(name) ||
-            hf_is_beyond_layers(dir, &encoder->tensors, encoder->architecture, name))
+        const bool is_head = head && hf_gguf_name(&of_head, name, renamed);
+        if (!is_head && (is_droppable(name, head != NULL) ||
+                         hf_is_beyond_layers(dir, &encoder->tensors, encoder->architecture, name)))
             continue;
-        if (!hf_gguf_name(&encoder->tensors, name, renamed))
+        if (!is_head && !hf_gguf_name(&encoder->tensors, name, renamed))
             return refuse_tensor(dir, tensor, encoder, config, error);
         tensor->name = arena_copy_text(&dir->arena, renamed, strlen(renamed));
         if (!tensor->name)
             return fail_memory(error, strlen(renamed));
+        if (encoder->adapt && !is_head)
+            TRY(encoder->adapt(dir, tensor, config, error));
         dir->tensors[kept++] = *tensor;
     }
     dir->n_tensors = kept;
-    return WISP_OK;
+    return encoder->divide ? encoder->divide(dir, error) : WISP_OK;
 }

@@ -7,6 +7,10 @@
 #include "huggingface/encoder.h"
 
 extern const struct hf_encoder hf_bert;
+extern const struct hf_encoder hf_roberta, hf_xlm_roberta, hf_camembert;
+extern const struct hf_encoder hf_distilbert, hf_mpnet;
+extern const struct hf_encoder hf_electra, hf_modern_bert;
+extern const struct hf_encoder hf_new;        /* of Alibaba: gte-v1.5, gte-multilingual */
 extern const struct hf_encoder hf_nomic_bert; /* Nomic's own spelling and that of transformers */
 
 extern const struct hf_encoder *const hf_encoders[]; /* ends with NULL */

@@ -4,13 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/byte_order.h"
 #include "base/checked.h"
 #include "formats/schema.h"
 #include "huggingface/decoders.h"
 #include "huggingface/window_config.h"
 
 /* Adds the number that bounds scores or logits; null says that they are not bounded. `usual` is the
- * number where config.json has none; where it is 0, the models are not bounded and their files have
+ * number if config.json has none; if it is 0, the models are not bounded and their files have
  * no such key. */
 static wisp_status put_cap(struct directory *dir, const struct hf_decoder *decoder,
                            const struct hf_config *config, const char *name, double usual,
@@ -25,6 +26,12 @@ static wisp_status put_cap(struct directory *dir, const struct hf_decoder *decod
     return hf_put_number(dir, config, &field, &usual, error);
 }
 
+static const char bidirectional[] = "use_bidirectional_attention";
+
+static bool is_bidirectional(const struct hf_config *config) {
+    return json_is(json_get(config->root, bidirectional), JSON_TRUE);
+}
+
 /* Reads the settings that both versions have. One of `period` layers is global, unless config.json
  * `may_differ` and does. */
 static wisp_status read_gemma(struct directory *dir, const struct hf_decoder *decoder,
@@ -32,13 +39,12 @@ static wisp_status read_gemma(struct directory *dir, const struct hf_decoder *de
                               wisp_error *error) {
     static const struct hf_field scalar = {"query_pre_attn_scalar", NULL, NULL};
     static const struct hf_setting settings[] = {{"attention_bias", JSON_FALSE}, {0}};
-    static const char bidirectional[] = "use_bidirectional_attention";
     static const char *const activations[] = {"gelu_pytorch_tanh", "relu"};
     const struct json *given = json_get(config->root, bidirectional);
     char key[HF_KEY_BYTES];
     uint32_t divisor;
     TRY(hf_check_settings(config, settings, error));
-    if (!json_is_absent(given) && !json_is(given, JSON_FALSE))
+    if (!decoder->is_bidirectional && !json_is_absent(given) && !json_is(given, JSON_FALSE))
         return hf_unsupported_setting(config, bidirectional, given, "false", error);
     TRY(hf_put_activation(dir, config, "hidden_activation", activations,
                           sizeof activations / sizeof *activations, error));
@@ -78,6 +84,8 @@ static wisp_status make_norm(const struct directory *dir, const struct tensor *t
         directory_floats(dir, stored, first, rows, cache, read, buffer, error);
     for (uint64_t i = 0; i < rows * stored->dims[0] && status == WISP_OK; i++)
         ((float *)buffer)[i] += 1;
+    if (status == WISP_OK) /* as they would be stored */
+        swap_file_numbers(buffer, (size_t)(rows * stored->dims[0]), sizeof(float));
     free(read);
     *bytes = buffer;
     return status;
@@ -106,13 +114,6 @@ static wisp_status adapt(struct directory *dir, struct tensor *tensor, wisp_erro
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-static const struct hf_name names[] = {
-    {"embed_tokens.", "token_embd.", true},
-    {"norm.", "output_norm.", true},
-    {"lm_head.", "output.", true},
-    {0},
-};
-
 /* Gemma 2 has no norms of queries and keys; the table in src/models/gemma.c refuses them there. */
 static const struct hf_name layer_names[] = {
     {"input_layernorm.", "attn_norm.", true},
@@ -135,32 +136,44 @@ const struct hf_decoder hf_gemma2 = {.type = "gemma2",
                                      .class = "Gemma2ForCausalLM",
                                      .architecture = "gemma2",
                                      .prefixes = {"model."},
-                                     .tensors = {"layers.", names, layer_names},
+                                     .tensors = {"layers.", hf_llama_names, layer_names},
                                      .tied = true,
                                      .rope = {.usual_theta = 10000},
                                      .read_config = read_gemma2,
                                      .adapt = adapt};
 
 #define GEMMA3                                                                                     \
-    .architecture = "gemma3", .tensors = {"layers.", names, layer_names}, .tied = true,            \
+    .tensors = {"layers.", hf_llama_names, layer_names}, .tied = true,                             \
     .rope = {.usual_theta = 1e6, .by_layers = true, .usual_local_theta = 10000},                   \
     .read_config = read_gemma3, .adapt = adapt
 
-const struct hf_decoder hf_gemma3_text = {GEMMA3, .type = "gemma3_text",
-                                          .class = "Gemma3ForCausalLM", .prefixes = {"model."}};
+const struct hf_decoder hf_gemma3_text = {GEMMA3,
+                                          .type = "gemma3_text",
+                                          .class = "Gemma3ForCausalLM",
+                                          .bare = "Gemma3TextModel",
+                                          .architecture = "gemma3",
+                                          .prefixes = {"model."}};
 
-static const char *const of_images[] = {"vision_tower.", "model.vision_tower.",
-                                        "multi_modal_projector.", "model.multi_modal_projector.",
-                                        NULL};
+const struct hf_decoder hf_gemma_embedding = {GEMMA3,
+                                              .type = "gemma3_text",
+                                              .class = "Gemma3TextModel",
+                                              .bare = "Gemma3TextModel",
+                                              .is_bidirectional = is_bidirectional,
+                                              .architecture = "gemma-embedding",
+                                              .prefixes = {"model."}};
+
+const char *const hf_of_images[] = {"vision_tower.", "model.vision_tower.",
+                                    "multi_modal_projector.", "model.multi_modal_projector.", NULL};
 
 /* These folders leave out settings that are the class's own. */
 const struct hf_decoder hf_gemma3 = {
     GEMMA3,
     .type = "gemma3",
     .class = "Gemma3ForConditionalGeneration",
+    .architecture = "gemma3",
     .part = "text_config",
     .prefixes = {"language_model.model.", "language_model.", "model.language_model.", "model."},
-    .others = of_images,
+    .others = hf_of_images,
     .usual = {.heads = 8,
               .positions = 131072,
               .vocabulary_size = 262208,

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * GPT2LMHeadModel, whose matrices are stored as [inputs, outputs]. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/checked.h"
 #include "formats/schema.h"
 #include "huggingface/decoders.h"
+#include "huggingface/transposed.h"
 
 static wisp_status read_gpt2(struct directory *dir, const struct hf_decoder *decoder,
                              const struct hf_config *config, wisp_error *error) {
@@ -41,57 +38,13 @@ static wisp_status read_gpt2(struct directory *dir, const struct hf_decoder *dec
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-/* Points *data to all bytes of a matrix, which the cache keeps where the source is not in memory.
- */
-static wisp_status find_bytes(const struct directory *dir, const struct tensor *stored,
-                              struct tensor_cache *cache, const unsigned char **data,
-                              wisp_error *error) {
-    const void *bytes = cache->bytes;
-    if (!dir->sources[stored->source].data && cache->owner != stored) {
-        size_t size;
-        tensor_cache_release(cache);
-        if (!checked_size(stored->bytes, &size) || !(cache->bytes = malloc(size + 1)))
-            return fail_memory(error, stored->bytes);
-        TRY(directory_rows(dir, stored, 0, stored->rows, NULL, cache->bytes, &bytes, error));
-        cache->owner = stored;
-    } else if (cache->owner != stored) {
-        TRY(directory_rows(dir, stored, 0, stored->rows, NULL, NULL, &bytes, error));
-    }
-    *data = bytes;
-    return WISP_OK;
-}
-
-/* Makes rows of a matrix from columns of the stored one. */
-static wisp_status make_transposed(const struct directory *dir, const struct tensor *tensor,
-                                   uint64_t first, uint64_t rows, struct tensor_cache *cache,
-                                   void *buffer, const void **bytes, wisp_error *error) {
-    const struct tensor *stored = tensor->maker;
-    const size_t element = stored->format->bytes, row_bytes = (size_t)tensor->row_bytes;
-    const unsigned char *data;
-    unsigned char *out = buffer;
-    TRY(find_bytes(dir, stored, cache, &data, error));
-    data += first * element;
-    for (uint64_t k = 0; k < stored->rows; k++, data += stored->row_bytes, out += element)
-        for (size_t r = 0; r < rows; r++)
-            memcpy(out + r * row_bytes, data + r * element, element);
-    *bytes = buffer;
-    return WISP_OK;
-}
-
 static wisp_status adapt(struct directory *dir, struct tensor *tensor, wisp_error *error) {
     static const char *const parts[] = {"attn_qkv.weight", "attn_output.weight",
                                         TENSOR_FFN_UP TENSOR_WEIGHT, TENSOR_FFN_DOWN TENSOR_WEIGHT,
                                         NULL};
-    struct tensor *stored;
     if (!hf_is_part(tensor, parts) || tensor->n_dims != 2)
         return WISP_OK; /* the loader refuses other shapes of matrices */
-    ARENA_TAKE(&dir->arena, stored, 1, error);
-    *stored = *tensor;
-    tensor->dims[0] = stored->dims[1];
-    tensor->dims[1] = stored->dims[0];
-    tensor->make = make_transposed;
-    tensor->maker = stored;
-    return directory_measure_tensor(dir, tensor, error);
+    return hf_transpose(dir, tensor, error);
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */

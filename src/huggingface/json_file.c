@@ -24,7 +24,7 @@ const char *hf_path_of(char *path, const char *folder, const char *file) {
 wisp_status hf_wrong_value(const char *folder, const char *file, const char *field,
                            const char *wanted, wisp_error *error) {
     char path[HF_PATH_BYTES];
-    return fail(error, WISP_ERROR_FORMAT, hf_path_of(path, folder, file), field, "%s belongs here",
+    return fail(error, WISP_ERROR_FORMAT, hf_path_of(path, folder, file), field, "expected %s",
                 wanted);
 }
 
@@ -69,7 +69,7 @@ static wisp_status parse(struct directory *dir, const struct file_bytes *file, c
         return fail_memory(error, strlen(path));
     TRY(json_parse(&dir->arena, file->data, file->size, kept, root, error));
     if ((*root)->type != type)
-        return fail(error, WISP_ERROR_FORMAT, kept, NULL, "%s belongs here",
+        return fail(error, WISP_ERROR_FORMAT, kept, NULL, "expected %s",
                     type == JSON_ARRAY ? "an array" : "an object");
     return WISP_OK;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lfm2ForCausalLM. */
+ * Lfm2ForCausalLM, Lfm2MoeForCausalLM, and Lfm2BidirectionalModel, which makes embeddings. */
 #include <math.h>
 
 #include "formats/schema.h"
 #include "huggingface/decoders.h"
+#include "huggingface/experts.h"
 
 enum { MOST_LAYERS = 1 << 16 };
 
-/* Reads which layers have attention: those that layer_types or full_attn_idxs lists, and all where
+/* Reads which layers have attention: those that layer_types or full_attn_idxs lists, and all if
  * there is neither. */
 static wisp_status read_attends(const struct hf_config *config, uint32_t layers, bool *attends,
                                 wisp_error *error) {
@@ -20,12 +21,12 @@ static wisp_status read_attends(const struct hf_config *config, uint32_t layers,
     if (json_is_absent(listed))
         return WISP_OK;
     if (!json_is(listed, JSON_ARRAY))
-        return fail(error, WISP_ERROR_FORMAT, config->file, field, "a list belongs here");
+        return fail(error, WISP_ERROR_FORMAT, config->file, field, "expected a list");
     for (const struct json *entry = listed->first; entry; entry = entry->next) {
         uint64_t layer;
         if (!json_to_u64(entry, &layer) || layer >= layers)
             return fail(error, WISP_ERROR_FORMAT, config->file, field,
-                        "%.32s is no layer, of which there are %u", hf_shown(entry), layers);
+                        "%.32s is not a layer, of which there are %u", hf_shown(entry), layers);
         attends[layer] = true;
     }
     return WISP_OK;
@@ -43,12 +44,12 @@ static wisp_status adjust(const struct hf_config *config, uint32_t *neurons, wis
     double factor = 1, size = floor(2 * (double)*neurons / 3);
     uint32_t of;
     if (given && !json_to_bool(given, &is_adjusted))
-        return fail(error, WISP_ERROR_FORMAT, config->file, adjusts, "true or false belongs here");
+        return fail(error, WISP_ERROR_FORMAT, config->file, adjusts, "expected true or false");
     if (!is_adjusted)
         return WISP_OK;
     if (!json_is_absent(times) && (!json_to_double(times, &factor) || !(factor > 0)))
         return fail(error, WISP_ERROR_FORMAT, config->file, multiplier,
-                    "%.32s is no number above 0", hf_shown(times));
+                    "%.32s is not a number above 0", hf_shown(times));
     if (json_is(times, JSON_NULL)) /* the class then rounds nothing either */
         of = 1;
     else
@@ -61,27 +62,24 @@ static wisp_status adjust(const struct hf_config *config, uint32_t *neurons, wis
     return WISP_OK;
 }
 
-static wisp_status read_lfm2(struct directory *dir, const struct hf_decoder *decoder,
-                             const struct hf_config *config, wisp_error *error) {
+/* Reads what both classes have, but for the number of neurons. */
+static wisp_status read_common(struct directory *dir, const struct hf_decoder *decoder,
+                               const struct hf_config *config, wisp_error *error) {
     static const struct hf_setting settings[] = {{"conv_bias", JSON_FALSE}, {0}};
     static const struct hf_size sizes[] = {{"hidden_size", NULL, "embedding_length", 0},
                                            {"num_hidden_layers", NULL, "block_count", 0},
                                            {"max_position_embeddings", NULL, "context_length", 0},
                                            {"vocab_size", NULL, "vocab_size", 0},
                                            {"conv_L_cache", NULL, "shortconv.l_cache", 3}};
-    static const struct hf_field inner = {"block_ff_dim", NULL, NULL};
-    static const struct hf_field other = {"intermediate_size", NULL, NULL};
     static const struct hf_field layers_field = {"num_hidden_layers", NULL, NULL};
     static const double usual_epsilon = 1e-5;
     char key[HF_KEY_BYTES];
-    uint32_t layers, neurons;
+    uint32_t layers;
     bool *attends;
     TRY(hf_check_settings(config, settings, error));
+    if (decoder->is_bidirectional)
+        TRY(directory_put_bool(dir, hf_key(decoder, "attention.causal", key), false, error));
     TRY(hf_put_sizes(dir, decoder, config, sizes, sizeof sizes / sizeof *sizes, error));
-    TRY(hf_read_size_or(config, json_get(config->root, inner.field) ? &inner : &other, 0, &neurons,
-                        error));
-    TRY(adjust(config, &neurons, error));
-    TRY(directory_put_u32(dir, hf_key(decoder, "feed_forward_length", key), neurons, error));
     const struct hf_field epsilon = {"norm_eps", NULL,
                                      hf_key(decoder, "attention.layer_norm_rms_epsilon", key)};
     TRY(hf_put_number(dir, config, &epsilon, &usual_epsilon, error));
@@ -91,6 +89,55 @@ static wisp_status read_lfm2(struct directory *dir, const struct hf_decoder *dec
     ARENA_TAKE(&dir->arena, attends, layers, error);
     TRY(read_attends(config, layers, attends, error));
     return hf_put_heads(dir, decoder, config, attends, layers, error);
+}
+
+static wisp_status read_lfm2(struct directory *dir, const struct hf_decoder *decoder,
+                             const struct hf_config *config, wisp_error *error) {
+    static const struct hf_field inner = {"block_ff_dim", NULL, NULL};
+    static const struct hf_field other = {"intermediate_size", NULL, NULL};
+    char key[HF_KEY_BYTES];
+    uint32_t neurons;
+    TRY(hf_read_size_or(config, json_get(config->root, inner.field) ? &inner : &other, 0, &neurons,
+                        error));
+    TRY(adjust(config, &neurons, error));
+    TRY(directory_put_u32(dir, hf_key(decoder, "feed_forward_length", key), neurons, error));
+    return read_common(dir, decoder, config, error);
+}
+
+/* Reads num_dense_layers, which may be 0. */
+static wisp_status put_dense_layers(struct directory *dir, const struct hf_decoder *decoder,
+                                    const struct hf_config *config, wisp_error *error) {
+    static const char field[] = "num_dense_layers";
+    const struct json *given = json_get(config->root, field);
+    char key[HF_KEY_BYTES];
+    uint64_t layers = 2;
+    if (given && (!json_to_u64(given, &layers) || layers > UINT32_MAX))
+        return fail(error, WISP_ERROR_FORMAT, config->file, field,
+                    "%.32s is not a number of layers", hf_shown(given));
+    return directory_put_u32(dir, hf_key(decoder, "leading_dense_block_count", key),
+                             (uint32_t)layers, error);
+}
+
+static wisp_status read_lfm2_moe(struct directory *dir, const struct hf_decoder *decoder,
+                                 const struct hf_config *config, wisp_error *error) {
+    enum { SIGMOID = 2 }; /* llama.cpp's number */
+    static const struct hf_size sizes[] = {
+        {"intermediate_size", NULL, "feed_forward_length", 7168},
+        {"moe_intermediate_size", NULL, "expert_feed_forward_length", 1792}};
+    static const double usual_factor = 1;
+    char key[HF_KEY_BYTES];
+    const struct hf_field factor = {"routed_scaling_factor", NULL,
+                                    hf_key(decoder, "expert_weights_scale", key)};
+    TRY(hf_put_sizes(dir, decoder, config, sizes, sizeof sizes / sizeof *sizes, error));
+    TRY(hf_put_number(dir, config, &factor, &usual_factor, error));
+    TRY(hf_put_experts(dir, decoder, config, true, error));
+    TRY(put_dense_layers(dir, decoder, config, error));
+    TRY(directory_put_u32(dir, hf_key(decoder, "expert_gating_func", key), SIGMOID, error));
+    return read_common(dir, decoder, config, error);
+}
+
+static wisp_status stack_experts(struct directory *dir, wisp_error *error) {
+    return hf_stack_experts(dir, hf_lfm2_moe.architecture, error);
 }
 
 /* Makes a matrix of the taps, which a folder has as [hidden_size, 1, taps]. */
@@ -127,17 +174,41 @@ static const struct hf_name layer_names[] = {
     {"feed_forward.w1.", TENSOR_FFN_GATE ".", true},
     {"feed_forward.w3.", TENSOR_FFN_UP ".", true},
     {"feed_forward.w2.", TENSOR_FFN_DOWN ".", true},
+    {"feed_forward.gate.", TENSOR_ROUTER ".", true},
+    {"feed_forward.expert_", TENSOR_ROUTER_CHOICE ".", false}, /* feed_forward.expert_bias */
+    {"feed_forward.experts.w1.", TENSOR_GATE_EXPERTS ".", true},
+    {"feed_forward.experts.w3.", TENSOR_UP_EXPERTS ".", true},
+    {"feed_forward.experts.w2.", TENSOR_DOWN_EXPERTS ".", true},
     {0},
 };
 
-const struct hf_decoder hf_lfm2 = {.type = "lfm2",
+static bool is_bidirectional(const struct hf_config *config) {
+    const struct json *classes = json_get(config->root, "architectures");
+    return json_is(classes, JSON_ARRAY) && json_equals(classes->first, "Lfm2BidirectionalModel");
+}
+
+#define LFM2                                                                                       \
+    .prefixes = {"model."}, .tensors = {"layers.", names, layer_names}, .tied = true,              \
+    .tie_before = "tie_embedding", .usual = {.head_size = HF_DERIVED},                             \
+    .rope = {.usual_theta = 1e6, .has_factors = true}, .adapt = adapt
+
+const struct hf_decoder hf_lfm2 = {LFM2,
+                                   .type = "lfm2",
                                    .class = "Lfm2ForCausalLM",
+                                   .bare = "Lfm2Model",
                                    .architecture = "lfm2",
-                                   .prefixes = {"model."},
-                                   .tensors = {"layers.", names, layer_names},
-                                   .tied = true,
-                                   .tie_before = "tie_embedding",
-                                   .usual = {.head_size = HF_DERIVED},
-                                   .rope = {.usual_theta = 1e6, .has_factors = true},
-                                   .read_config = read_lfm2,
-                                   .adapt = adapt};
+                                   .read_config = read_lfm2};
+
+const struct hf_decoder hf_lfm2_moe = {LFM2,
+                                       .type = "lfm2_moe",
+                                       .class = "Lfm2MoeForCausalLM",
+                                       .architecture = "lfm2moe",
+                                       .read_config = read_lfm2_moe,
+                                       .split = stack_experts};
+
+/* As transformers has it since 2026; before, its class was code of the folder's own. */
+#define LFM2_EMBEDDING                                                                             \
+    LFM2, .architecture = "lfm2", .read_config = read_lfm2, .class = "Lfm2BidirectionalModel",     \
+        .bare = "Lfm2BidirectionalModel", .is_bidirectional = is_bidirectional
+const struct hf_decoder hf_lfm2_embedding = {LFM2_EMBEDDING, .type = "lfm2"};
+const struct hf_decoder hf_lfm2_bidirectional = {LFM2_EMBEDDING, .type = "lfm2_bidirectional"};

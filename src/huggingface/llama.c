@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * LlamaForCausalLM; MistralForCausalLM, which computes what Llama does where it has no window;
+ * LlamaForCausalLM; MistralForCausalLM, which computes what Llama does if it has no window;
+ * the part of Mistral3ForConditionalGeneration that reads and writes text;
  * Qwen2ForCausalLM and Qwen3ForCausalLM. */
+#include <stdio.h>
 #include <string.h>
 
 #include "formats/schema.h"
@@ -27,6 +29,15 @@ static wisp_status read_mistral(struct directory *dir, const struct hf_decoder *
     TRY(put_gates(dir, config, error));
     TRY(hf_put_window(dir, config, decoder->architecture, error));
     return hf_put_decoder(dir, decoder, config, error);
+}
+
+/* The part that reads and writes text is a decoder of type mistral, or of another. */
+static wisp_status read_mistral3(struct directory *dir, const struct hf_decoder *decoder,
+                                 const struct hf_config *config, wisp_error *error) {
+    const struct json *type = json_get(config->root, "model_type");
+    if (!json_is_absent(type) && !json_equals(type, "mistral"))
+        return hf_unsupported_setting(config, "text_config.model_type", type, "mistral", error);
+    return read_mistral(dir, decoder, config, error);
 }
 
 static wisp_status read_qwen(struct directory *dir, const struct hf_decoder *decoder,
@@ -58,6 +69,7 @@ static wisp_status read_qwen3(struct directory *dir, const struct hf_decoder *de
 struct paired {
     struct tensor stored;
     uint32_t head_size; /* rows of a head */
+    uint32_t rotated;   /* those that make pairs: the first ones */
 };
 
 /* Makes rows: row i of a head is row i % 2 of pair i / 2. */
@@ -69,7 +81,7 @@ static wisp_status make_paired(const struct directory *dir, const struct tensor 
     char *out = buffer;
     for (uint64_t row = first; row < first + rows; row++, out += row_bytes) {
         const uint64_t i = row % p->head_size;
-        const uint64_t from = row - i + i % 2 * (p->head_size / 2) + i / 2;
+        const uint64_t from = i < p->rotated ? row - i + i % 2 * (p->rotated / 2) + i / 2 : row;
         const void *found;
         TRY(directory_rows(dir, &p->stored, from, 1, cache, out, &found, error));
         if (found != out)
@@ -82,14 +94,21 @@ static wisp_status make_paired(const struct directory *dir, const struct tensor 
 wisp_status hf_pair_rotary(struct directory *dir, struct tensor *tensor, wisp_error *error) {
     static const char *const parts[] = {"attn_q.weight", "attn_k.weight", NULL};
     struct paired *p;
-    uint32_t head_size;
+    uint32_t head_size, rotated;
+    const char *architecture;
+    char key[HF_KEY_BYTES];
     if (!hf_is_part(tensor, parts))
         return WISP_OK;
-    TRY(metadata_u32(dir, "llama.attention.key_length", &head_size, error));
-    if (head_size == 0 || tensor->rows % head_size != 0) /* a shape that the loader refuses */
+    TRY(metadata_text(dir, "general.architecture", &architecture, error));
+    snprintf(key, sizeof key, "%s.attention.key_length", architecture);
+    TRY(metadata_u32(dir, key, &head_size, error));
+    snprintf(key, sizeof key, "%s.rope.dimension_count", architecture);
+    TRY(metadata_u32(dir, key, &rotated, error));
+    if (head_size == 0 || tensor->rows % head_size != 0 ||
+        rotated % 2 != 0) /* a shape that the loader refuses */
         return WISP_OK;
     ARENA_TAKE(&dir->arena, p, 1, error);
-    *p = (struct paired){*tensor, head_size};
+    *p = (struct paired){*tensor, head_size, rotated};
     tensor->make = make_paired;
     tensor->maker = p;
     return WISP_OK;
@@ -115,22 +134,34 @@ const struct hf_name hf_llama_layer_names[] = {
     {"mlp.down_proj.", TENSOR_FFN_DOWN ".", true}, {0},
 };
 
-#define LLAMA(its_type, its_class, its_architecture, its_kv_heads, its_head_size)                  \
-    .type = (its_type), .class = (its_class), .architecture = (its_architecture),                  \
-    .prefixes = {"model."}, .tensors = {"layers.", hf_llama_names, hf_llama_layer_names},          \
+#define LLAMA(its_type, its_name, its_architecture, its_kv_heads, its_head_size)                   \
+    .type = (its_type), .class = its_name "ForCausalLM", .bare = its_name "Model",                 \
+    .architecture = (its_architecture), .prefixes = {"model."},                                    \
+    .tensors = {"layers.", hf_llama_names, hf_llama_layer_names},                                  \
     .usual = {.kv_heads = (its_kv_heads), .head_size = (its_head_size)},                           \
     .rope = {.usual_theta = 10000, .has_factors = true}
 
-const struct hf_decoder hf_llama = {
-    LLAMA("llama", "LlamaForCausalLM", "llama", HF_DERIVED, HF_DERIVED), .read_config = read_llama,
+const struct hf_decoder hf_llama = {LLAMA("llama", "Llama", "llama", HF_DERIVED, HF_DERIVED),
+                                    .read_config = read_llama, .adapt = hf_pair_rotary};
+
+const struct hf_decoder hf_mistral = {LLAMA("mistral", "Mistral", "llama", 0, HF_DERIVED),
+                                      .read_config = read_mistral, .adapt = hf_pair_rotary};
+
+const struct hf_decoder hf_mistral3 = {
+    .type = "mistral3",
+    .class = "Mistral3ForConditionalGeneration",
+    .architecture = "llama",
+    .part = "text_config",
+    .prefixes = {"language_model.model.", "language_model.", "model.language_model.", "model."},
+    .others = hf_of_images,
+    .tensors = {"layers.", hf_llama_names, hf_llama_layer_names},
+    .usual = {.head_size = HF_DERIVED},
+    .rope = {.usual_theta = 10000, .has_factors = true},
+    .read_config = read_mistral3,
     .adapt = hf_pair_rotary};
 
-const struct hf_decoder hf_mistral = {
-    LLAMA("mistral", "MistralForCausalLM", "llama", 0, HF_DERIVED), .read_config = read_mistral,
-    .adapt = hf_pair_rotary};
-
-const struct hf_decoder hf_qwen2 = {LLAMA("qwen2", "Qwen2ForCausalLM", "qwen2", 0, HF_DERIVED),
+const struct hf_decoder hf_qwen2 = {LLAMA("qwen2", "Qwen2", "qwen2", 0, HF_DERIVED),
                                     .read_config = read_qwen2};
 
-const struct hf_decoder hf_qwen3 = {LLAMA("qwen3", "Qwen3ForCausalLM", "qwen3", 0, 0),
+const struct hf_decoder hf_qwen3 = {LLAMA("qwen3", "Qwen3", "qwen3", 0, 0),
                                     .read_config = read_qwen3};

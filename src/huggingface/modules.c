@@ -11,7 +11,7 @@ enum { NAME_BYTES = 256, MAX_MODULES = 64 };
 
 static const char FILE_NAME[] = "modules.json";
 
-enum kind { TRANSFORMER, POOLING, NORMALIZE, KINDS };
+enum kind { TRANSFORMER, POOLING, NORMALIZE, DENSE, KINDS };
 
 /* A module's class is named with its package, and with or without the file that defines it: all of
  * "sentence_transformers.models.Pooling", "sentence_transformers.models.Pooling.Pooling" and
@@ -23,8 +23,10 @@ static const char *const packages[] = {"sentence_transformers.models.",
 
 static const struct {
     const char *class, *file;
-} names[KINDS] = {
-    {"Transformer", "transformer."}, {"Pooling", "pooling."}, {"Normalize", "normalize."}};
+} names[KINDS] = {{"Transformer", "transformer."},
+                  {"Pooling", "pooling."},
+                  {"Normalize", "normalize."},
+                  {"Dense", "dense."}};
 
 static const char *after(const char *text, const char *prefix, size_t length) {
     return strncmp(text, prefix, length) == 0 ? text + length : text;
@@ -41,7 +43,7 @@ static bool is_of_kind(const char *name, enum kind kind) {
     return strcmp(name, class) == 0;
 }
 
-/* Returns the kind of a module by its class, or KINDS where wisp has no such module. */
+/* Returns the kind of a module by its class, or KINDS if wisp has no such module. */
 static enum kind kind_of(const char *type) {
     for (size_t i = 0; i < sizeof packages / sizeof *packages; i++) {
         const size_t length = strlen(packages[i]);
@@ -73,7 +75,7 @@ static wisp_status read_module(const char *folder, const struct json *module, en
     if (*kind == KINDS)
         return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(full, folder, FILE_NAME), "type",
                     "modules of type %.160s are not supported, only sentence-transformers' "
-                    "Transformer, Pooling and Normalize",
+                    "Transformer, Pooling, Dense and Normalize",
                     type->text);
     *path = strcmp(given->text, ".") == 0 ? "" : given->text;
     if (**path && !hf_is_plain_name(*path))
@@ -94,14 +96,14 @@ wisp_status hf_find_modules(struct directory *dir, const char *folder, struct hf
         return unsupported(folder, "there are more than 64 modules", error);
     TRY(read_module(folder, modules->list->first, &kind, &modules->transformer, error));
     if (kind != TRANSFORMER)
-        return unsupported(folder, "the first module is no Transformer", error);
+        return unsupported(folder, "the first module is not a Transformer", error);
     return WISP_OK;
 }
 
 /* ---- Pooling -------------------------------------------------------------------------------- */
 
 /* A way to pool: its name, the flag that versions of sentence-transformers before 6 have for it,
- * and llama.cpp's number for the key pooling_type, or 0 where wisp does not have it. */
+ * and llama.cpp's number for the key pooling_type, or 0 if wisp does not have it. */
 static const struct {
     const char *mode, *flag;
     uint32_t type;
@@ -110,7 +112,7 @@ static const struct {
              {"max", "pooling_mode_max_tokens", 0},
              {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", 0},
              {"weightedmean", "pooling_mode_weightedmean_tokens", 0},
-             {"lasttoken", "pooling_mode_lasttoken", 0}};
+             {"lasttoken", "pooling_mode_lasttoken", 3}};
 
 enum { MODES = sizeof modes / sizeof *modes };
 
@@ -146,7 +148,7 @@ static wisp_status check_keys(const struct pooling *p) {
 /* Points *mode to the name of the way to pool. pooling_mode says it; without that the flags do, and
  * a model with no flag set pools by mean. */
 static wisp_status read_mode(const struct pooling *p, const char **mode) {
-    static const char only[] = "is not supported, only mean or cls, one at a time";
+    static const char only[] = "is not supported, only mean, cls or lasttoken, one at a time";
     const struct json *given = json_get(p->config, "pooling_mode");
     *mode = NULL;
     if (json_is(given, JSON_ARRAY) && given->count == 1)
@@ -187,7 +189,7 @@ static wisp_status read_pooling(struct directory *dir, const char *folder, const
             *type = modes[i].type;
     if (*type == 0)
         return pooling_fault(&p, WISP_ERROR_UNSUPPORTED, "pooling_mode",
-                             "pooling is not supported, only mean or cls pooling", mode);
+                             "pooling is not supported, only mean, cls or lasttoken", mode);
     const struct json *include = json_get(p.config, "include_prompt");
     if (include && !json_to_bool(include, &include_prompt))
         return pooling_fault(&p, WISP_ERROR_FORMAT, "include_prompt", "is neither true nor false",
@@ -228,9 +230,18 @@ static bool has_name_before(const struct hf_modules *modules, const struct json 
     return false;
 }
 
-static wisp_status read_list(struct directory *dir, const char *folder,
-                             const struct hf_modules *modules, uint32_t *pooling, bool *normalized,
-                             wisp_error *error) {
+static wisp_status add_dense(const char *folder, struct hf_modules *modules, const char *path,
+                             bool normalized, wisp_error *error) {
+    if (normalized)
+        return unsupported(folder, "a Dense behind a Normalize is not supported", error);
+    if (modules->n_dense == DENSE_MODULES)
+        return unsupported(folder, "more than two Dense modules are not supported", error);
+    modules->dense[modules->n_dense++] = path;
+    return WISP_OK;
+}
+
+static wisp_status read_list(struct directory *dir, const char *folder, struct hf_modules *modules,
+                             uint32_t *pooling, bool *normalized, wisp_error *error) {
     for (const struct json *m = modules->list->first->next; m; m = m->next) {
         enum kind kind;
         const char *path;
@@ -247,9 +258,14 @@ static wisp_status read_list(struct directory *dir, const char *folder,
         }
         if (*pooling == 0)
             return unsupported(folder,
-                               "a Normalize stands before the Pooling, where version 6 of "
-                               "sentence-transformers skips it and version 5 fails",
+                               kind == DENSE ? "a Dense before the Pooling is not supported"
+                                             : "a Normalize is before the Pooling: version 6 of "
+                                               "sentence-transformers skips it and version 5 fails",
                                error);
+        if (kind == DENSE) {
+            TRY(add_dense(folder, modules, path, *normalized, error));
+            continue;
+        }
         TRY(check_normalize(dir, folder, path, error));
         *normalized = true;
     }
@@ -259,9 +275,8 @@ static wisp_status read_list(struct directory *dir, const char *folder,
     return WISP_OK;
 }
 
-wisp_status hf_read_modules(struct directory *dir, const char *folder,
-                            const struct hf_modules *modules, uint32_t *pooling,
-                            wisp_error *error) {
+wisp_status hf_read_modules(struct directory *dir, const char *folder, struct hf_modules *modules,
+                            uint32_t *pooling, wisp_error *error) {
     bool normalized = false;
     *pooling = modules->list ? 0 : 1;
     if (modules->list)

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * modules.json: the modules of sentence-transformers that a text passes through. wisp runs one
- * Transformer, one Pooling and any number of Normalize after it. */
+ * Transformer, one Pooling, up to two Dense and any number of Normalize after these. */
 #ifndef WISP_HUGGINGFACE_MODULES_H
 #define WISP_HUGGINGFACE_MODULES_H
 
 #include "base/json.h"
 #include "formats/directory.h"
+#include "formats/schema.h"
 
 struct hf_modules {
-    const struct json *list; /* NULL where there is no modules.json */
+    const struct json *list; /* NULL if there is no modules.json */
     const char *transformer; /* the folder of the Transformer in the model's folder, or "" */
+    const char *dense[DENSE_MODULES]; /* the folders of the Dense modules */
+    size_t n_dense;
 };
 
 /* Finds the Transformer, which must come first. Does not look at the modules after it, because a
@@ -17,10 +20,14 @@ struct hf_modules {
 wisp_status hf_find_modules(struct directory *dir, const char *folder, struct hf_modules *modules,
                             wisp_error *error);
 
-/* Reads the other modules and their settings: adds wisp.normalize and wisp.pool_prompt, and sets
- * *pooling to llama.cpp's number of the way to pool. Without modules.json the model pools by mean
- * and does not normalise, as in sentence-transformers. */
-wisp_status hf_read_modules(struct directory *dir, const char *folder,
-                            const struct hf_modules *modules, uint32_t *pooling, wisp_error *error);
+/* Reads the other modules and their settings: adds wisp.normalize and wisp.pool_prompt, fills
+ * modules->dense, and sets *pooling to llama.cpp's number of the way to pool. Without modules.json
+ * the model pools by mean and does not normalise, as in sentence-transformers. */
+wisp_status hf_read_modules(struct directory *dir, const char *folder, struct hf_modules *modules,
+                            uint32_t *pooling, wisp_error *error);
+
+/* Reads the settings and the weights of the Dense modules. */
+wisp_status hf_read_dense_modules(struct directory *dir, const char *folder,
+                                  const struct hf_modules *modules, wisp_error *error);
 
 #endif

@@ -66,7 +66,7 @@ static wisp_status put_rotary(struct directory *dir, const struct hf_config *con
     return hf_put_number(dir, &rope, &theta, NULL, error);
 }
 
-/* Returns a whole number under Nomic's name or that of transformers, or 0 where there is none. */
+/* Returns a whole number under Nomic's name or that of transformers, or 0 if there is none. */
 static uint64_t size_of(const struct hf_config *config, const char *own, const char *other) {
     const struct json *given = json_get(config->root, own);
     uint64_t size = 0;

@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "formats/schema.h"
+#include "formats/stacked.h"
 #include "huggingface/decoders.h"
 #include "huggingface/window_config.h"
 
 static const char QKV[] = "self_attn.qkv_proj.weight", GATE_UP[] = "mlp.gate_up_proj.weight";
 
-/* Refuses scaling that wisp would compute otherwise: for phi3 transformers computes LongRoPE where
+/* Refuses scaling that wisp would compute otherwise: for phi3 transformers computes LongRoPE if
  * an old folder says yarn, and takes 4096 for an original length that is absent. */
 static wisp_status check_rope(const struct hf_config *config, wisp_error *error) {
     static const char *const objects[] = {"rope_scaling", "rope_parameters"};
@@ -43,37 +44,6 @@ static wisp_status read_phi3(struct directory *dir, const struct hf_decoder *dec
     return hf_put_decoder(dir, decoder, config, error);
 }
 
-/* Replaces tensor `at`, whose name ends with `ending`, by `parts` tensors of its rows. Part i has
- * rows[i] rows, and its name ends with names[i], which is no longer than `ending`, in its place. */
-static wisp_status divide(struct directory *dir, size_t at, const char *ending,
-                          const char *const *names, const uint64_t *rows, size_t parts,
-                          wisp_error *error) {
-    const struct tensor whole = dir->tensors[at];
-    const size_t stem = strlen(whole.name) - strlen(ending);
-    uint64_t first = 0, all = 0;
-    for (size_t i = 0; i < parts; i++)
-        all += rows[i];
-    if (whole.n_dims != 2 || whole.rows != all)
-        return fail(error, WISP_ERROR_FORMAT, dir->sources[whole.source].name, whole.name,
-                    "not a matrix of the %llu rows that config.json says", (unsigned long long)all);
-    for (size_t i = 0; i < parts; i++) {
-        struct tensor *part = &dir->tensors[at];
-        char *name = arena_copy_text(&dir->arena, whole.name, strlen(whole.name));
-        if (!name)
-            return fail_memory(error, strlen(whole.name));
-        memcpy(name + stem, names[i], strlen(names[i]) + 1);
-        if (i > 0)
-            TRY(directory_add_tensor(dir, &part, error));
-        *part = whole;
-        part->name = name;
-        part->dims[1] = rows[i];
-        part->offset += first * whole.row_bytes;
-        first += rows[i];
-        TRY(directory_check_tensor(dir, part, error));
-    }
-    return WISP_OK;
-}
-
 static wisp_status split(struct directory *dir, wisp_error *error) {
     static const char *const parts[] = {"self_attn.q_proj.weight", "self_attn.k_proj.weight",
                                         "self_attn.v_proj.weight", "mlp.gate_proj.weight",
@@ -90,9 +60,9 @@ static wisp_status split(struct directory *dir, wisp_error *error) {
     for (size_t i = 0, n = dir->n_tensors; i < n; i++) {
         const char *name = dir->tensors[i].name;
         if (hf_ends_with(name, QKV))
-            TRY(divide(dir, i, QKV, qkv, qkv_rows, 3, error));
+            TRY(stacked_divide(dir, i, QKV, qkv, qkv_rows, 3, error));
         else if (hf_ends_with(name, GATE_UP))
-            TRY(divide(dir, i, GATE_UP, gate_up, gate_up_rows, 2, error));
+            TRY(stacked_divide(dir, i, GATE_UP, gate_up, gate_up_rows, 2, error));
         else
             for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
                 if (hf_ends_with(name, parts[k]))
@@ -110,7 +80,7 @@ const struct hf_decoder hf_phi3 = {
     .prefixes = {"model."},
     .tensors = {"layers.", hf_llama_names, hf_llama_layer_names},
     .usual = {.kv_heads = HF_DERIVED, .head_size = HF_DERIVED, .epsilon = 1e-5},
-    .rope = {.usual_theta = 10000, .has_factors = true},
+    .rope = {.usual_theta = 10000, .has_factors = true, .may_be_partial = true},
     .read_config = read_phi3,
     .split = split,
     .adapt = hf_pair_rotary};

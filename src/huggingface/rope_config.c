@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/number_text.h"
 
 enum { KEY_BYTES = 96 };
@@ -28,14 +29,14 @@ static wisp_status take_object(const struct hf_config *config, const struct json
     s->field = field;
     s->own = (struct hf_config){.root = object, .file = config->file};
     if (!json_is_absent(object) && !json_is(object, JSON_OBJECT))
-        return fail(error, WISP_ERROR_FORMAT, config->file, field, "an object belongs here");
+        return fail(error, WISP_ERROR_FORMAT, config->file, field, "expected an object");
     s->type = json_get(object, "rope_type");
     if (json_is_absent(s->type))
         s->type = json_get(object, "type");
     return WISP_OK;
 }
 
-/* Finds the object. transformers 5 takes rope_scaling where both are given, and version 4 knows no
+/* Finds the object. transformers 5 takes rope_scaling if both are given, and version 4 knows no
  * rope_parameters.
  * */
 static wisp_status find_scaling(const struct hf_config *config, struct scaling *s,
@@ -68,14 +69,33 @@ static wisp_status put_theta(struct directory *dir, const struct hf_config *conf
     return hf_put_number(dir, inner ? &s->own : config, &theta, &usual, error);
 }
 
-/* Refuses a model that rotates only a part of each head. */
-static wisp_status check_fraction(const struct hf_config *config, wisp_error *error) {
-    static const char field[] = "partial_rotary_factor";
-    const struct json *given = json_get(config->root, field);
-    double fraction;
-    if (json_is_absent(given) || (json_to_double(given, &fraction) && fraction == 1))
+static const char FRACTION[] = "partial_rotary_factor";
+
+/* Reads the part of each head that is rotated. Refuses others than 1 unless `may_differ`. */
+static wisp_status read_fraction(const struct hf_config *config, const char *name, bool may_differ,
+                                 double *fraction, wisp_error *error) {
+    const struct json *given = json_get(config->root, name);
+    if (json_is_absent(given))
         return WISP_OK;
-    return hf_unsupported_setting(config, field, given, "1", error);
+    if (!json_to_double(given, fraction) || (!may_differ && *fraction != 1))
+        return hf_unsupported_setting(config, name, given, may_differ ? "numbers" : "1", error);
+    return WISP_OK;
+}
+
+/* Adds how many values of a head are rotated. Like the classes it drops a fraction of a value. */
+static wisp_status put_rotated(struct directory *dir, const struct hf_config *config,
+                               const struct scaling *s, const char *architecture,
+                               const struct hf_rope *rope, uint32_t head_size, wisp_error *error) {
+    char key[KEY_BYTES];
+    double fraction = rope->usual_fraction > 0 ? rope->usual_fraction : 1;
+    TRY(read_fraction(config, rope->old_fraction ? rope->old_fraction : FRACTION,
+                      rope->may_be_partial, &fraction, error));
+    TRY(read_fraction(&s->own, FRACTION, rope->may_be_partial, &fraction, error));
+    if (!(fraction > 0 && fraction <= 1))
+        return fail(error, WISP_ERROR_FORMAT, config->file, FRACTION,
+                    "%s is not above 0 and at most 1", number_text(fraction, 6).text);
+    snprintf(key, sizeof key, "%s.rope.dimension_count", architecture);
+    return directory_put_u32(dir, key, (uint32_t)(fraction * head_size), error);
 }
 
 /* ---- YaRN ----------------------------------------------------------------------------------- */
@@ -87,7 +107,7 @@ static wisp_status read_optional(const struct scaling *s, const char *name, doub
     double number = 0;
     if (!json_is_absent(given) &&
         (!json_to_double(given, &number) || !(number >= 0) || !isfinite((float)number)))
-        return fail(error, WISP_ERROR_FORMAT, s->own.file, name, "%.32s is no number above 0",
+        return fail(error, WISP_ERROR_FORMAT, s->own.file, name, "%.32s is not a number above 0",
                     hf_shown(given));
     if (number > 0)
         *value = number;
@@ -98,7 +118,7 @@ static double usual_attention_factor(double factor, double share) {
     return factor <= 1 ? 1 : 0.1 * share * log(factor) + 1;
 }
 
-/* Adds the attention factor where config.json gives one. llama.cpp multiplies the usual factor by
+/* Adds the attention factor if config.json gives one. llama.cpp multiplies the usual factor by
  * its own key, which therefore gets the quotient of the two. */
 static wisp_status put_attention_factor(struct directory *dir, const struct scaling *s,
                                         const char *architecture, double factor,
@@ -159,7 +179,7 @@ static wisp_status put_yarn(struct directory *dir, const struct hf_config *confi
 /* ---- LongRoPE ------------------------------------------------------------------------------- */
 
 /* Reads the length that the model was trained with: as in transformers, one outside the object
- * counts before one in it, and max_position_embeddings where there is none. */
+ * counts before one in it, and max_position_embeddings if there is none. */
 static wisp_status read_original(const struct hf_config *config, const struct scaling *s,
                                  uint32_t *original, wisp_error *error) {
     static const struct hf_field positions = {"max_position_embeddings", NULL, NULL},
@@ -253,33 +273,37 @@ static wisp_status find_scalings(const struct hf_config *config, struct scaling 
 }
 
 wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
-                        const char *architecture, const struct hf_rope *rope, wisp_error *error) {
+                        const char *architecture, const struct hf_rope *rope, uint32_t head_size,
+                        wisp_error *error) {
+    double local_fraction;
     char key[KEY_BYTES];
     struct scaling s, local;
     if (rope->by_layers) {
         TRY(find_scalings(config, &s, &local, error));
-        TRY(check_fraction(&local.own, error));
+        TRY(read_fraction(&local.own, FRACTION, false, &local_fraction, error));
         snprintf(key, sizeof key, "%s.rope.freq_base_swa", architecture);
         TRY(put_theta(dir, config, &local, "rope_local_base_freq", rope->usual_local_theta, key,
                       error));
     } else {
         TRY(find_scaling(config, &s, error));
     }
-    TRY(check_fraction(config, error));
-    TRY(check_fraction(&s.own, error));
+    TRY(put_rotated(dir, config, &s, architecture, rope, head_size, error));
     snprintf(key, sizeof key, "%s.rope.freq_base", architecture);
-    TRY(put_theta(dir, config, &s, THETA, rope->usual_theta, key, error));
+    TRY(put_theta(dir, config, &s, rope->old_theta ? rope->old_theta : THETA, rope->usual_theta,
+                  key, error));
     return put_scaling(dir, config, &s, architecture, rope->has_factors, error);
 }
 
 /* ---- factors -------------------------------------------------------------------------------- */
 
-/* Points *bytes to the factors, which are in memory. */
+/* Copies the factors, which are in memory, in the order of a file's bytes. */
 static wisp_status make_factors(const struct directory *dir, const struct tensor *tensor,
                                 uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                 void *buffer, const void **bytes, wisp_error *error) {
-    (void)dir, (void)first, (void)rows, (void)cache, (void)buffer, (void)error;
-    *bytes = tensor->maker;
+    (void)dir, (void)first, (void)rows, (void)cache, (void)error;
+    memcpy(buffer, tensor->maker, (size_t)tensor->bytes);
+    swap_file_numbers(buffer, (size_t)tensor->dims[0], sizeof(float));
+    *bytes = buffer;
     return WISP_OK;
 }
 
@@ -343,7 +367,7 @@ static wisp_status add_listed(struct directory *dir, const struct scaling *s, co
     for (const struct json *entry = list->first; entry; entry = entry->next) {
         if (!json_to_double(entry, &value) || !(value >= 1) || !isfinite((float)value))
             return fail(error, WISP_ERROR_FORMAT, s->own.file, field,
-                        "%.32s is no number of at least 1", hf_shown(entry));
+                        "%.32s is not a number of at least 1", hf_shown(entry));
         *factors++ = (float)value;
     }
     return WISP_OK;

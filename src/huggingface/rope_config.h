@@ -8,24 +8,30 @@
 
 /* The rotary positions of a class of transformers. */
 struct hf_rope {
-    double usual_theta; /* where config.json has none */
+    double usual_theta; /* if config.json has none */
     bool has_factors; /* the architecture has tensors of factors, which llama3 and longrope need */
     /* Local layers have a base of their own, and config.json describes both kinds of layers as
      * Gemma 3's class does: rope_parameters has an object for each kind, and rope_scaling is of
      * global layers. */
     bool by_layers;
+    bool may_be_partial;   /* only a part of each head may be rotated */
+    double usual_fraction; /* if config.json does not say which part; 0: all of it */
+    /* The names of the base and of the part in a config.json of version 4; NULL: rope_theta, and
+     * partial_rotary_factor. */
+    const char *old_theta, *old_fraction;
     double usual_local_theta;
 };
 
-/* Adds the base of the angles, or the bases of both kinds of layers, and the scaling of positions.
- * Refuses types of scaling other than default, linear, llama3, longrope, yarn and dynamic. The last
- * divides no angles within the max_position_embeddings of a model, beyond which no model runs
- * here. */
+/* Adds how many of a head's values are rotated, and the base of the angles, or the bases of both
+ * kinds of layers, and the scaling of positions. Refuses types of scaling other than default,
+ * linear, llama3, longrope, yarn and dynamic. The last divides no angles within the
+ * max_position_embeddings of a model, beyond which no model runs here. */
 wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
-                        const char *architecture, const struct hf_rope *rope, wisp_error *error);
+                        const char *architecture, const struct hf_rope *rope, uint32_t head_size,
+                        wisp_error *error);
 
-/* Adds the tensors that divide the angles of each pair: rope_freqs.weight where the type is llama3,
- * and rope_factors_short.weight and rope_factors_long.weight where it is longrope. directory_finish
+/* Adds the tensors that divide the angles of each pair: rope_freqs.weight if the type is llama3,
+ * and rope_factors_short.weight and rope_factors_long.weight if it is longrope. directory_finish
  * must have been called since hf_put_rope. */
 wisp_status hf_put_rope_factors(struct directory *dir, const struct hf_config *config,
                                 const char *architecture, wisp_error *error);

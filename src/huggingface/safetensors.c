@@ -35,12 +35,12 @@ static const struct block_format *format_of_dtype(const struct json *dtype) {
     return NULL;
 }
 
-/* Reads a shape, which lists the slowest dimension first, where the directory has the fastest
+/* Reads a shape, which lists the slowest dimension first, if the directory has the fastest
  * first. A scalar becomes a row of one value. */
 static wisp_status read_shape(const struct reader *r, const struct json *shape,
                               struct tensor *tensor) {
     if (!json_is(shape, JSON_ARRAY))
-        return malformed(r, tensor->name, "its shape is no array");
+        return malformed(r, tensor->name, "its shape is not an array");
     if (shape->count > TENSOR_MAX_DIMS)
         return malformed(r, tensor->name, "more than 4 dimensions");
     tensor->n_dims = shape->count ? shape->count : 1;
@@ -48,7 +48,7 @@ static wisp_status read_shape(const struct reader *r, const struct json *shape,
     uint32_t at = shape->count;
     for (const struct json *size = shape->first; size; size = size->next)
         if (!json_to_u64(size, &tensor->dims[--at]))
-            return malformed(r, tensor->name, "a dimension is no whole number");
+            return malformed(r, tensor->name, "a dimension is not a whole number");
     return WISP_OK;
 }
 
@@ -64,7 +64,7 @@ static wisp_status read_offsets(const struct reader *r, const struct json *offse
     TRY(directory_check_tensor(r->dir, tensor, r->error));
     if (tensor->bytes != end - begin)
         return fail(r->error, WISP_ERROR_FORMAT, r->file, tensor->name,
-                    "data_offsets span %llu bytes, where its shape and dtype need %llu",
+                    "data_offsets span %llu bytes, but its shape and dtype need %llu",
                     (unsigned long long)(end - begin), (unsigned long long)tensor->bytes);
     return WISP_OK;
 }

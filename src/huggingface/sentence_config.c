@@ -40,7 +40,7 @@ static wisp_status read_prompts(struct directory *dir, const char *folder,
 }
 
 /* Adds the name of the default prompt. In sentence-transformers 6 every model has the prompts
- * "query" and "document", which are empty where the file has none of the name; such a default is
+ * "query" and "document", which are empty if the file has none of the name; such a default is
  * left out. */
 static wisp_status read_default_prompt(struct directory *dir, const char *folder,
                                        const struct json *config, wisp_error *error) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The settings of sentence-transformers, which it reads where there is a modules.json, and the
+ * The settings of sentence-transformers, which it reads if there is a modules.json, and the
  * limit of tokens. */
 #ifndef WISP_HUGGINGFACE_SENTENCE_CONFIG_H
 #define WISP_HUGGINGFACE_SENTENCE_CONFIG_H
@@ -13,11 +13,11 @@ wisp_status hf_read_sentence_model(struct directory *dir, const char *folder, wi
 /* The settings of the folder of the Transformer, beside its config.json. */
 struct hf_sentence {
     bool lowercase_first;    /* a Lowercase normalizer is to stand before the tokenizer's own */
-    uint32_t max_seq_length; /* of sentence_bert_config.json; 0 where it has none */
+    uint32_t max_seq_length; /* of sentence_bert_config.json; 0 if it has none */
 };
 
 /* Reads sentence_bert_config.json, which counts only with a modules.json, and the limit of tokens
- * in tokenizer_config.json, which counts where the former has none: adds wisp.max_seq_length. */
+ * in tokenizer_config.json, which counts if the former has none: adds wisp.max_seq_length. */
 wisp_status hf_read_sentence_transformer(struct directory *dir, const char *folder,
                                          bool has_modules, struct hf_sentence *sentence,
                                          wisp_error *error);

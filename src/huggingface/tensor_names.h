@@ -18,13 +18,13 @@ struct hf_names {
     const struct hf_name *names, *layer_names; /* each list ends with an entry of zeros */
 };
 
-/* Returns the part of `text` after `prefix`, or NULL where it does not start with it. */
+/* Returns the part of `text` after `prefix`, or NULL if it does not start with it. */
 const char *hf_after(const char *text, const char *prefix);
 
 /* Returns whether `text` ends with `ending`. */
 bool hf_ends_with(const char *text, const char *ending);
 
-/* Writes the GGUF name of the tensor `hf`. Returns false where the model has no such tensor. */
+/* Writes the GGUF name of the tensor `hf`. Returns false if the model has no such tensor. */
 bool hf_gguf_name(const struct hf_names *names, const char *hf, char gguf[HF_NAME_BYTES]);
 
 /* Returns whether a tensor belongs to a layer beyond the block_count of the directory's metadata.

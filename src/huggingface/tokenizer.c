@@ -31,7 +31,7 @@ static wisp_status unsupported_value(const struct reading *r, const char *field,
 
 wisp_status hf_read_tokenizer_bool(const struct reading *r, const struct json *object,
                                    const char *key, const char *field, bool *value) {
-    return hf_read_bool(object, key, value) ? WISP_OK : bad(r, field, "true or false belongs here");
+    return hf_read_bool(object, key, value) ? WISP_OK : bad(r, field, "expected true or false");
 }
 
 static bool is_same(wisp_text a, wisp_text b) {
@@ -64,7 +64,7 @@ static wisp_status reserve_tokens(struct reading *r, size_t count) {
  * exactly one token. */
 static wisp_status read_vocabulary(struct reading *r, const struct json *vocab, size_t more) {
     if (!json_is(vocab, JSON_OBJECT) || vocab->count == 0)
-        return bad(r, "model.vocab", "an object of tokens and their ids belongs here");
+        return bad(r, "model.vocab", "expected an object of tokens and their ids");
     TRY(reserve_tokens(r, vocab->count + more));
     for (const struct json *entry = vocab->first; entry; entry = entry->next) {
         uint64_t id;
@@ -97,7 +97,7 @@ wisp_status hf_read_token_flags(const struct reading *r, const struct json *entr
                                 bool *special) {
     return hf_read_added_flags(entry, flags, special)
                ? WISP_OK
-               : bad(r, "added_tokens", "true or false belongs here");
+               : bad(r, "added_tokens", "expected true or false");
 }
 
 wisp_status hf_add_token(struct reading *r, const struct json *entry, uint64_t id) {
@@ -116,7 +116,7 @@ wisp_status hf_add_token(struct reading *r, const struct json *entry, uint64_t i
                     content->text, (unsigned long long)id);
     }
     if (r->types[id] != TOKEN_NORMAL)
-        return bad(r, "added_tokens", "an id stands there twice");
+        return bad(r, "added_tokens", "an id appears twice");
     r->types[id] = special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
     r->added[r->added_count] = (int32_t)id;
     r->flags[r->added_count++] = flags;
@@ -127,7 +127,7 @@ static wisp_status read_added_tokens(struct reading *r, const struct json *list)
     if (!list || json_is(list, JSON_NULL))
         return WISP_OK;
     if (!json_is(list, JSON_ARRAY))
-        return bad(r, "added_tokens", "an array belongs here");
+        return bad(r, "added_tokens", "expected an array");
     for (const struct json *entry = list->first; entry; entry = entry->next) {
         uint64_t id;
         if (!json_to_u64(json_get(entry, "id"), &id))
@@ -187,9 +187,9 @@ static wisp_status read_model(struct reading *r, const struct json *model, size_
     if (prefix && !json_equals(prefix, HF_CONTINUATION_PREFIX))
         return unsupported_value(r, "model.continuing_subword_prefix", prefix, "\"##\"");
     if (limit && (!json_to_u64(limit, &characters) || characters > UINT32_MAX))
-        return bad(r, "model.max_input_chars_per_word", "a whole number belongs here");
+        return bad(r, "model.max_input_chars_per_word", "expected a whole number");
     if (!json_is(unknown, JSON_STRING))
-        return bad(r, "model.unk_token", "a token belongs here");
+        return bad(r, "model.unk_token", "expected a token");
     r->word_limit = (uint32_t)characters;
     TRY(read_vocabulary(r, json_get(model, "vocab"), added));
     TRY(hf_sort_tokens(r));
@@ -237,7 +237,7 @@ static wisp_status read_pair_id(struct reading *r, const struct json *pair, cons
     uint64_t value;
     if (!json_is(pair, JSON_ARRAY) || pair->count != 2 || !json_to_u64(pair->first->next, &value) ||
         value >= r->count)
-        return bad(r, field, "a token and its id from the vocabulary belong here");
+        return bad(r, field, "expected a token and its id from the vocabulary");
     *id = (int32_t)value;
     return WISP_OK;
 }
@@ -263,7 +263,7 @@ wisp_status hf_read_tokenizer_json(struct reading *r, const struct json *root, s
     TRY(read_model(r, json_get(root, "model"), more + (added ? added->count : 0)));
     TRY(read_added_tokens(r, added));
     TRY(hf_sort_tokens(r));
-    return read_post_processor(r, json_get(root, "post_processor"));
+    return r->is_plain ? WISP_OK : read_post_processor(r, json_get(root, "post_processor"));
 }
 
 /* ---- vocab.txt ------------------------------------------------------------------------------ */

@@ -28,6 +28,7 @@ struct reading {
     bool clean_text, handle_chinese_chars, strip_accents, strip_accents_given, lowercase;
     bool lowercase_first; /* a Lowercase normalizer stands before BertNormalizer */
     uint32_t word_limit;
+    bool is_plain;           /* texts get no special tokens, whatever tokenizer.json says */
     bool separator_is_named; /* by tokenizer_config.json or special_tokens_map.json */
 };
 
@@ -42,7 +43,7 @@ wisp_status hf_read_vocab_txt(struct reading *r, size_t more);
  * vocabulary or, for a token that is not there, the next free one. */
 wisp_status hf_add_token(struct reading *r, const struct json *entry, uint64_t id);
 
-/* Reads how an added token is found, and whether it is a special one; where the entry does not say
+/* Reads how an added token is found, and whether it is a special one; if the entry does not say
  * that, *special stays. */
 wisp_status hf_read_token_flags(const struct reading *r, const struct json *entry, uint8_t *flags,
                                 bool *special);
@@ -53,9 +54,15 @@ wisp_status hf_sort_tokens(struct reading *r);
 /* Returns the id of a token, or -1. The tokens must be sorted. */
 int32_t hf_find_token(const struct reading *r, wisp_text text);
 
-/* Reads a member that is true or false. Where it is absent or null *value stays. */
+/* Reads a member that is true or false. If it is absent or null *value stays. */
 wisp_status hf_read_tokenizer_bool(const struct reading *r, const struct json *object,
                                    const char *key, const char *field, bool *value);
+
+/* ---- tokenizer_config.c --------------------------------------------------------------------- */
+
+/* Reads a tokenizer.json of WordPiece alone. Texts get no special tokens: the unknown token stands
+ * before and behind each, so that no text is without tokens. */
+wisp_status hf_read_plain_tokenizer(struct directory *dir, const char *folder, wisp_error *error);
 
 /* ---- tokenizer_metadata.c ------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
  *
  * For a class of its own, such as BertTokenizer, transformers 5 takes from tokenizer.json only the
  * vocabulary and the added tokens. It builds the rest anew from tokenizer_config.json. transformers
- * 4 does so with three settings of the normalizer. Where the two would differ, the folder is
+ * 4 does so with three settings of the normalizer. If the two would differ, the folder is
  * refused. A class that stands for no model, such as PreTrainedTokenizerFast, keeps
  * tokenizer.json. */
 #include <stdio.h>
@@ -16,19 +16,22 @@
 #include "huggingface/json_file.h"
 #include "huggingface/tokenizer.h"
 
-enum { WORD_LIMIT = 100 }; /* characters of a word where no file has another limit */
+enum { WORD_LIMIT = 100 }; /* characters of a word if no file has another limit */
 
 static const char JSON_FILE[] = "tokenizer.json", CONFIG_FILE[] = "tokenizer_config.json";
 
+struct bert_class;
+
 /* The files beside tokenizer.json and vocab.txt. Absent ones are NULL. */
 struct files {
-    const struct json *tokenizer; /* tokenizer.json */
-    const struct json *config;    /* tokenizer_config.json */
-    const struct json *decoder;   /* its added_tokens_decoder */
-    const struct json *map;       /* special_tokens_map.json; NULL where there is a decoder */
-    const struct json *legacy;    /* added_tokens.json; NULL where there is a decoder */
-    bool is_bert;                 /* the class is one of BERT's */
-    size_t first_named;           /* the number of added tokens that files list as such */
+    const struct json *tokenizer;   /* tokenizer.json */
+    const struct json *config;      /* tokenizer_config.json */
+    const struct json *decoder;     /* its added_tokens_decoder */
+    const struct json *map;         /* special_tokens_map.json; NULL if there is a decoder */
+    const struct json *legacy;      /* added_tokens.json; NULL if there is a decoder */
+    bool is_bert;                   /* the class is one of BERT's */
+    const struct bert_class *class; /* that one, or else BertTokenizer */
+    size_t first_named;             /* the number of added tokens that files list as such */
 };
 
 /* Makes folder/name the file that errors name. */
@@ -51,38 +54,64 @@ static wisp_status unsupported(const struct reading *r, const char *field, const
 
 /* ---- the class ------------------------------------------------------------------------------ */
 
-/* Classes that are BERT's in all but their name. Versions of transformers before 5 add "Fast". */
-static const char *const bert_classes[] = {"BertTokenizer",        "DistilBertTokenizer",
-                                           "ElectraTokenizer",     "MobileBertTokenizer",
-                                           "SqueezeBertTokenizer", "LxmertTokenizer"};
+static const char *const bert_tokens[ROLES] = {[ROLE_UNKNOWN] = "[UNK]",
+                                               [ROLE_CLS] = "[CLS]",
+                                               [ROLE_SEPARATOR] = "[SEP]",
+                                               [ROLE_PADDING] = "[PAD]",
+                                               [ROLE_MASK] = "[MASK]"};
+static const char *const mpnet_tokens[ROLES] = {[ROLE_UNKNOWN] = "[UNK]",
+                                                [ROLE_CLS] = "<s>",
+                                                [ROLE_SEPARATOR] = "</s>",
+                                                [ROLE_PADDING] = "<pad>",
+                                                [ROLE_MASK] = "<mask>"};
 
-static bool is_bert_class(const char *name) {
+/* Classes that are BERT's in all but their name and their usual tokens. Versions of transformers
+ * before 5 add "Fast". */
+static const struct bert_class {
+    const char *name;
+    const char *const *usual;
+    uint8_t mask_flags; /* of a mask token that is named without flags */
+} bert_classes[] = {{"BertTokenizer", bert_tokens, 0},
+                    {"DistilBertTokenizer", bert_tokens, 0},
+                    {"ElectraTokenizer", bert_tokens, 0},
+                    {"MobileBertTokenizer", bert_tokens, 0},
+                    {"SqueezeBertTokenizer", bert_tokens, 0},
+                    {"LxmertTokenizer", bert_tokens, 0},
+                    {"MPNetTokenizer", mpnet_tokens, ADDED_STRIP_LEFT}};
+
+/* Returns the class of a name, or NULL if it is not one of BERT's. */
+static const struct bert_class *bert_class_of(const char *name) {
     for (size_t i = 0; i < sizeof bert_classes / sizeof *bert_classes; i++) {
-        const size_t length = strlen(bert_classes[i]);
-        if (strncmp(name, bert_classes[i], length) == 0 &&
+        const size_t length = strlen(bert_classes[i].name);
+        if (strncmp(name, bert_classes[i].name, length) == 0 &&
             (name[length] == '\0' || strcmp(name + length, "Fast") == 0))
-            return true;
+            return &bert_classes[i];
     }
-    return false;
+    return NULL;
 }
 
 /* The class is in tokenizer_config.json, or else in config.json. Without one it is that of the
- * model, which for all encoders of wisp is BertTokenizer. */
+ * model, which for all encoders of wisp but MPNet is BertTokenizer. */
 static wisp_status read_class(struct reading *r, struct files *files) {
     static const char field[] = "tokenizer_class";
-    const struct json *model, *class = json_get(files->config, field);
+    const struct json *model = NULL, *class = json_get(files->config, field);
+    files->class = &bert_classes[0];
     if (json_is_absent(class)) {
         TRY(read_file(r, "config.json", &model));
         class = json_get(model, field);
     }
     if (json_is_absent(class)) {
         files->is_bert = true;
+        if (json_equals(json_get(model, "model_type"), "mpnet"))
+            files->class = bert_class_of("MPNetTokenizer");
         return name_file(r, CONFIG_FILE);
     }
     const char *name = json_is(class, JSON_STRING) ? class->text : "";
     const bool is_generic =
         json_equals(class, "PreTrainedTokenizerFast") || json_equals(class, "TokenizersBackend");
-    files->is_bert = is_bert_class(name);
+    files->is_bert = bert_class_of(name) != NULL;
+    if (files->is_bert)
+        files->class = bert_class_of(name);
     if (!files->is_bert && !is_generic)
         return unsupported(r, field, hf_shown(class),
                            "is not supported, only BertTokenizer and PreTrainedTokenizerFast");
@@ -146,12 +175,12 @@ static wisp_status check_settings(const struct reading *r, const struct files *f
 
 /* ---- what a class of BERT's builds anew ----------------------------------------------------- */
 
-/* Reads a setting that may be absent but not null: transformers 5 cannot load a file where it
+/* Reads a setting that may be absent but not null: transformers 5 cannot load a file if it
  * is. */
 static wisp_status read_setting(const struct reading *r, const struct json *config, const char *key,
                                 bool *value) {
     if (json_is(json_get(config, key), JSON_NULL))
-        return fail(r->error, WISP_ERROR_FORMAT, r->file, key, "true or false belongs here");
+        return fail(r->error, WISP_ERROR_FORMAT, r->file, key, "expected true or false");
     return hf_read_tokenizer_bool(r, config, key, key, value);
 }
 
@@ -199,13 +228,11 @@ static wisp_status rebuild(struct reading *r, const struct files *files, bool lo
 
 /* ---- tokens of roles ------------------------------------------------------------------------- */
 
-static const struct {
-    const char *key, *usual;
-} ROLE_NAMES[ROLES] = {[ROLE_UNKNOWN] = {"unk_token", "[UNK]"},
-                       [ROLE_CLS] = {"cls_token", "[CLS]"},
-                       [ROLE_SEPARATOR] = {"sep_token", "[SEP]"},
-                       [ROLE_PADDING] = {"pad_token", "[PAD]"},
-                       [ROLE_MASK] = {"mask_token", "[MASK]"}};
+static const char *const role_keys[ROLES] = {[ROLE_UNKNOWN] = "unk_token",
+                                             [ROLE_CLS] = "cls_token",
+                                             [ROLE_SEPARATOR] = "sep_token",
+                                             [ROLE_PADDING] = "pad_token",
+                                             [ROLE_MASK] = "mask_token"};
 
 /* Returns a setting of special_tokens_map.json, or else of tokenizer_config.json, or NULL. */
 static const struct json *setting(const struct files *files, const char *key) {
@@ -214,7 +241,7 @@ static const struct json *setting(const struct files *files, const char *key) {
 }
 
 /* Returns the text of an entry, which names a token as a string or as an object with its flags;
- * NULL where it names none. */
+ * NULL if it names none. */
 static const struct json *named_by(const struct json *entry) {
     const struct json *text = json_is(entry, JSON_OBJECT) ? json_get(entry, "content") : entry;
     return json_is(text, JSON_STRING) && text->text_length > 0 ? text : NULL;
@@ -223,9 +250,9 @@ static const struct json *named_by(const struct json *entry) {
 /* Returns whether a role has the token, because a file says so or because it is the usual one. */
 static bool has_role(const struct files *files, const char *token) {
     for (enum role role = ROLE_UNKNOWN; role < ROLES; role++) {
-        const struct json *entry = setting(files, ROLE_NAMES[role].key);
+        const struct json *entry = setting(files, role_keys[role]);
         if (entry ? json_equals(named_by(entry), token)
-                  : strcmp(token, ROLE_NAMES[role].usual) == 0)
+                  : strcmp(token, files->class->usual[role]) == 0)
             return true;
     }
     return false;
@@ -233,7 +260,7 @@ static bool has_role(const struct files *files, const char *token) {
 
 /* ---- added_tokens_decoder ------------------------------------------------------------------- */
 
-/* Points *places to the index of each token in r->added, or -1 where it is not there. */
+/* Points *places to the index of each token in r->added, or -1 if it is not there. */
 static wisp_status find_places(const struct reading *r, int32_t **places) {
     *places = arena_allocate(&r->dir->arena, r->count * sizeof **places);
     if (!*places)
@@ -254,7 +281,7 @@ static wisp_status read_decoder(struct reading *r, const struct files *files) {
     if (json_is_absent(files->decoder))
         return WISP_OK;
     if (!json_is(files->decoder, JSON_OBJECT))
-        return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "an object belongs here");
+        return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "expected an object");
     TRY(find_places(r, &places));
     for (const struct json *entry = files->decoder->first; entry; entry = entry->next) {
         uint64_t id;
@@ -290,7 +317,7 @@ static wisp_status find_named(struct reading *r, const char *field, const struct
                               int32_t *id) {
     const struct json *text = named_by(entry);
     if (!text)
-        return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "a token belongs here");
+        return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "expected a token");
     *id = hf_find_token(r, json_text(text));
     r->separator_is_named = r->separator_is_named || (*id >= 0 && *id == r->ids[ROLE_SEPARATOR]);
     return *id >= 0 ? WISP_OK
@@ -302,11 +329,12 @@ static wisp_status find_named(struct reading *r, const char *field, const struct
  * tokens that this function adds stand in r->added from files->first_named on. Two different
  * descriptions of one token are refused; transformers would take the last. */
 static wisp_status add_special(struct reading *r, const struct files *files, const char *field,
-                               const struct json *entry, int32_t id) {
+                               const struct json *entry, int32_t id, uint8_t usual_flags) {
     enum { ROLE_TOKENS = ROLES + 2 }; /* with bos_token and eos_token */
     uint8_t flags;
     bool special = false;
     TRY(hf_read_token_flags(r, entry, &flags, &special));
+    flags = json_is(entry, JSON_OBJECT) ? flags : usual_flags;
     if (r->types[id] == TOKEN_NORMAL) {
         r->types[id] = TOKEN_CONTROL;
         r->flags[r->added_count] = flags;
@@ -315,16 +343,16 @@ static wisp_status add_special(struct reading *r, const struct files *files, con
     }
     for (size_t i = 0; i < ROLE_TOKENS && files->first_named + i < r->added_count; i++)
         if (r->added[files->first_named + i] == id && r->flags[files->first_named + i] != flags)
-            return unsupported(r, field, r->tokens[id].bytes,
-                               "stands here twice, and the two differ in how the token is found in "
-                               "a text");
+            return unsupported(
+                r, field, r->tokens[id].bytes,
+                "appears twice, and the two differ in how the token is found in a text");
     return WISP_OK;
 }
 
-/* Finds the token of a role, which for a class of BERT's is the usual one where no file names it,
+/* Finds the token of a role, which for a class of BERT's is the usual one if no file names it,
  * and makes it special. */
 static wisp_status read_role(struct reading *r, const struct files *files, enum role role) {
-    const char *field = ROLE_NAMES[role].key, *usual = ROLE_NAMES[role].usual;
+    const char *field = role_keys[role], *usual = files->class->usual[role];
     const struct json *entry = setting(files, field);
     const bool is_needed = role <= ROLE_SEPARATOR;
     int32_t id;
@@ -343,7 +371,9 @@ static wisp_status read_role(struct reading *r, const struct files *files, enum 
                            "transformers differ in which they take");
     if (r->ids[role] < 0)
         r->ids[role] = id;
-    return id >= 0 && (files->is_bert || entry) ? add_special(r, files, field, entry, id) : WISP_OK;
+    const uint8_t flags = role == ROLE_MASK ? files->class->mask_flags : 0;
+    return id >= 0 && (files->is_bert || entry) ? add_special(r, files, field, entry, id, flags)
+                                                : WISP_OK;
 }
 
 static wisp_status read_extra(struct reading *r, const struct files *files, const char *field,
@@ -352,7 +382,7 @@ static wisp_status read_extra(struct reading *r, const struct files *files, cons
     if (json_is_absent(entry))
         return WISP_OK;
     TRY(find_named(r, field, entry, &id));
-    return add_special(r, files, field, entry, id);
+    return add_special(r, files, field, entry, id, 0);
 }
 
 /* Reads a list of further special tokens, or an object of them by their names. */
@@ -361,7 +391,7 @@ static wisp_status read_extras(struct reading *r, const struct files *files, con
     if (json_is_absent(list))
         return WISP_OK;
     if (!json_is(list, JSON_ARRAY) && !json_is(list, JSON_OBJECT))
-        return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "a list of tokens belongs here");
+        return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "expected a list of tokens");
     for (const struct json *entry = list->first; entry; entry = entry->next)
         TRY(read_extra(r, files, field, entry));
     return WISP_OK;
@@ -438,5 +468,20 @@ wisp_status hf_read_tokenizer(struct directory *dir, const char *folder, bool lo
     TRY(hf_sort_tokens(&r));
     files.first_named = r.added_count;
     TRY(read_special_tokens(&r, &files));
+    return hf_put_tokenizer(&r);
+}
+
+wisp_status hf_read_plain_tokenizer(struct directory *dir, const char *folder, wisp_error *error) {
+    struct reading r = {.dir = dir,
+                        .folder = folder,
+                        .error = error,
+                        .ids = {-1, -1, -1, -1, -1},
+                        .is_plain = true,
+                        .word_limit = WORD_LIMIT};
+    const struct json *root;
+    TRY(hf_read_json(dir, folder, JSON_FILE, true, JSON_OBJECT, &root, error));
+    TRY(name_file(&r, JSON_FILE));
+    TRY(hf_read_tokenizer_json(&r, root, 0));
+    r.ids[ROLE_CLS] = r.ids[ROLE_SEPARATOR] = r.ids[ROLE_UNKNOWN];
     return hf_put_tokenizer(&r);
 }

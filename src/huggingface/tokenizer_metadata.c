@@ -21,8 +21,8 @@ static bool is_bracketed(const char *text, size_t length) {
     return length >= 2 && text[0] == '[' && text[length - 1] == ']';
 }
 
-/* Spells a token as llama.cpp does: control tokens as they are, others without "##" where they
- * continue a word and with U+2581 where they start one. Sets *unclear where a token that continues
+/* Spells a token as llama.cpp does: control tokens as they are, others without "##" if they
+ * continue a word and with U+2581 if they start one. Sets *unclear if a token that continues
  * a word could be taken for one that starts one. */
 static wisp_status spell(struct reading *r, size_t id, wisp_text *stored, bool *unclear) {
     const wisp_text token = r->tokens[id];

@@ -11,7 +11,7 @@ static const char WINDOW[] = "sliding_window", USES[] = "use_sliding_window",
                   TYPES[] = "layer_types", FIRST_LOCAL[] = "max_window_layers",
                   SLIDING[] = "sliding_attention", FULL[] = "full_attention";
 
-/* Reads the number of tokens in a window; 0 where it leaves nothing out. */
+/* Reads the number of tokens in a window; 0 if it leaves nothing out. */
 static wisp_status read_window(const struct hf_config *config, uint32_t *window,
                                wisp_error *error) {
     static const struct hf_field field = {WINDOW, NULL, NULL};
@@ -58,13 +58,13 @@ wisp_status hf_put_layer_windows(struct directory *dir, const struct hf_config *
     bool used = false, *local;
     TRY(hf_read_size_or(config, &field, 0, &layers, error));
     if (!json_is_absent(uses) && !json_to_bool(uses, &used))
-        return fail(error, WISP_ERROR_FORMAT, config->file, USES, "true or false belongs here");
+        return fail(error, WISP_ERROR_FORMAT, config->file, USES, "expected true or false");
     used = used && !json_is(json_get(config->root, WINDOW), JSON_NULL);
     if (used)
         TRY(read_window(config, &window, error));
     if (first && !json_to_u64(first, &first_local))
-        return fail(error, WISP_ERROR_FORMAT, config->file, FIRST_LOCAL, "%.32s is no whole number",
-                    hf_shown(first));
+        return fail(error, WISP_ERROR_FORMAT, config->file, FIRST_LOCAL,
+                    "%.32s is not a whole number", hf_shown(first));
     if (layers > MOST_LAYERS) /* the architecture's page refuses it */
         return WISP_OK;
     ARENA_TAKE(&dir->arena, local, layers, error);
@@ -77,7 +77,7 @@ wisp_status hf_put_layer_windows(struct directory *dir, const struct hf_config *
         n_local += local[i];
     if (n_local > 0 && !used)
         return fail(error, WISP_ERROR_FORMAT, config->file, TYPES,
-                    "%s, where %s and %s give no window", SLIDING, USES, WINDOW);
+                    "%s, but %s and %s give no window", SLIDING, USES, WINDOW);
     if (window == 0 || n_local == 0)
         return WISP_OK;
     TRY(put_window(dir, architecture, window, error));

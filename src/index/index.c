@@ -180,7 +180,7 @@ bool index_is_utf8(wisp_text text) {
     return true;
 }
 
-/* Makes room for `capacity` items in an array. Returns false where there is no memory. */
+/* Makes room for `capacity` items in an array. Returns false if there is no memory. */
 static bool grow(void **array, size_t capacity, size_t item) {
     uint64_t bytes;
     size_t size;
@@ -244,7 +244,7 @@ static wisp_status check_added(const wisp_index *index, const wisp_text *ids,
             status =
                 json_parse(&arena, metadata[i].bytes, metadata[i].length, "metadata", &root, error);
         if (status == WISP_ERROR_FORMAT)
-            status = fail(error, WISP_ERROR_ARGUMENT, NULL, "metadata", "%zu is no JSON", i);
+            status = fail(error, WISP_ERROR_ARGUMENT, NULL, "metadata", "%zu is not JSON", i);
         if (metadata && status == WISP_OK && !index_is_utf8(metadata[i]))
             status = fail(error, WISP_ERROR_ARGUMENT, NULL, "metadata", "%zu is not UTF-8", i);
         arena_release(&arena);
@@ -277,7 +277,7 @@ static void put_vector(wisp_index *index, size_t row, const float *values) {
     index->scales[row] = inverse > 0 ? most / 127 : 0;
 }
 
-/* Puts the places of n new rows, which it sorts, among those of the index. Where an id comes more
+/* Puts the places of n new rows, which it sorts, among those of the index. If an id comes more
  * than once, the last row with it counts: the others, and an old row with that id, are deleted. */
 static void settle(wisp_index *index, struct index_place *added, size_t n) {
     size_t fresh = 0 /* ids that the index did not have */, replaced = 0;
@@ -302,7 +302,7 @@ static void settle(wisp_index *index, struct index_place *added, size_t n) {
     const size_t before = index->rows - index->deleted;
     index->rows += n;
     index->deleted += replaced;
-    /* Merges from the back, where there is room. */
+    /* Merges from the back, if there is room. */
     size_t from = before;
     for (size_t left = fresh; left > 0;) {
         const size_t to = from + left - 1;

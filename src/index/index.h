@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Vectors with ids, in memory. js/vector-index.js does in JavaScript what this folder does in C. */
+ * Vectors with ids, in memory. js/index/vector-index.js does in JavaScript what this folder does in
+ * C. */
 #ifndef WISP_INDEX_INDEX_H
 #define WISP_INDEX_INDEX_H
 
@@ -32,6 +33,9 @@ struct wisp_index {
     float *fingerprint; /* [dimensions], in `fixed`; NULL: made without a model */
     struct arena fixed;
 
+    struct file_mark *origin; /* the file that it was read from or saved to last, in `fixed`; NULL:
+                                 none (index_path.c) */
+
     size_t rows, deleted, capacity; /* `capacity` rows have room */
     unsigned char *vectors;         /* [capacity, row_bytes]: int8 or floats */
     float *scales;                  /* [capacity]; NULL for floats */
@@ -46,7 +50,7 @@ struct wisp_index {
 /* Returns the bytes that a row of a kind takes. */
 size_t index_row_bytes(wisp_index_kind kind, size_t dimensions);
 
-/* Makes an index without vectors and model, for vectors of `dimensions` values. Fails where there
+/* Makes an index without vectors and model, for vectors of `dimensions` values. Fails if there
  * is no memory. */
 wisp_status index_new(size_t dimensions, wisp_index_kind kind, wisp_index **index,
                       wisp_error *error);
@@ -55,7 +59,7 @@ wisp_status index_new(size_t dimensions, wisp_index_kind kind, wisp_index **inde
 wisp_status index_reserve(wisp_index *index, size_t more, wisp_error *error);
 
 /* Fills index->places from the entries of all rows. Fails with WISP_ERROR_FORMAT, naming `file`,
- * where two rows have one id. */
+ * if two rows have one id. */
 wisp_status index_sort(wisp_index *index, const char *file, wisp_error *error);
 
 /* Returns whether a text is well-formed UTF-8. */

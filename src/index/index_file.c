@@ -49,7 +49,7 @@ struct layout {
     uint64_t offset[SECTIONS], length[SECTIONS], size; /* of the file */
 };
 
-/* Computes where the sections are. Returns false where that does not fit 64 bits. */
+/* Computes where the sections are. Returns false if that does not fit 64 bits. */
 static bool lay_out(struct layout *l) {
     uint64_t at = HEADER_BYTES, bytes;
     const uint64_t row_bytes = index_row_bytes(l->kind, (size_t)l->dimensions);
@@ -191,10 +191,10 @@ static wisp_status read_header(struct reading *r, wisp_error *error) {
     struct layout *l = &r->layout;
     unsigned char header[HEADER_BYTES];
     if (source->size < sizeof header)
-        return fail(error, WISP_ERROR_FORMAT, file, NULL, "is no index: it is too short");
+        return fail(error, WISP_ERROR_FORMAT, file, NULL, "is not an index: it is too short");
     TRY(source_read(source, NULL, 0, header, sizeof header, error));
     if (memcmp(header, magic, sizeof magic) != 0)
-        return fail(error, WISP_ERROR_FORMAT, file, NULL, "is no index");
+        return fail(error, WISP_ERROR_FORMAT, file, NULL, "is not an index");
     if (load_u32(header + AT_VERSION) != VERSION)
         return fail(error, WISP_ERROR_UNSUPPORTED, file, "version", "%u, and this build reads %d",
                     load_u32(header + AT_VERSION), VERSION);
@@ -217,19 +217,17 @@ static wisp_status read_header(struct reading *r, wisp_error *error) {
         r->checksums[s] = load_u64(header + AT_CHECKSUMS + 8 * s);
     if (l->dimensions < 1 || l->dimensions > INDEX_MOST_DIMENSIONS)
         return fail(error, WISP_ERROR_FORMAT, file, "dimensions",
-                    "%" PRIu64 ", where 1 to %d are possible", l->dimensions,
-                    INDEX_MOST_DIMENSIONS);
+                    "%" PRIu64 "; 1 to %d are possible", l->dimensions, INDEX_MOST_DIMENSIONS);
     if (load_u32(header + AT_ROW_BYTES) != index_row_bytes(l->kind, (size_t)l->dimensions))
         return fail(error, WISP_ERROR_FORMAT, file, "row_bytes",
-                    "%u, where rows of %" PRIu64 " values take %zu",
-                    load_u32(header + AT_ROW_BYTES), l->dimensions,
-                    index_row_bytes(l->kind, (size_t)l->dimensions));
+                    "%u, but rows of %" PRIu64 " values take %zu", load_u32(header + AT_ROW_BYTES),
+                    l->dimensions, index_row_bytes(l->kind, (size_t)l->dimensions));
     if (l->name_bytes > INDEX_MOST_NAME)
         return fail(error, WISP_ERROR_FORMAT, file, "name",
                     "%" PRIu64 " bytes, and %d are the most", l->name_bytes, INDEX_MOST_NAME);
     if (l->deleted > l->rows)
         return fail(error, WISP_ERROR_FORMAT, file, "deleted",
-                    "%" PRIu64 ", where there are %" PRIu64 " rows", l->deleted, l->rows);
+                    "%" PRIu64 ", but there are %" PRIu64 " rows", l->deleted, l->rows);
     if (!lay_out(l) || l->size != source->size || load_u64(header + AT_SIZE) != source->size)
         return fail(error, WISP_ERROR_FORMAT, file, "size",
                     "%" PRIu64 " bytes, which %" PRIu64 " rows, %" PRIu64
@@ -306,7 +304,7 @@ static wisp_status spread(const struct reading *r, wisp_index *index, const unsi
         if (id + metadata > left || (id == 0) != entry->deleted || (entry->deleted && metadata > 0))
             return fail(error, WISP_ERROR_FORMAT, file, "lengths",
                         "row %zu has an id of %" PRIu64 " bytes and metadata of %" PRIu64
-                        ", where %" PRIu64 " bytes are left%s",
+                        ", but %" PRIu64 " bytes are left%s",
                         row, id, metadata, left, entry->deleted ? ", and is deleted" : "");
         entry->id = (wisp_text){texts, (size_t)id};
         entry->metadata = (wisp_text){texts + id, (size_t)metadata};
@@ -321,7 +319,7 @@ static wisp_status spread(const struct reading *r, wisp_index *index, const unsi
                     "%" PRIu64 " bytes follow those of the last row", left);
     if (marks != l->deleted)
         return fail(error, WISP_ERROR_FORMAT, file, "deleted",
-                    "%" PRIu64 " rows are marked, where there are %" PRIu64, marks, l->deleted);
+                    "%" PRIu64 " rows are marked, but there are %" PRIu64, marks, l->deleted);
     return WISP_OK;
 }
 

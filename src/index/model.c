@@ -11,7 +11,7 @@
 #include "formats/directory.h"
 #include "index/index.h"
 
-/* js/vector-index.js has the same sentence. It must not change. */
+/* js/index/vector-index.js has the same sentence. It must not change. */
 static const char sentence[] = "The quick brown fox jumps over the lazy dog.";
 
 static wisp_status embed_sentence(wisp_session *session, size_t dimensions, float *row,
@@ -48,8 +48,8 @@ wisp_status wisp_index_create(wisp_session *session, size_t dimensions, wisp_ind
     if (dimensions == 0 && session)
         dimensions = most;
     if (dimensions == 0 || dimensions > most || dimensions > INDEX_MOST_DIMENSIONS)
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "dimensions",
-                    "%zu, where 1 to %zu are possible", dimensions, most);
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "dimensions", "%zu; 1 to %zu are possible",
+                    dimensions, most);
     TRY(index_new(dimensions, kind, index, error));
     const wisp_status status = session ? keep_model(*index, session, error) : WISP_OK;
     if (status != WISP_OK) {

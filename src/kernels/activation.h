@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The activation function between the two matrices of a feed-forward layer. A gated layer has two
- * matrices in place of the first, and applies the function to the products of one: silu(W_gate x) *
+ * matrices instead of the first, and applies the function to the products of one: silu(W_gate x) *
  * W_up x. */
 #ifndef WISP_KERNELS_ACTIVATION_H
 #define WISP_KERNELS_ACTIVATION_H
@@ -10,13 +10,14 @@
 enum activation {
     ACTIVATION_GELU,
     ACTIVATION_RELU,
-    ACTIVATION_GELU_TANH,    /* GELU with tanh in place of erf: gelu_new, gelu_pytorch_tanh */
+    ACTIVATION_GELU_TANH,    /* GELU with tanh instead of erf: gelu_new, gelu_pytorch_tanh */
     ACTIVATION_RELU_SQUARED, /* max(x, 0)^2 */
     /* All that follow are gated. */
     ACTIVATION_GATED_SILU,
     ACTIVATION_GATED_RELU,
     ACTIVATION_GATED_RELU_SQUARED,
-    ACTIVATION_GATED_GELU_TANH
+    ACTIVATION_GATED_GELU_TANH,
+    ACTIVATION_GATED_GELU
 };
 
 static inline bool activation_is_gated(enum activation activation) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The products with weights of k_layout.h, in the tiles of gemm_q4_template.h, over the vector
  * operations vk_*. The products of 16 weights are added up as integers; their sums, each
- * times its scale, are added up as floats, and where weights have a minimum also its product with
+ * times its scale, are added up as floats, and if weights have a minimum also its product with
  * the sum of the activations. */
 
 /* Returns the number of bits of a weight in the layout of k_layout.h; 0: another form. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The int8 product for instruction sets that multiply two rows of 8 bytes by two others. An
- * instruction takes two groups of 4 values, and adds to a square of two rows by two outputs. Where
+ * instruction takes two groups of 4 values, and adds to a square of two rows by two outputs. If
  * a pair of rows lacks the second one, the first takes its place and the result is dropped. */
 
 /* Computes the dot products of `group_pairs` pairs of groups, in the order of int8_dots of
@@ -8,7 +8,7 @@
 ALWAYS_INLINE void matrix_dots(const uint8_t *q, size_t row_bytes, const unsigned char *w,
                                size_t group_pairs, vi *dots, const int rows, const int vectors) {
     /* sum[i] has the first two outputs of vector v and sum[i + 1] its last two, for pair of rows p,
-     * where i = 2 (v pairs + p). */
+     * if i = 2 (v pairs + p). */
     enum { MOST_PAIRS = (INT8_ROWS + 1) / 2 };
     const int pairs = (rows + 1) / 2;
     vi sum[2 * MOST_PAIRS * INT8_VECTORS];

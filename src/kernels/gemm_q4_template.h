@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The products with weights in blocks, of sets with VECTOR_Q4, in tiles of Q4_ROWS x Q4_VECTORS,
- * over the vector operations vq_*. Where fewer rows are left, tiles have Q4_FEW rows or one.
+ * over the vector operations vq_*. If fewer rows are left, tiles have Q4_FEW rows or one.
  *
  * A part has Q4_BLOCK weights. Its products are added up as integers. The sums of the parts of an
- * INT8_BLOCK, each times its scale, are added up as floats; where weights have an offset, its
+ * INT8_BLOCK, each times its scale, are added up as floats; if weights have an offset, its
  * product with the sum of the part's activations is added too. The sum is then corrected by the
  * activations' zero point and multiplied by their scale.
  *
- * A set defines Q4_UNROLL as UNROLL where an unrolled loop over a part is faster, and
- * K_MOST_PACKED, Q4_K_MOST_PACKED, LEVELS_MOST_PACKED and SMALL_LEVELS_MOST_PACKED where more rows
+ * A set defines Q4_UNROLL as UNROLL if an unrolled loop over a part is faster, and
+ * K_MOST_PACKED, Q4_K_MOST_PACKED, LEVELS_MOST_PACKED and SMALL_LEVELS_MOST_PACKED if more rows
  * than these are faster with gemm_unpacked_template.h, whose tiles have UNPACKED_ROWS rows or one
  * less, and whose loops are UNPACKED_UNROLL. */
 
@@ -275,7 +275,7 @@ ALWAYS_INLINE void block_panel(struct int8_tile t, size_t m, const enum block_fo
     }
 }
 
-/* How the weights of a form lie, where layouts differ. */
+/* How the weights of a form lie, if layouts differ. */
 struct block_layout {
     enum k_scales scales; /* of k_layout.h */
     size_t scaled;        /* of ternary weights */

@@ -204,26 +204,6 @@ static void gemm_bf16(const float *x, size_t ldx, const void *w, const float *bi
 #define HALF_PRODUCTS
 #endif
 
-/* ---- bytes of a panel ------------------------------------------------------------------------ */
-
-#ifdef DECODER_KERNELS
-static void expand_by_column(const int8_t *q, const float *scale, size_t rows, float *y) {
-    for (size_t i = 0; i < rows; i++, q += F32_PANEL, y += F32_PANEL)
-        for (size_t j = 0; j < F32_PANEL; j += VF_LANES)
-            vf_store(y + j, vf_mul(vf_load_int8(q + j), vf_load(scale + j)));
-}
-
-static void expand_by_row(const int8_t *q, const float *scale, size_t rows, float *y) {
-    for (size_t i = 0; i < rows; i++, q += F32_PANEL, y += F32_PANEL)
-        for (size_t j = 0; j < F32_PANEL; j += VF_LANES)
-            vf_store(y + j, vf_mul(vf_load_int8(q + j), vf_set1(scale[i])));
-}
-
-#define DECODER_PANELS .expand_by_column = expand_by_column, .expand_by_row = expand_by_row,
-#else
-#define DECODER_PANELS
-#endif
-
 /* ---- int8 ----------------------------------------------------------------------------------- */
 
 /* The values of a block. Portable sets have narrow blocks, of which every instruction set computes
@@ -311,7 +291,15 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
     .gemm_q6_k = gemm_q6_k, .gemm_q5_0 = gemm_q5_0, .gemm_q5_1 = gemm_q5_1,                        \
     .gemm_iq4_nl = gemm_iq4_nl, .gemm_iq4_xs = gemm_iq4_xs, .gemm_mxfp4 = gemm_mxfp4,              \
     .gemm_ternary = gemm_ternary, .gemm_q2_0 = gemm_q2_0, .gemm_pq2_0 = gemm_pq2_0,                \
-    .gemm_i2_s = gemm_i2_s,
+    .gemm_i2_s = gemm_i2_s, .gather = &gather_kernels,
+#if defined(__x86_64__)
+#include "kernels/gather_x86.h"
+#elif defined(__aarch64__)
+#include "kernels/gather_neon.h"
+#else
+#include "kernels/gather_wasm.h"
+#endif
+#include "kernels/gather_template.h"
 #else
 #define QUANTISE_BESIDE_NARROW NULL
 #define BLOCK_PRODUCTS
@@ -364,11 +352,12 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
      .gelu = rows_gelu,                                                                            \
      .relu = rows_relu,                                                                            \
      .silu_mul = rows_silu_mul,                                                                    \
-     DECODER_ROWS DECODER_PANELS.softmax = rows_softmax,                                           \
+     DECODER_ROWS KV_KERNELS.softmax = rows_softmax,                                               \
      .add = rows_add,                                                                              \
      .dot = rows_dot,                                                                              \
      INDEX_ROWS.i16 = I16_KERNELS,                                                                 \
      .sparse = sparse_table,                                                                       \
      .lowrank_most_share = (float)MOST_PERCENT / 100,                                              \
      .lowrank_most_share_relu = (float)MOST_PERCENT_RELU / 100,                                    \
+     .gate_most_share = (float)MOST_PERCENT_GATE / 100,                                            \
      .exact_wins = EXACT_WINS}

@@ -51,7 +51,7 @@ ALWAYS_INLINE void ternary_dots(const uint8_t *q, size_t row_bytes, const unsign
 #ifdef VECTOR_CODES
 
 /* Computes the integer dot products of `length` activations of one row and codes 0..3, which are 1
- * more than the weights. Codes are masked where they are, and need no table. */
+ * more than the weights. Codes are masked if they are, and need no table. */
 ALWAYS_INLINE void ternary_code_dots(const uint8_t *q, const unsigned char *codes,
                                      const size_t length, vi *dots) {
     vq sum[4 * Q4_VECTORS];
@@ -139,7 +139,7 @@ ALWAYS_INLINE const unsigned char *ternary_add(const struct int8_tile *t, size_t
     return sums + Q4_PANEL * ternary_part_bytes(t->scaled);
 }
 
-/* Loads the scales of a vector of outputs that parts share, or 1 where they share none. */
+/* Loads the scales of a vector of outputs that parts share, or 1 if they share none. */
 ALWAYS_INLINE vf ternary_scale(const struct int8_tile *t, const unsigned char *scales, int v) {
     if (ternary_parts_scaled(t->scaled))
         return vf_set1(1);

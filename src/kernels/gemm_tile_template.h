@@ -9,6 +9,8 @@ ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigne
     vi dots[INT8_ROWS * INT8_VECTORS];
     const float *scales = (const float *)(const void *)block + t->vector * VF_LANES;
     const unsigned char *w = block + INT8_PANEL * 2 * sizeof(float) + t->vector * VF_LANES * 4;
+    if (rows <= FEW_ROWS)
+        prefetch_header(block, INT8_PANEL * 2 * sizeof(float), INT8_PANEL * TILE_BLOCK);
     int8_dots(t->q + b * TILE_BLOCK, t->row_bytes, w, groups, dots, rows, vectors);
     const struct int8_weights weights = int8_weights_of(scales, vectors);
     UNROLL_IN_CLANG

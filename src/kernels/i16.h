@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products of 16-bit numbers, for attention. Two of them take the place of a float, and one
- * instruction multiplies both. They have 13 to 15 significant bits, where the int8 products of the
+ * instruction multiplies both. They have 13 to 15 significant bits, if the int8 products of the
  * layers have 8.
  *
  * A pair is a 32-bit integer that holds two neighbours along the inner dimension k, the first in
- * its low half. Where k is odd the high half of the last pair is 0. */
+ * its low half. If k is odd the high half of the last pair is 0. */
 #ifndef WISP_KERNELS_I16_H
 #define WISP_KERNELS_I16_H
 
@@ -41,7 +41,7 @@ struct i16_kernels {
                  size_t ldy, size_t m, size_t n, size_t k);
 
     /* Replaces the first n floats of each row of x [m, ld] by round(most e^(scale (x - largest))),
-     * where `largest` is the row's largest value. The numbers are pairs at the start of the row;
+     * if `largest` is the row's largest value. The numbers are pairs at the start of the row;
      * sums [m] are the sums of each row's numbers. ld is a multiple of 16, `most` at most I16_MOST.
      */
     void (*softmax)(float *x, size_t ld, size_t m, size_t n, float scale, float most, float *sums);

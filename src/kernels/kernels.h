@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "kernels/i16.h"
+#include "kernels/kv_step.h"
 
 /* int8 weights and activations have one scale for each block of this many values along k. The last
  * block of a row may be shorter. Shorter blocks are more exact, longer ones cost less:
@@ -58,11 +59,11 @@ static inline float quantised_range(float low, float high) {
     return range < 0x1p-120f ? 0 : range;
 }
 
-/* m rows of k quantised values. x = scale * (q - zero), where each block of each row has its own
+/* m rows of k quantised values. x = scale * (q - zero), if each block of each row has its own
  * scale and zero point. There are int8_blocks(k) blocks, or narrow_blocks(k) from quantise_narrow.
  */
 struct quantised_rows {
-    uint8_t *q;   /* [m, int8_row_bytes(k)]; int8_t where the set has signed_activations */
+    uint8_t *q;   /* [m, int8_row_bytes(k)]; int8_t if the set has signed_activations */
     float *scale; /* [m, blocks] */
     float *zero;  /* [m, blocks]: zero points, which are whole numbers */
     /* [m, k / Q4_BLOCK]: the sums of q - zero over Q4_BLOCK values, which sum_parts computes. Only
@@ -82,9 +83,9 @@ struct kernels {
     const char *name;
     /* The number of outputs whose weights are interleaved in one panel. */
     size_t f32_panel;
-    size_t int8_panel, narrow_panel; /* 0 where gemm_int8 or gemm_narrow is NULL */
-    size_t q4_panel;        /* of gemm_q4 and those that follow it; 0 where they are NULL */
-    int signed_activations; /* whether q is -128..127 rather than 0..255 */
+    size_t int8_panel, narrow_panel; /* 0 if gemm_int8 or gemm_narrow is NULL */
+    size_t q4_panel;                 /* of gemm_q4 and those that follow it; 0 if they are NULL */
+    int signed_activations;          /* whether q is -128..127 rather than 0..255 */
 
     /* Do what the functions of the same names below do, with panels of f32_panel. */
     void (*pack_f32)(const float *w, size_t ldw, size_t n, size_t k, float *packed);
@@ -97,7 +98,7 @@ struct kernels {
                      size_t ldy, size_t m, size_t n, size_t k);
 
     /* Compute what gemm_f32 does, with the same bits, for weights that are 16-bit floats or
-     * bfloats, packed by pack_halves with f32_panel. NULL where 16-bit weights would be slower than
+     * bfloats, packed by pack_halves with f32_panel. NULL if 16-bit weights would be slower than
      * floats. */
     void (*gemm_f16)(const float *x, size_t ldx, const void *w, const float *bias, float *y,
                      size_t ldy, size_t m, size_t n, size_t k);
@@ -106,23 +107,23 @@ struct kernels {
 
     /* Quantises x [m, k]. The range of each block of each row reaches from its least to its largest
      * value and includes 0. q = round(x / scale) + zero, ties to even. Bytes past k are `zero`.
-     * Where the range is below 2^-120, the scale, the zero point and q are 0. NULL where no product
+     * If the range is below 2^-120, the scale, the zero point and q are 0. NULL if no product
      * of the set takes them. */
     void (*quantise)(const float *x, size_t m, size_t k, struct quantised_rows out);
 
     /* Computes the product of gemm_f32 for quantised x and w packed by pack_int8 with int8_panel:
-     * y[i, j] = bias[j] + sum over blocks b of xs[i, b] ws[j, b] (sum of (q - zero) w), where xs
+     * y[i, j] = bias[j] + sum over blocks b of xs[i, b] ws[j, b] (sum of (q - zero) w), if xs
      * and ws are the scales of x and w. The inner sums are exact, in 32-bit integers. bias [n];
-     * y [m, ldy]. NULL where gemm_narrow is faster. */
+     * y [m, ldy]. NULL if gemm_narrow is faster. */
     void (*gemm_int8)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
     /* Does what `quantise` does, in blocks of NARROW_BLOCK and with 0 <= q <= NARROW_STEPS + 1, or
-     * 128 less where the set has signed_activations. NULL where gemm_narrow is. */
+     * 128 less if the set has signed_activations. NULL if gemm_narrow is. */
     void (*quantise_narrow)(const float *x, size_t m, size_t k, struct quantised_rows out);
 
     /* Computes the product of gemm_int8, in blocks of NARROW_BLOCK, for x from quantise_narrow and
-     * w packed by pack_narrow with narrow_panel. NULL where gemm_int8 is faster, but not in
+     * w packed by pack_narrow with narrow_panel. NULL if gemm_int8 is faster, but not in
      * kernels_scalar and portable sets. */
     void (*gemm_narrow)(struct quantised_rows x, const void *w, const float *bias, float *y,
                         size_t ldy, size_t m, size_t n, size_t k);
@@ -130,22 +131,22 @@ struct kernels {
     /* Computes the product of gemm_int8 for w packed by pack_q4 with q4_panel. k is a multiple of
      * Q4_BLOCK:
      * y[i, j] = bias[j] + sum over blocks b of xs[i, b] (sum over parts p of ws[j, p] (sum of q w)
-     * - zero[i, b] (sum of ws w)), where the parts p are the blocks of w within b. The innermost
+     * - zero[i, b] (sum of ws w)), if the parts p are the blocks of w within b. The innermost
      * sums are exact.
      * This product and the following ones are NULL in sets of WebAssembly that only embed texts,
-     * where int8 is faster (docs/decisions.md, 19), and in portable ones. */
+     * if int8 is faster (docs/decisions.md, 19), and in portable ones. */
     void (*gemm_q4)(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
                     size_t m, size_t n, size_t k);
 
     /* Compute the product of gemm_q4 for w packed by pack_q4_1 or pack_q4_k, of which a weight is
-     * ws w + offset, where each part has a scale ws and an offset. To the sum of gemm_q4 they add
+     * ws w + offset, if each part has a scale ws and an offset. To the sum of gemm_q4 they add
      * xs[i, b] (sum over parts p of offset[j, p] x.part_sums[i, p]). */
     void (*gemm_q4_1)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
     void (*gemm_q4_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
-    /* Compute the product of gemm_q4 for w packed by pack_q3_k and pack_q6_k with q4_panel, where
+    /* Compute the product of gemm_q4 for w packed by pack_q3_k and pack_q6_k with q4_panel, if
      * the parts p have 16 weights, and that of gemm_q4_k for w packed by pack_q5_k and pack_q2_k,
      * of which the latter has parts of 16. k is a multiple of K_BLOCK. */
     void (*gemm_q2_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
@@ -176,14 +177,14 @@ struct kernels {
     /* Computes the product of gemm_int8 for w packed by pack_tq1_0, pack_tq2_0 or pack_bitnet_t158
      * with q4_panel. k is a multiple of K_BLOCK:
      * y[i, j] = bias[j] + sum over K_BLOCKs c of d[j, c] (sum over blocks b of xs[i, b] (sum of
-     * (q - zero) code)), where a weight is d times its code -1, 0, 1 or 2, and the b are the blocks
+     * (q - zero) code)), if a weight is d times its code -1, 0, 1 or 2, and the b are the blocks
      * of x within c. The innermost sums are exact. */
     void (*gemm_ternary)(struct quantised_rows x, const void *w, const float *bias, float *y,
                          size_t ldy, size_t m, size_t n, size_t k);
 
     /* Compute the product of gemm_ternary for w packed by pack_q2_0, or by pack_q1_0 or pack_pq2_0,
      * with q4_panel: y[i, j] = bias[j] + sum over parts p of xs[i, b] d[j, p] (sum of (q - zero)
-     * code), where p has TERNARY_LEAST or INT8_BLOCK weights and lies in block b of x. k is a
+     * code), if p has TERNARY_LEAST or INT8_BLOCK weights and lies in block b of x. k is a
      * multiple of that number. */
     void (*gemm_q2_0)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
@@ -231,12 +232,6 @@ struct kernels {
     /* Replaces the first n values of each row of x [m, ld] by softmax(scale * x). */
     void (*softmax)(float *x, size_t ld, size_t m, size_t n, float scale);
 
-    /* Expand signed bytes q [rows, f32_panel] to floats y [rows, f32_panel] with one scale for each
-     * column or each row: y[i, j] = scale[j] q[i, j], or scale[i] q[i, j]. Every set gives the same
-     * bits. Only for decoders. */
-    void (*expand_by_column)(const int8_t *q, const float *scale, size_t rows, float *y);
-    void (*expand_by_row)(const int8_t *q, const float *scale, size_t rows, float *y);
-
     /* Adds n values of x to those of y. */
     void (*add)(float *y, const float *x, size_t n);
 
@@ -251,14 +246,19 @@ struct kernels {
                       int32_t *sums);
 #endif
 
-    const struct i16_kernels *i16; /* see i16.h; NULL where f32 products are as fast, but not in
-                                      portable sets */
+    const struct i16_kernels *i16;       /* see i16.h; NULL if f32 products are as fast, but not in
+                                            portable sets */
+    const struct kv_kernels *kv;         /* see kv_step.h; only for decoders */
     const struct sparse_kernels *sparse; /* see sparse.h */
+    const struct gather_kernels *gather; /* see gather.h; NULL where gemm_q4 is */
     /* Speeds that were measured for this set (docs/sparse.md). A low-rank predictor is faster than
      * no predictor up to this fraction of computed neurons. Without a predictor a layer computes
      * all neurons, or with ReLU (_relu) uses the exact mode. exact_wins says whether the exact mode
      * is faster than computing all neurons. */
     float lowrank_most_share, lowrank_most_share_relu;
+    /* Choosing by gates is not slower than no predictor up to this fraction, when a token is
+     * generated by one or two threads. */
+    float gate_most_share;
     bool exact_wins;
 };
 
@@ -271,7 +271,7 @@ extern const struct kernels kernels_avx512, kernels_avx512_portable;
 #if defined(__linux__)
 extern const struct kernels kernels_amx;
 /* Asks the system to let this process use the tile registers, for as long as it runs. Returns false
- * where the system refuses. */
+ * if the system refuses. */
 bool amx_permitted(void);
 #endif
 #elif defined(__aarch64__)
@@ -291,7 +291,7 @@ extern const struct kernels kernels_simd128, kernels_simd128_portable;
  * last. */
 const struct kernels *kernels_at(size_t index);
 
-/* Returns the set with this name, or the fastest one where `name` is NULL. Returns NULL where the
+/* Returns the set with this name, or the fastest one if `name` is NULL. Returns NULL if the
  * name is unknown or the set does not run on this CPU. */
 const struct kernels *kernels_find(const char *name);
 
@@ -300,7 +300,7 @@ const struct kernels *kernels_find(const char *name);
  * the bits of kernels_scalar_portable in all of them. Other functions may be NULL, or have other
  * bits.
  *
- * Returns the portable set of kernels_find(name), or NULL where there is none. */
+ * Returns the portable set of kernels_find(name), or NULL if there is none. */
 const struct kernels *kernels_find_portable(const char *name);
 
 /* ---- packing -------------------------------------------------------------------------------- */
@@ -310,7 +310,7 @@ const struct kernels *kernels_find_portable(const char *name);
  * packed holds packed_f32_floats(n, k, panel) floats. */
 void pack_f32(const float *w, size_t ldw, size_t n, size_t k, size_t panel, float *packed);
 
-/* Packs like pack_f32, from the transpose wt [k, ldw], where w[j, c] = wt[c, j]. */
+/* Packs like pack_f32, from the transpose wt [k, ldw], if w[j, c] = wt[c, j]. */
 void pack_f32_transposed(const float *wt, size_t ldw, size_t n, size_t k, size_t panel,
                          float *packed);
 

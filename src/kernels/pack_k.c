@@ -80,7 +80,7 @@ static void read_q5_1(const unsigned char *block, int index, struct part *part) 
     read_five_bits(block + 4, part);
 }
 
-/* How a type stores `elements` weights: in `bytes` bytes, with d and, where it has one, dmin or m
+/* How a type stores `elements` weights: in `bytes` bytes, with d and, if it has one, dmin or m
  * after it at byte `halves`. */
 struct layout {
     int bits;

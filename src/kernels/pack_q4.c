@@ -16,13 +16,17 @@ size_t packed_q4_bytes(size_t n, size_t k, size_t panel) {
 static float pack_part_row(const unsigned char *stored, size_t panel, size_t j,
                            unsigned char *part) {
     unsigned char *nibbles = part + panel * 2 + j * 4;
-    int sum = 0;
+    uint32_t sums = 0; /* of nibbles, in four lanes of a byte */
     memcpy(part + j * 2, stored, 2);
-    for (size_t c = 0; c < Q4_BLOCK / 2; c++) {
-        const unsigned char two = stored[2 + c];
-        sum += (two & 15) - 8 + (two >> 4) - 8;
-        nibbles[c / 4 * panel * 4 + c % 4] = two ^ 0x88;
+    for (size_t c = 0; c < Q4_BLOCK / 2; c += 4, nibbles += panel * 4) {
+        uint32_t eight;
+        memcpy(&eight, stored + 2 + c, sizeof eight);
+        sums += (eight & 0x0F0F0F0F) + (eight >> 4 & 0x0F0F0F0F); /* at most 120 in the end */
+        eight ^= 0x88888888;
+        memcpy(nibbles, &eight, sizeof eight);
     }
+    sums = (sums & 0x00FF00FF) + (sums >> 8 & 0x00FF00FF);
+    const int sum = (int)((sums & 0xFFFF) + (sums >> 16)) - 8 * Q4_BLOCK;
     return float_of_half(load_u16(stored)) * (float)sum;
 }
 

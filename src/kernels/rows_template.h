@@ -2,9 +2,9 @@
  * The kernels that process rows of floats, written once over the vector operations of an
  * instruction set (vector_*.h), which the including file includes before.
  *
- * The tail of a row, where it is shorter than a vector, is loaded with zeros in the missing lanes.
+ * The tail of a row, if it is shorter than a vector, is loaded with zeros in the missing lanes.
  *
- * Where VECTOR_PORTABLE is defined, results have the bits of kernels_scalar_portable, in any set:
+ * If VECTOR_PORTABLE is defined, results have the bits of kernels_scalar_portable, in any set:
  * no multiplication is fused with an addition, and sums are added up in one order. softmax,
  * rms_norm and dot, which int8 models that embed do not use, have bits of their own in each set. */
 #include "kernels/polynomials.h"
@@ -78,7 +78,7 @@ ALWAYS_INLINE vf silu_of(vf x, const float *terms) {
 #define DECODER_ROWS                                                                               \
     .gelu_tanh = rows_gelu_tanh, .multiply = rows_multiply, .soft_cap = rows_soft_cap,
 
-/* GELU with tanh is x / (1 + e^-2u), where 2u = x (GELU_TANH_1 + GELU_TANH_3 x^2), and is computed
+/* GELU with tanh is x / (1 + e^-2u), if 2u = x (GELU_TANH_1 + GELU_TANH_3 x^2), and is computed
  * from e^-|2u| as silu_of does it. Below -16 it is 0 in floats; x is bounded there so that no x is
  * large enough to be seen beside the least power, 2^-126. The error, measured against exact values
  * for x in [-12, 12], is at most 2.5 units in the last place above 0, 4 above -1, 15 above -3, and
@@ -112,7 +112,7 @@ static void rows_multiply(float *y, const float *x, size_t n) {
 }
 
 /* Computes cap tanh(x / cap) = cap (1 - p) / (1 + p) with p = e^(-2 |x| / cap). Its magnitude has
- * an error of 1.6e-7 cap; the sign comes from bounding x by it, which also gives x itself where
+ * an error of 1.6e-7 cap; the sign comes from bounding x by it, which also gives x itself if
  * that is more exact. `factor` is -2 log2(e) / cap. */
 ALWAYS_INLINE vf soft_cap_of(vf x, vf factor, vf cap, const float *terms) {
     const vf one = vf_set1(1), power = exp2_of(vf_mul(vf_abs(x), factor), terms);
@@ -221,7 +221,7 @@ ALWAYS_INLINE void add_lanes(float *x, const float *residual, vf *sum) {
     }
 }
 
-/* Adds the residual to x. Returns the sum of x. The last values, where they do not fill the lanes,
+/* Adds the residual to x. Returns the sum of x. The last values, if they do not fill the lanes,
  * are added in memory of their own, with zeros after them. */
 static float add_and_sum(float *x, const float *residual, size_t n) {
     vf sum[SUM_VECTORS];

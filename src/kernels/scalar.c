@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "kernels/dots_int8.h"
+#include "kernels/gather.h"
 #include "kernels/kernels.h"
 #include "kernels/polynomials.h"
 #include "kernels/scalar_blocks.h"
@@ -148,7 +149,7 @@ static void silu_mul(float *gate, const float *up, size_t n) {
 }
 
 #ifdef DECODER_KERNELS
-/* (1 + tanh(u)) / 2 is 1 / (1 + e^-2u), which keeps its digits where it is small. */
+/* (1 + tanh(u)) / 2 is 1 / (1 + e^-2u), which keeps its digits if it is small. */
 static void gelu_tanh(float *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         x[i] /= 1 + expf(-1.59576912f * (x[i] + 0.044715f * x[i] * x[i] * x[i]));
@@ -162,16 +163,6 @@ static void multiply(float *y, const float *x, size_t n) {
 static void soft_cap(float *x, size_t n, float scale, float cap) {
     for (size_t i = 0; i < n; i++)
         x[i] = cap * tanhf(x[i] * scale / cap);
-}
-
-static void expand_by_column(const int8_t *q, const float *scale, size_t rows, float *y) {
-    for (size_t i = 0; i < rows * PANEL; i++)
-        y[i] = (float)q[i] * scale[i % PANEL];
-}
-
-static void expand_by_row(const int8_t *q, const float *scale, size_t rows, float *y) {
-    for (size_t i = 0; i < rows * PANEL; i++)
-        y[i] = (float)q[i] * scale[i / PANEL];
 }
 #endif
 
@@ -203,7 +194,7 @@ static float dot(const float *a, const float *b, size_t n) {
 
 /* ---- portable results ----------------------------------------------------------------------- */
 
-/* Returns the sum of x [n] where `mean` is NULL, else that of the squares of x - mean, in this
+/* Returns the sum of x [n] if `mean` is NULL, else that of the squares of x - mean, in this
  * order: value j is added to lane j % 16, then the upper half of the lanes to the lower half until
  * one is left. */
 static float sum_in_lanes(const float *x, size_t n, const float *mean) {
@@ -287,6 +278,7 @@ const struct kernels kernels_scalar = {
     .gemm_q2_0 = gemm_q2_0,
     .gemm_pq2_0 = gemm_pq2_0,
     .gemm_i2_s = gemm_i2_s,
+    .gather = &gather_scalar,
 #endif
     .layer_norm = layer_norm,
     .rms_norm = rms_norm,
@@ -297,8 +289,7 @@ const struct kernels kernels_scalar = {
     .gelu_tanh = gelu_tanh,
     .multiply = multiply,
     .soft_cap = soft_cap,
-    .expand_by_column = expand_by_column,
-    .expand_by_row = expand_by_row,
+    .kv = &kv_scalar,
 #endif
     .softmax = softmax,
     .add = add,
@@ -309,6 +300,7 @@ const struct kernels kernels_scalar = {
     .i16 = &i16_scalar,
     .sparse = &sparse_scalar,
     .lowrank_most_share = 0.5f,
+    .gate_most_share = 0,
     .lowrank_most_share_relu = 0.5f,
     .exact_wins = true,
 };

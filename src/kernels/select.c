@@ -15,7 +15,8 @@
 static bool runs_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2");
+           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("f16c");
 }
 
 #ifdef __linux__ /* elsewhere wisp does not know how to ask for the tiles */
@@ -150,7 +151,7 @@ static bool runs_always(void) {
 #define RELAXED_PORTABLE &kernels_relaxed_narrow
 #endif
 
-/* All sets of this machine, fastest first, each with its portable set, which runs where it does. */
+/* All sets of this machine, fastest first, each with its portable set, which runs if it does. */
 static const struct {
     const struct kernels *set, *portable;
     bool (*runs)(void);

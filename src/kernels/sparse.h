@@ -40,14 +40,14 @@ struct neuron {
 
 /* The quantised values of one token: x = scale * (q - zero). */
 struct quantised_row {
-    uint8_t *q; /* [sparse_row_bytes(k)]; int8_t where the set has signed_activations. In narrow
+    uint8_t *q; /* [sparse_row_bytes(k)]; int8_t if the set has signed_activations. In narrow
                    sets value c is at row_place(c) */
     float scale, zero;
 };
 
 /* The integer sums of one token with the rows of a list of neurons, in the order of the list. */
 struct neuron_sums {
-    const int32_t *up, *gate;             /* gate may be NULL where the activation is not gated */
+    const int32_t *up, *gate;             /* gate may be NULL if the activation is not gated */
     const struct neuron *neurons, *gates; /* [neurons of the layer]; gates may be NULL like gate */
 };
 
@@ -57,7 +57,7 @@ struct sparse_kernels {
     int signed_columns; /* whether bytes of W_down are -127..127 rather than 1..255 */
 
     /* Quantises x[c] * input_scale[c] for c < k as `quantise` of kernels.h does, or as
-     * `quantise_narrow` where the set is narrow, but with one scale for the whole row. Other bytes
+     * `quantise_narrow` if the set is narrow, but with one scale for the whole row. Other bytes
      * are 0. */
     void (*quantise)(const float *x, const float *input_scale, size_t k, struct quantised_row *row);
 
@@ -72,10 +72,10 @@ struct sparse_kernels {
                int32_t *sums);
 
     /* Computes values[i] = (activation(y) - center) * column for i < n, with the numbers of neuron
-     * list[i], or i where list is NULL. y = bias + (row.scale * scale) * (sum - row.zero * the sum
+     * list[i], or i if list is NULL. y = bias + (row.scale * scale) * (sum - row.zero * the sum
      * of the neuron's row). A gated activation is that of y and of the same expression for the
      * gate. centers [neurons] may be NULL, which stands for zeros. Returns the largest magnitude of
-     * the values, or NaN where one of them is NaN. */
+     * the values, or NaN if one of them is NaN. */
     float (*activate)(enum activation kind, struct neuron_sums sums, const float *centers,
                       const uint16_t *list, size_t n, const struct quantised_row *row,
                       float *values);
@@ -86,17 +86,17 @@ struct sparse_kernels {
                         const float *scales, size_t n, float *values);
 
     /* Quantises n values to bytes, round(values / largest * 127), ties to even. `largest` is what
-     * `activate` or `contribute` returned for the values. Where it is infinite or NaN, all bytes
+     * `activate` or `contribute` returned for the values. If it is infinite or NaN, all bytes
      * count as 0: the scale by which the layer multiplies their sums is infinite or NaN too, and
      * makes its whole output NaN. Bytes that are not 0 go to `bytes`, and their neurons, list[i] or
-     * i where list is NULL, to `kept`. Returns their number. Both arrays are filled up with 0 to a
+     * i if list is NULL, to `kept`. Returns their number. Both arrays are filled up with 0 to a
      * multiple of DOWN_NEURONS, and must have room for n + SPARSE_SLACK entries. *total is the sum
      * of all bytes. */
     size_t (*compact)(const float *values, float largest, const uint16_t *list, size_t n,
                       uint16_t *kept, int8_t *bytes, int32_t *total);
 
     /* Computes sums[c], the sum over i < n of bytes[i] times weight c of neuron list[i], for c <
-     * sparse_row_bytes(size). Where the set has no signed_columns, 128 is added to each weight. n
+     * sparse_row_bytes(size). If the set has no signed_columns, 128 is added to each weight. n
      * is a multiple of DOWN_NEURONS. w [neurons, sparse_row_bytes(size)], packed by
      * pack_neuron_column. */
     void (*down)(const int8_t *bytes, const uint8_t *w, const uint16_t *list, size_t n, size_t size,

@@ -2,7 +2,7 @@
  * From the sums of a sparse layer's first half to contributions, and from those to bytes
  * (sparse.h). */
 
-/* Loads the four fields of the next VF_LANES neurons of a list, one vector for each field. Where
+/* Loads the four fields of the next VF_LANES neurons of a list, one vector for each field. If
  * fewer than VF_LANES neurons are `left`, the other lanes repeat the first one. */
 ALWAYS_INLINE void neuron_fields(const struct neuron *neurons, const uint16_t *list, size_t first,
                                  size_t left, vf *fields) {
@@ -57,6 +57,10 @@ ALWAYS_INLINE vf activated(vf y, vf gate, const enum activation kind) {
         return gelu_tanh_of(y, vf_table(exp2_terms));
     if (kind == ACTIVATION_GATED_GELU_TANH)
         return vf_mul(gelu_tanh_of(gate, vf_table(exp2_terms)), y);
+    if (kind == ACTIVATION_GATED_GELU) {
+        gelu_of(&gate, 1, vf_table(gelu_terms));
+        return vf_mul(gate, y);
+    }
 #endif
     gelu_of(&active, 1, vf_table(gelu_terms));
     return active;
@@ -117,6 +121,8 @@ static float sparse_activate(enum activation kind, struct neuron_sums sums, cons
         return activate_all(sums, centers, list, n, row, values, ACTIVATION_GATED_RELU_SQUARED);
     if (kind == ACTIVATION_GATED_GELU_TANH)
         return activate_all(sums, centers, list, n, row, values, ACTIVATION_GATED_GELU_TANH);
+    if (kind == ACTIVATION_GATED_GELU)
+        return activate_all(sums, centers, list, n, row, values, ACTIVATION_GATED_GELU);
 #endif
     return activate_all(sums, centers, list, n, row, values, ACTIVATION_GELU);
 }
@@ -166,6 +172,8 @@ static float sparse_contribute(enum activation kind, const float *y, const float
         return contribute_all(y, gate, scales, n, values, ACTIVATION_GATED_RELU_SQUARED);
     if (kind == ACTIVATION_GATED_GELU_TANH)
         return contribute_all(y, gate, scales, n, values, ACTIVATION_GATED_GELU_TANH);
+    if (kind == ACTIVATION_GATED_GELU)
+        return contribute_all(y, gate, scales, n, values, ACTIVATION_GATED_GELU);
 #endif
     return contribute_all(y, y, scales, n, values, ACTIVATION_GELU);
 }
@@ -173,7 +181,7 @@ static float sparse_contribute(enum activation kind, const float *y, const float
 enum { COMPACT_PART = 64 };
 
 /* Quantises COMPACT_PART values. Those that do not round to 0 go to `bytes`, and their neurons,
- * list[i] or first + i where list is NULL, to `kept`. Returns their number, and adds the bytes to
+ * list[i] or first + i if list is NULL, to `kept`. Returns their number, and adds the bytes to
  * *sum. */
 #ifdef VECTOR_COMPRESSES
 

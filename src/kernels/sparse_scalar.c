@@ -53,6 +53,10 @@ static float finished(int32_t sum, const struct neuron *neuron, const struct qua
     return neuron->bias + row->scale * neuron->scale * ((float)sum - row->zero * neuron->sum);
 }
 
+static float gelu(float x) {
+    return 0.5f * x * (1 + erff(x * 0.70710678f));
+}
+
 #ifdef DECODER_KERNELS
 static float gelu_tanh(float x) {
     return x / (1 + expf(-1.59576912f * (x + 0.044715f * x * x * x)));
@@ -64,7 +68,7 @@ static float activation(enum activation kind, float x, float gate) {
     case ACTIVATION_RELU:
         return x > 0 ? x : 0;
     case ACTIVATION_GELU:
-        return 0.5f * x * (1 + erff(x * 0.70710678f));
+        return gelu(x);
 #ifdef DECODER_KERNELS
     case ACTIVATION_GELU_TANH:
         return gelu_tanh(x);
@@ -76,6 +80,8 @@ static float activation(enum activation kind, float x, float gate) {
         return gate > 0 ? gate * gate * x : 0;
     case ACTIVATION_GATED_GELU_TANH:
         return gelu_tanh(gate) * x;
+    case ACTIVATION_GATED_GELU:
+        return gelu(gate) * x;
 #endif
     default: /* ACTIVATION_GATED_SILU */
         break;
@@ -83,7 +89,7 @@ static float activation(enum activation kind, float x, float gate) {
     return gate / (1 + expf(-gate)) * x;
 }
 
-/* Returns the larger of a magnitude and that of x, or NaN where one of them is NaN. */
+/* Returns the larger of a magnitude and that of x, or NaN if one of them is NaN. */
 static float larger_magnitude(float magnitude, float x) {
     return magnitude >= fabsf(x) || isnan(magnitude) ? magnitude : fabsf(x);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Vector operations of AVX2 and FMA, and of AVX-VNNI where VECTOR_VNNI is defined. Without AVX-VNNI
+ * Vector operations of AVX2 and FMA, and of AVX-VNNI if VECTOR_VNNI is defined. Without AVX-VNNI
  * the product of bytes saturates, but not with the numbers of narrow products. */
 #include <immintrin.h>
 
@@ -228,6 +228,81 @@ ALWAYS_INLINE vi vi16_widen(vi x) {
 
 ALWAYS_INLINE vi vi16_widen_by_ones(vi x) {
     return vi16_widen(x);
+}
+
+#endif
+
+/* ---- bytes of a key-value cache -------------------------------------------------------------- */
+
+#ifdef VECTOR_VNNI
+
+typedef vi vb_weights;
+typedef vi vb_four;
+
+ALWAYS_INLINE vb_four vb_load_four(const int8_t *p) {
+    return vi_load_activations((const uint8_t *)p);
+}
+
+/* The product of bytes takes unsigned ones first: keys are raised by 128. */
+ALWAYS_INLINE vi vb_start(int32_t sum) {
+    return vi_set1(-128 * sum);
+}
+
+ALWAYS_INLINE vb_weights vb_load_keys(const int8_t *p) {
+    return _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(const void *)p),
+                            _mm256_set1_epi8((char)0x80));
+}
+
+ALWAYS_INLINE vb_weights vb_load_values(const int8_t *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+ALWAYS_INLINE vi vb_dot_keys(vi sum, vb_weights keys, vb_four four) {
+    return vi_dot(sum, keys, four);
+}
+
+ALWAYS_INLINE vi vb_dot_values(vi sum, vb_weights values, vb_four four) {
+    return vi_dot(sum, four, values);
+}
+
+#else
+
+/* Bytes 0 and 2, and 1 and 3, of each lane, as 16-bit numbers. */
+typedef struct vb_pairs {
+    __m256i even, odd;
+} vb_pairs;
+
+typedef vb_pairs vb_weights;
+typedef vb_pairs vb_four;
+
+ALWAYS_INLINE vb_pairs vb_widened(__m256i bytes) {
+    return (vb_pairs){.even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8),
+                      .odd = _mm256_srai_epi16(bytes, 8)};
+}
+
+ALWAYS_INLINE vb_four vb_load_four(const int8_t *p) {
+    return vb_widened(repeat_4_bytes(p));
+}
+
+ALWAYS_INLINE vi vb_start(int32_t sum) {
+    (void)sum;
+    return vi_set1(0);
+}
+
+ALWAYS_INLINE vb_weights vb_load_keys(const int8_t *p) {
+    return vb_widened(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+ALWAYS_INLINE vb_weights vb_load_values(const int8_t *p) {
+    return vb_load_keys(p);
+}
+
+ALWAYS_INLINE vi vb_dot_keys(vi sum, vb_weights w, vb_four x) {
+    return vi_add(sum, vi_add(_mm256_madd_epi16(w.even, x.even), _mm256_madd_epi16(w.odd, x.odd)));
+}
+
+ALWAYS_INLINE vi vb_dot_values(vi sum, vb_weights w, vb_four x) {
+    return vb_dot_keys(sum, w, x);
 }
 
 #endif

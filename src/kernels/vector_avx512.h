@@ -171,6 +171,36 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     return _mm512_dpbusd_epi32(sum, x, w);
 }
 
+/* ---- bytes of a key-value cache -------------------------------------------------------------- */
+
+typedef vi vb_weights;
+typedef vi vb_four;
+
+ALWAYS_INLINE vb_four vb_load_four(const int8_t *p) {
+    return vi_load_activations((const uint8_t *)p);
+}
+
+/* The product of bytes takes unsigned ones first: keys are raised by 128. */
+ALWAYS_INLINE vi vb_start(int32_t sum) {
+    return vi_set1(-128 * sum);
+}
+
+ALWAYS_INLINE vb_weights vb_load_keys(const int8_t *p) {
+    return _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8((char)0x80));
+}
+
+ALWAYS_INLINE vb_weights vb_load_values(const int8_t *p) {
+    return _mm512_loadu_si512(p);
+}
+
+ALWAYS_INLINE vi vb_dot_keys(vi sum, vb_weights keys, vb_four four) {
+    return vi_dot(sum, keys, four);
+}
+
+ALWAYS_INLINE vi vb_dot_values(vi sum, vb_weights values, vb_four four) {
+    return vi_dot(sum, four, values);
+}
+
 /* ---- 4-bit weights -------------------------------------------------------------------------- */
 
 #define VECTOR_Q4

@@ -23,7 +23,7 @@ ALWAYS_INLINE vi vi_dot_pairs(vi sum, vi_activations x, vi_weights w) {
     return vmmlaq_s32(sum, x, w);
 }
 
-/* Return the sums of one row of x, where a has two outputs and b the next two. */
+/* Return the sums of one row of x, if a has two outputs and b the next two. */
 ALWAYS_INLINE vi vi_first_row(vi a, vi b) {
     return vreinterpretq_s32_s64(vzip1q_s64(vreinterpretq_s64_s32(a), vreinterpretq_s64_s32(b)));
 }

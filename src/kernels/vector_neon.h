@@ -89,7 +89,7 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
     return vfmaq_f32(c, a, b);
 }
 
-/* In portable sets these return b where a and b are zeros of either sign, as on x86. */
+/* In portable sets these return b if a and b are zeros of either sign, as on x86. */
 
 ALWAYS_INLINE vf vf_min(vf a, vf b) {
 #ifdef VECTOR_PORTABLE
@@ -235,6 +235,36 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
 
 ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
     vst1q_s32(p, vpaddq_s32(vpaddq_s32(sums[0], sums[1]), vpaddq_s32(sums[2], sums[3])));
+}
+
+/* ---- bytes of a key-value cache -------------------------------------------------------------- */
+
+typedef int8x16_t vb_weights;
+typedef int8x16_t vb_four;
+
+ALWAYS_INLINE vb_four vb_load_four(const int8_t *p) {
+    return vi_load_activations((const uint8_t *)p);
+}
+
+ALWAYS_INLINE vi vb_start(int32_t sum) {
+    (void)sum;
+    return vi_set1(0);
+}
+
+ALWAYS_INLINE vb_weights vb_load_keys(const int8_t *p) {
+    return vld1q_s8(p);
+}
+
+ALWAYS_INLINE vb_weights vb_load_values(const int8_t *p) {
+    return vld1q_s8(p);
+}
+
+ALWAYS_INLINE vi vb_dot_keys(vi sum, vb_weights keys, vb_four four) {
+    return vdotq_s32(sum, keys, four);
+}
+
+ALWAYS_INLINE vi vb_dot_values(vi sum, vb_weights values, vb_four four) {
+    return vdotq_s32(sum, values, four);
 }
 
 /* ---- 4-bit weights -------------------------------------------------------------------------- */

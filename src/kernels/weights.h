@@ -12,21 +12,21 @@
 /* The functions below take a multiple of so many weights, largest_magnitude any number. */
 enum { WEIGHT_STEP = 16 };
 
-/* Returns n weights with zeros behind them, up to a multiple of WEIGHT_STEP: `w` itself where n is
+/* Returns n weights with zeros behind them, up to a multiple of WEIGHT_STEP: `w` itself if n is
  * one, else a copy in `room`. */
 const float *pad_weights(const float *w, size_t n, float *room);
 
-/* Returns the largest magnitude of n weights; NaN where one of them is NaN. */
+/* Returns the largest magnitude of n weights; NaN if one of them is NaN. */
 float largest_magnitude(const float *w, size_t n);
 
-/* Returns a quarter of the magnitude that becomes 127 where weights are packed for narrow products.
+/* Returns a quarter of the magnitude that becomes 127 if weights are packed for narrow products.
  * It is that of the largest magnitude, unless weights rounded to multiples of largest / 127 could
  * exceed NARROW_WEIGHTS in a group of four (kernels.h, pack_narrow): then it is so large that they
  * cannot, and may be beyond the largest float, though its quarter is not. Weights are finite. */
 float narrow_quarter(const float *w, size_t n);
 
 /* Returns 127 / largest, the factor that turns weights into int8 values. Returns 0, which makes all
- * values 0, where all weights are 0 or so small that the factor would be infinite. */
+ * values 0, if all weights are 0 or so small that the factor would be infinite. */
 static inline float inverse_scale(float largest) {
     const float inverse = 127 / largest;
     return inverse <= FLT_MAX ? inverse : 0;

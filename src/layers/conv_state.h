@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The state of a model's short convolutions for one sequence: the inputs of its last tokens, which
  * the convolutions of the next token need. Unlike keys and values, these cannot be cut back to an
- * earlier token: the state after n tokens is known only where it was kept. It is kept at the end of
+ * earlier token: the state after n tokens is known only if it was kept. It is kept at the end of
  * the text, after every CONV_STATE_EVERY tokens, and at one mark, which may be anywhere.
  *
- * A pass writes the states that it reaches, and whoever runs it calls conv_state_commit where it
+ * A pass writes the states that it reaches, and whoever runs it calls conv_state_commit if it
  * has ended. Until then the state at the end of the text stays, so that a pass may be dropped. */
 #ifndef WISP_LAYERS_CONV_STATE_H
 #define WISP_LAYERS_CONV_STATE_H

@@ -14,32 +14,35 @@ enum { NAME_BYTES = 128 };
 /* The weights that are stacked, with room for some of their rows: a number of whole panels that is
  * large enough to keep the calls to read() in WebAssembly few. */
 struct stack {
+    struct weight_rows rows;
     const struct linear_source *source;
     const struct tensor *parts[LINEAR_MAX_PARTS];
     struct tensor_cache *cache;
-    size_t rows;
     size_t row_bytes;      /* of the longest stored row */
     bool packs_stored;     /* the kind packs stored rows rather than floats */
-    unsigned char *stored; /* [rows, bytes of a row]: as the file stores them */
-    float *values;         /* [rows, k]: as floats */
+    unsigned char *stored; /* [rows.at_once, bytes of a row]: as the file stores them */
+    float *values;         /* [rows.at_once, k]: as floats */
 };
 
 enum { ROWS_AT_A_TIME = 64 };
 
-/* Reads rows [first, first + rows) of the stack, which may lie in two parts, and expands them
- * into stack->values. Keeps them in stack->stored too where they are packed as stored. */
-static wisp_status read_stacked_rows(const struct stack *stack, size_t first, size_t rows,
-                                     wisp_error *error) {
+/* Reads rows [first, first + n) of the stack, which may lie in several parts, and expands them into
+ * stack->values. Keeps them in stack->stored too if they are packed as stored. */
+static wisp_status read_stacked_rows(struct weight_rows *rows, size_t first, size_t n,
+                                     const void **data, wisp_error *error) {
+    const struct stack *stack = (const struct stack *)(const void *)rows;
     const struct linear_source *source = stack->source;
     float *values = stack->values;
     unsigned char *stored = stack->stored;
-    while (rows > 0) {
+    while (n > 0) {
         const struct tensor *part = stack->parts[first / source->n];
-        const size_t row = first % source->n, here = smaller(rows, source->n - row);
+        const size_t row = first % source->n, here = smaller(n, source->n - row);
+        const uint64_t from = (uint64_t)source->matrix * source->n + row;
         const size_t bytes = here * (size_t)part->row_bytes;
         const void *found;
-        TRY(directory_rows(source->dir, part, row, here, stack->cache, stored, &found, error));
-        TRY(directory_expand(source->dir, part, row, here, found, values, error));
+        TRY(directory_rows(source->dir, part, from, here, stack->cache, stored, &found, error));
+        if (!stack->packs_stored || !source->checked)
+            TRY(directory_expand(source->dir, part, from, here, found, values, error));
         if (stack->packs_stored) {
             if (found != stored)
                 memcpy(stored, found, bytes);
@@ -47,39 +50,25 @@ static wisp_status read_stacked_rows(const struct stack *stack, size_t first, si
         }
         values += here * source->k;
         first += here;
-        rows -= here;
+        n -= here;
     }
-    return WISP_OK;
-}
-
-static wisp_status pack_panels(const struct linear *layer, const struct stack *stack,
-                               wisp_error *error) {
-    const struct weight_kind *kind = layer->kind;
-    unsigned char *packed = layer->weights;
-    for (size_t first = 0; first < layer->n; first += stack->rows) {
-        const size_t rows = smaller(layer->n - first, stack->rows);
-        TRY(read_stacked_rows(stack, first, rows, error));
-        kind->pack(layer->kernels,
-                   stack->packs_stored ? stack->stored : (const void *)stack->values, rows,
-                   layer->k, packed);
-        packed += kind->bytes(layer->kernels, rows, layer->k);
-    }
+    *data = stack->packs_stored ? stack->stored : (const void *)stack->values;
     return WISP_OK;
 }
 
 static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_error *error) {
-    const size_t n = layer->n, k = layer->k;
+    const size_t n = layer->n, k = layer->k, rows = stack->rows.at_once;
     size_t most;
     /* No weight kind packs into more than this, so the sizes below cannot overflow. */
-    if (!checked_floats((uint64_t)n + stack->rows, (uint64_t)k + 3, &most))
+    if (!checked_floats((uint64_t)n + rows, (uint64_t)k + 3, &most))
         return fail_memory(error, UINT64_MAX);
-    layer->bytes = layer->kind->bytes(layer->kernels, n, k);
-    layer->weights = memory_allocate(layer->bytes);
-    stack->stored = memory_allocate(stack->rows * stack->row_bytes);
-    stack->values = memory_allocate(stack->rows * k * sizeof(float));
-    const bool room = layer->weights && stack->stored && stack->values;
+    stack->stored = memory_allocate(rows * stack->row_bytes);
+    stack->values = memory_allocate(rows * k * sizeof(float));
     const wisp_status status =
-        room ? pack_panels(layer, stack, error) : fail_memory(error, layer->bytes);
+        stack->stored && stack->values
+            ? layer->kind->load(layer->kind, layer->kernels, n, k, &stack->rows, &layer->weights,
+                                &layer->bytes, error)
+            : fail_memory(error, rows * (stack->row_bytes + k * sizeof(float)));
     memory_free(stack->stored);
     memory_free(stack->values);
     return status;
@@ -126,14 +115,16 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
     for (size_t i = 0; i < source->parts; i++) {
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "%s.weight", source->names[i]);
-        TRY(directory_require_tensor(source->dir, name, source->k, source->n, &stack.parts[i],
-                                     error));
+        TRY(directory_require_matrices(source->dir, name, source->k, source->n,
+                                       larger(source->matrices, 1), &stack.parts[i], error));
         types[i] = bitnet_format(stack.parts[i]);
         stack.row_bytes = larger(stack.row_bytes, (size_t)stack.parts[i]->row_bytes);
     }
     layer->kind = weight_kind_for(kernels, types, source->parts, quantised);
     stack.packs_stored = layer->kind->rows != BLOCK_F32;
-    stack.rows = round_up(ROWS_AT_A_TIME, layer->kind->panel(kernels));
+    stack.rows =
+        (struct weight_rows){.read = read_stacked_rows,
+                             .at_once = round_up(ROWS_AT_A_TIME, layer->kind->panel(kernels))};
     stack.cache = source->cache ? source->cache : &own;
     const wisp_status status = load_weights(layer, &stack, error);
     tensor_cache_release(&own);
@@ -141,43 +132,26 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
 }
 
 void linear_release(struct linear *layer) {
-    memory_free(layer->weights);
+    if (layer->kind)
+        layer->kind->release(layer->weights);
     memory_free(layer->bias);
     *layer = (struct linear){0};
 }
 
-/* Takes room for blocks of NARROW_BLOCK, and so for those of INT8_BLOCK, which are fewer. */
-static struct quantised_rows take_quantised_rows(struct workspace *space, size_t m, size_t k) {
-    struct quantised_rows rows;
-    rows.q = workspace_take(space, m, int8_row_bytes(k), 1);
-    rows.scale = workspace_take(space, m, narrow_blocks(k), sizeof *rows.scale);
-    rows.zero = workspace_take(space, m, narrow_blocks(k), sizeof *rows.zero);
-    rows.part_sums = workspace_take(space, m, 2 * (k / Q4_BLOCK), sizeof *rows.part_sums);
-    return rows;
-}
-
-size_t linear_workspace_bytes(size_t m, size_t k) {
-    struct workspace measured = {0};
-    take_quantised_rows(&measured, m, k);
-    return measured.used;
-}
-
 void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, float *y,
                           size_t first, size_t n, struct workspace space) {
-    const struct weight_kind *kind = layer->kind;
-    const size_t before = kind->bytes(layer->kernels, first, layer->k);
-    struct quantised_rows q = {0};
-    if (n == 0)
-        return;
-    if (kind->quantised) {
-        q = take_quantised_rows(&space, m, layer->k);
-        (kind->narrow ? layer->kernels->quantise_narrow : layer->kernels->quantise)(x, m, layer->k,
-                                                                                    q);
-        if (kind->sums)
-            sum_parts(q, m, layer->k, kind->sums, layer->kernels->signed_activations);
-    }
-    kind->product(layer->kernels, x, q, (const unsigned char *)layer->weights + before,
-                  layer->bias + first, y + first, layer->n, m, n, layer->k);
+    const struct weight_product product = {.kernels = layer->kernels,
+                                           .weights = layer->weights,
+                                           .bias = layer->bias,
+                                           .x = x,
+                                           .y = y,
+                                           .m = m,
+                                           .k = layer->k,
+                                           .ldy = layer->n,
+                                           .first = first,
+                                           .n = n};
+    if (n > 0)
+        layer->kind->apply(layer->kind, &product, space);
 }
 
 void linear_apply(const struct linear *layer, const float *x, size_t m, float *y,

@@ -19,7 +19,7 @@ struct linear {
     const struct kernels *kernels;
     size_t n, k; /* outputs, inputs */
     const struct weight_kind *kind;
-    void *weights;                /* W [n, k], as `kind` packs it */
+    void *weights;                /* W [n, k], as `kind` keeps it */
     float *bias;                  /* [n] */
     size_t bytes;                 /* memory of weights and bias */
     const struct linear_tap *tap; /* called by linear_apply; NULL: nobody looks */
@@ -31,11 +31,14 @@ struct linear_source {
     const char *const *names; /* [parts]: NAME.weight and NAME.bias are tensors of the file */
     bool unbiased;            /* biases are 0, and NAME.bias must not be there; else it must be */
     size_t parts, n, k;
+    /* Each tensor is [matrices, n, k], of which this is matrix number `matrix`; 0: [n, k]. */
+    size_t matrices, matrix;
+    bool checked;               /* the weights have been read before: only their bytes are needed */
     struct tensor_cache *cache; /* keeps bytes from one layer to the next; may be NULL */
 };
 
-/* Reads and packs a layer. Where `quantised` is set, the layer quantises its inputs to int8 and
- * uses a weight kind for that. Fails where a tensor is missing, has another shape or an unsupported
+/* Reads and packs a layer. If `quantised` is set, the layer quantises its inputs to int8 and
+ * uses a weight kind for that. Fails if a tensor is missing, has another shape or an unsupported
  * type, cannot be read, or is a bias that must not be there. The caller releases the layer with
  * linear_release, also after an error. */
 wisp_status linear_load(struct linear *layer, const struct linear_source *source,
@@ -43,8 +46,8 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
 
 void linear_release(struct linear *layer);
 
-/* Reads the tensor `name` into bias [n], or writes zeros where the source is unbiased. Fails where
- * the tensor is missing, has another shape or cannot be read, or where it must not be there. */
+/* Reads the tensor `name` into bias [n], or writes zeros if the source is unbiased. Fails if
+ * the tensor is missing, has another shape or cannot be read, or if it must not be there. */
 wisp_status linear_bias(const struct linear_source *source, const char *name, float *bias,
                         wisp_error *error);
 
@@ -57,8 +60,10 @@ void linear_apply(const struct linear *layer, const float *x, size_t m, float *y
 void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, float *y,
                           size_t first, size_t n, struct workspace space);
 
-/* Returns the bytes of working memory for m rows of k inputs; SIZE_MAX where they cannot be
+/* Returns the bytes of working memory for m rows of k inputs; SIZE_MAX if they cannot be
  * addressed. */
-size_t linear_workspace_bytes(size_t m, size_t k);
+static inline size_t linear_workspace_bytes(size_t m, size_t k) {
+    return weight_workspace_bytes(m, k);
+}
 
 #endif

@@ -10,7 +10,7 @@ struct norm {
 };
 
 /* Reads the tensors NAME.weight [size] and NAME.bias [size]; for a layer's norm NAME begins with
- * "blk.INDEX.". Fails where one is missing, has another shape or cannot be read. The caller
+ * "blk.INDEX.". Fails if one is missing, has another shape or cannot be read. The caller
  * releases the norm with norm_release, also after an error. */
 wisp_status norm_load(struct norm *norm, const struct directory *dir, const char *name, size_t size,
                       wisp_error *error);

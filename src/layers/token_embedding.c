@@ -33,11 +33,11 @@ struct cold_tokens {
     atomic_uint_least32_t n; /* slots that have rows */
     uint32_t slots;          /* fewer than rows: a row takes the slot of one that is used seldom */
     uint32_t hand;           /* the slot that is looked at next, when one is needed */
-    uint32_t *row;           /* [slots]: the row in a slot; NULL where there are slots for all */
+    uint32_t *row;           /* [slots]: the row in a slot; NULL if there are slots for all */
     unsigned char
         *uses; /* [slots]: how often the row was held, halved when the hand passes; and HELD */
-    atomic_uint_least32_t slot[]; /* [cold rows]: 1 + the slot of the row (1 where it stays), 0
-                                     where it is absent, or WANTED */
+    atomic_uint_least32_t slot[]; /* [cold rows]: 1 + the slot of the row (1 if it stays), 0
+                                     if it is absent, or WANTED */
 };
 
 static bool rows_stay(const struct cold_tokens *cold) {
@@ -121,14 +121,15 @@ wisp_status token_embedding_reserve(struct token_embedding *e, size_t rows, wisp
     return WISP_OK;
 }
 
-static wisp_status load_part(struct token_embedding *e, struct token_part *part, bool in_memory,
+static wisp_status load_part(struct token_embedding *e, struct token_part *part,
                              wisp_error *error) {
     const struct tensor *tensor = part->tensor;
     const wisp_source *source = &e->dir->sources[tensor->source];
     const bool cold = part == &e->part[1];
+    const enum rows_place place = residency_rows(&e->dir->residency, source, cold);
     size_t bytes;
-    if (cold && e->dir->hot_only && (source->available > 0 || !source->lasting || in_memory))
-        return open_cold(e, source_reads_again(source) && !in_memory, error);
+    if (place == ROWS_BROUGHT || place == ROWS_KEPT)
+        return open_cold(e, place == ROWS_KEPT, error);
     if (tensor->make) {
         const void *made;
         if (!checked_size(tensor->bytes, &bytes) || !(part->copy = memory_allocate(bytes)))
@@ -138,11 +139,11 @@ static wisp_status load_part(struct token_embedding *e, struct token_part *part,
         part->rows = made;
         return WISP_OK;
     }
-    if (source->data && !in_memory) {
+    if (place == ROWS_IN_SOURCE) {
         part->rows = (const unsigned char *)source->data + tensor->offset;
         return WISP_OK;
     }
-    if (source->lasting && !in_memory)
+    if (place == ROWS_READ)
         return source->may_change
                    ? sum_rows(e, part, cold ? (size_t)e->part[0].tensor->rows : 0, error)
                    : WISP_OK;
@@ -154,8 +155,7 @@ static wisp_status load_part(struct token_embedding *e, struct token_part *part,
 }
 
 wisp_status token_embedding_load(struct token_embedding *e, const struct directory *dir,
-                                 size_t vocabulary_size, size_t hidden_size, bool in_memory,
-                                 wisp_error *error) {
+                                 size_t vocabulary_size, size_t hidden_size, wisp_error *error) {
     *e = (struct token_embedding){.dir = dir};
     TRY(directory_require_tensor(dir, TENSOR_TOKENS, hidden_size, vocabulary_size, &e->tensor,
                                  error));
@@ -164,15 +164,16 @@ wisp_status token_embedding_load(struct token_embedding *e, const struct directo
     e->part[0].tensor = e->split ? &e->split->hot : e->tensor;
     e->part[1].tensor = e->split ? &e->split->cold : NULL;
     const bool is_made = e->part[0].tensor->make; /* then its rows are kept in memory */
-    if (!source->data && source->lasting && source->may_change && !in_memory && !is_made) {
+    const enum rows_place place = residency_rows(&dir->residency, source, false);
+    if (place == ROWS_READ && source->may_change && !is_made) {
         const uint64_t rows = e->tensor->rows;
         uint64_t bytes;
         if (!checked_multiply(rows, sizeof *e->checksums, &bytes) ||
             !checked_size(bytes, &e->bytes) || !(e->checksums = memory_allocate(e->bytes)))
             return fail_memory(error, rows * sizeof *e->checksums);
     }
-    TRY(load_part(e, &e->part[0], in_memory, error));
-    return e->split ? load_part(e, &e->part[1], in_memory, error) : WISP_OK;
+    TRY(load_part(e, &e->part[0], error));
+    return e->split ? load_part(e, &e->part[1], error) : WISP_OK;
 }
 
 void token_embedding_release(struct token_embedding *e) {
@@ -189,7 +190,7 @@ void token_embedding_release(struct token_embedding *e) {
 
 /* ---- absent rows ---------------------------------------------------------------------------- */
 
-/* Returns 1 + the slot of a row; 0 where it is absent. */
+/* Returns 1 + the slot of a row; 0 if it is absent. */
 static uint32_t slot_of(const struct cold_tokens *cold, uint64_t row) {
     const uint32_t slot = atomic_load_explicit(&cold->slot[row], memory_order_acquire);
     return slot == WANTED ? 0 : slot;
@@ -245,7 +246,7 @@ void token_embedding_let_go(const struct token_embedding *e) {
             e->cold->slot[row] = 0;
 }
 
-/* Returns the slot for an absent row, or `slots` where there is none. */
+/* Returns the slot for an absent row, or `slots` if there is none. */
 static uint32_t take_slot(struct cold_tokens *cold, uint64_t row) {
     const uint32_t n = cold->n;
     if (n < cold->slots) {

@@ -9,13 +9,13 @@
 /* Rows that stand in one range of the file. */
 struct token_part {
     const struct tensor *tensor;
-    const unsigned char *rows; /* its bytes; NULL where each row is read from the directory */
-    unsigned char *copy;       /* equals `rows` where they were copied, else NULL */
+    const unsigned char *rows; /* its bytes; NULL if each row is read from the directory */
+    unsigned char *copy;       /* equals `rows` if they were copied, else NULL */
 };
 
 struct cold_tokens;
 
-/* token_embedding_reserve takes at least this many rows, or all that there are. Where the rows of a
+/* token_embedding_reserve takes at least this many rows, or all that there are. If the rows of a
  * batch do not fit at a time, its tokens are looked up part by part. */
 enum { LEAST_COLD_TOKENS = 32 };
 
@@ -26,30 +26,26 @@ struct token_embedding {
     const struct directory *dir;
     const struct tensor *tensor;     /* [vocabulary_size, hidden_size] */
     const struct token_split *split; /* NULL: row i of the only part is that of token i */
-    struct token_part part[2];       /* the second one is empty where there is no split */
+    struct token_part part[2];       /* the second one is empty if there is no split */
     struct cold_tokens *cold;        /* which rows of the second part are there; NULL: all are */
     uint64_t *checksums;             /* [vocabulary_size]: of rows that are read and may change. One
                                         that is absent has none so far */
     size_t bytes; /* of checksums and of copied rows, except those that may be absent */
 };
 
-/* Finds the tensor token_embd.weight [vocabulary_size, hidden_size]. Copies its rows where
- * `in_memory` is set. Else it uses them in place where the source is in memory, reads each when
- * needed where the source is lasting, and copies them otherwise. In a hot_only directory cold rows
- * are absent where the source does not have them yet (`available`), or will not keep them (not
- * `lasting`, or `in_memory`); those of a source that `keeps` what was provided stay there.
- * token_embedding_reserve must then be called. Fails where the tensor is missing, has another
+/* Finds the tensor token_embd.weight [vocabulary_size, hidden_size]. Its rows are where
+ * residency_rows (formats/residency.h) says. If some are absent, token_embedding_reserve must be
+ * called. Fails if the tensor is missing, has another
  * shape, or cannot be read. `dir` must outlive it. The caller releases it with
  * token_embedding_release, also after an error. */
 wisp_status token_embedding_load(struct token_embedding *embedding, const struct directory *dir,
-                                 size_t vocabulary_size, size_t hidden_size, bool in_memory,
-                                 wisp_error *error);
+                                 size_t vocabulary_size, size_t hidden_size, wisp_error *error);
 
 /* Returns how many rows may be absent at first; 0: all rows are there. */
 size_t token_embedding_cold(const struct token_embedding *embedding);
 
 /* Makes room for `rows` rows that are absent at first: LEAST_COLD_TOKENS or more, or all of them.
- * Where it is not for all, only one pass at a time may use the embedding. */
+ * If it is not for all, only one pass at a time may use the embedding. */
 wisp_status token_embedding_reserve(struct token_embedding *embedding, size_t rows,
                                     wisp_error *error);
 
@@ -62,7 +58,7 @@ size_t token_embedding_room(const struct token_embedding *embedding);
 size_t token_embedding_absent(const struct token_embedding *embedding, const int32_t *ids, size_t n,
                               wisp_range *ranges);
 
-/* Does what token_embedding_absent does, and holds the rows of these tokens where there is not room
+/* Does what token_embedding_absent does, and holds the rows of these tokens if there is not room
  * for all rows: they stay once they are present, until token_embedding_let_go. There n is at most
  * token_embedding_room. */
 size_t token_embedding_hold(const struct token_embedding *embedding, const int32_t *ids, size_t n,
@@ -72,13 +68,13 @@ size_t token_embedding_hold(const struct token_embedding *embedding, const int32
 void token_embedding_let_go(const struct token_embedding *embedding);
 
 /* Copies all absent rows, unless they stay in the source, that lie wholly within bytes [offset,
- * offset + length) of the file. Where there is no room, a row that is held takes that of one which
+ * offset + length) of the file. If there is no room, a row that is held takes that of one which
  * is not, and others stay absent. May be called by several threads at a time, also while others use
  * rows. */
 void token_embedding_provide(const struct token_embedding *embedding, uint64_t offset,
                              const void *bytes, size_t length);
 
-/* Returns the number of rows that were provided and are in memory; 0 where they stay in the source.
+/* Returns the number of rows that were provided and are in memory; 0 if they stay in the source.
  */
 uint64_t token_embedding_provided(const struct token_embedding *embedding);
 
@@ -93,8 +89,8 @@ struct token_rows {
     size_t bytes;        /* of both arrays */
 };
 
-/* Makes room for rows where the embedding has to read a file for each of them, and otherwise does
- * nothing. Fails where there is no memory. The caller releases it with token_rows_release, also
+/* Makes room for rows if the embedding has to read a file for each of them, and otherwise does
+ * nothing. Fails if there is no memory. The caller releases it with token_rows_release, also
  * after an error. */
 wisp_status token_rows_open(struct token_rows *kept, const struct token_embedding *embedding,
                             wisp_error *error);
@@ -103,7 +99,7 @@ void token_rows_release(struct token_rows *kept);
 
 /* Writes the embedding of token `id`, which is below vocabulary_size and whose row is not absent,
  * to x [hidden_size]. `buffer` has room for a stored row; `kept`, which may be NULL, is the calling
- * thread's. Fails only where a source must be read: with WISP_ERROR_IO where the read fails, or the
+ * thread's. Fails only if a source must be read: with WISP_ERROR_IO if the read fails, or the
  * row is not the one that was there when the model was loaded. */
 wisp_status token_embedding_row(const struct token_embedding *embedding, int32_t id,
                                 struct token_rows *kept, void *buffer, float *x, wisp_error *error);

@@ -7,21 +7,22 @@
 #ifndef WISP_MODELS_ARCHITECTURE_H
 #define WISP_MODELS_ARCHITECTURE_H
 
-#include "attention/rope.h"
+#include "attention/attention.h"
 #include "base/workspace.h"
 #include "formats/directory.h"
 #include "models/model_config.h"
 
-struct codec;   /* text/codec.h */
-struct network; /* network.h */
-struct pass;    /* pass.h */
+struct linear_entry; /* linears.h */
+struct network;      /* network.h */
+struct pass;         /* pass.h */
 
 /* The size of a pass, or the most that several passes have. */
 struct pass_size {
     size_t texts, tokens;
-    size_t longest;   /* tokens of the longest text, with those in its cache */
-    uint32_t members; /* threads that split the work */
-    bool by_outputs;  /* they split the outputs of layers rather than the tokens */
+    size_t longest;                    /* tokens of the longest text, with those in its cache */
+    uint32_t members;                  /* threads that split the work */
+    bool by_outputs;                   /* they split the outputs of layers rather than the tokens */
+    struct attention_choice attention; /* NULL: full attention */
 };
 
 /* The blocks of a pass, in this order; each layer has an attention and a feed-forward block. The
@@ -36,9 +37,11 @@ struct cursor {
 
 struct architecture {
     const char *name; /* the value of general.architecture in its files */
-    bool embeds;      /* turns texts into embeddings */
-    bool generates;   /* continues texts */
+    bool generates;   /* a decoder: it continues texts, unless config_embeds */
     bool by_outputs;  /* members of a pass can split outputs rather than tokens */
+    bool norms_first; /* norms stand before blocks: pass->x is not the hidden states */
+    /* Outputs that end blocks go through a norm before they are added to the hidden states. */
+    bool norms_outputs;
 
     /* The names of its tensors: those outside of layers, and those within a layer, without
      * "blk.<layer>.". Each list ends with NULL. A name also allows tensors of that name with
@@ -46,33 +49,41 @@ struct architecture {
     const char *const *tensors, *const *layer_tensors;
 
     /* Reads the hyper-parameters and checks them. Writes all of *config, defaults included. Fails
-     * where one is missing, out of range or not supported. */
+     * if one is missing, out of range or not supported. */
     wisp_status (*read_config)(const struct directory *dir, struct model_config *config,
                                wisp_error *error);
 
-    /* Read weights into network->weights and add their bytes to network->resident_bytes. `load`
-     * runs first and reads the weights outside of layers; `load_layer` reads the weights of one
-     * layer. Neither reads the token embedding and the feed-forward layers, which network_load
-     * reads for all architectures. */
+    /* The bytes of network->weights, a struct that ends with an array of structs, one for each
+     * layer. network_load allocates it, with zeros. */
+    size_t weights_bytes, layer_bytes;
+
+    /* Lists the dense layers of layer `layer` but those of its feed-forward block, or of those
+     * outside of layers if `layer` is config.layers: see network_linears (linears.h). network_load
+     * reads them, and network_release releases them. */
+    size_t (*linears)(const struct network *network, uint32_t layer, struct linear_entry *out);
+
+    /* Read what else network->weights has, norms for example, and add the bytes to
+     * network->resident_bytes. `load` runs first and reads what is outside of layers, `load_layer`
+     * what is in one layer. network_load reads the token embedding and the feed-forward layers for
+     * all architectures. */
     wisp_status (*load)(struct network *network, wisp_error *error);
     wisp_status (*load_layer)(struct network *network, uint32_t layer, wisp_error *error);
 
-    /* Frees network->weights, which may be NULL or loaded in part. */
+    /* Frees what these two read, which may be there in part. */
     void (*release)(struct network *network);
 
+    /* Describes the attention of a layer, which has some (config_is_conv): its heads, and the keys
+     * that a query sees. */
+    void (*attention)(const struct network *network, uint32_t layer, struct attention_shape *shape);
+
     /* Takes the working memory of a pass from `space`, or measures it (base/workspace.h), in which
-     * case `pass` is NULL. With a pass, sets pass->x [tokens, hidden_size], which every block
-     * starts from, and keeps all places in pass->state. */
+     * case `pass` is NULL. size->attention is not NULL. With a pass, sets pass->x and pass->hidden
+     * [tokens, hidden_size], and keeps all places in pass->state. */
     void (*take)(const struct network *network, const struct pass_size *size,
                  struct workspace *space, struct pass *pass);
 
-    /* Opens the codec of a model that generates: codec_open (text/codec.h). It is named here, and
-     * not called by the engine, so that builds without such architectures do not contain codecs.
-     * NULL where the architecture does not generate. */
-    wisp_status (*open_codec)(const struct directory *dir, struct codec **codec, wisp_error *error);
-
-    /* Sets *rope to the rotations of positions in key-value caches. Its arrays live as long as the
-     * network. NULL where the architecture does not generate. */
+    /* Sets *rope to the rotations of positions. Its arrays live as long as the network. NULL if the
+     * architecture is no decoder. */
     void (*rope)(const struct network *network, struct rope *rope);
 
     /* Runs one block of the pass for the tokens of `member`. All members run the same blocks in the

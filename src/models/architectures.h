@@ -5,8 +5,11 @@
 
 #include "models/architecture.h"
 
+/* Those that this product has (src/products); NULL ends them. */
+extern const struct architecture *const architectures[];
+
 /* Finds the architecture that the key general.architecture names. Fails with WISP_ERROR_NOT_FOUND
- * where the key is missing, and with WISP_ERROR_UNSUPPORTED where the table lacks the name. */
+ * if the key is missing, and with WISP_ERROR_UNSUPPORTED if the table lacks the name. */
 wisp_status architecture_find(const struct directory *dir, const struct architecture **architecture,
                               wisp_error *error);
 

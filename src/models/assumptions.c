@@ -4,18 +4,17 @@
 #include <string.h>
 
 #include "formats/schema.h"
+#include "models/architectures.h"
 
 /* A file that has neither `key` nor `other` is read as if `key` were `value`, if it is of
- * `architecture` (NULL: of any). */
+ * `architecture` (NULL: of any whose models embed). */
 struct assumed {
     const char *architecture, *key, *other, *value;
 };
 
 static const struct assumed assumed[] = {
     {"bert", KEY_HIDDEN_ACT, NULL, "gelu"},
-#ifndef WISP_EMBED_ONLY
     {"llama", KEY_HIDDEN_ACT, NULL, "silu"},
-#endif
     {"bert", "bert.pooling_type", NULL, "1 (mean)"},
     {"nomic-bert", "nomic-bert.pooling_type", NULL, "1 (mean)"},
     {NULL, KEY_NORMALIZE, NULL, "true"},
@@ -29,9 +28,12 @@ bool assumption_get(const struct directory *dir, size_t index, wisp_assumption *
     const struct metadata *name = directory_find_metadata(dir, "general.architecture");
     if (!name || name->type != VALUE_STRING)
         return false;
+    const struct architecture *architecture;
+    const bool generates =
+        architecture_find(dir, &architecture, NULL) == WISP_OK && architecture->generates;
     for (size_t i = 0; i < sizeof assumed / sizeof *assumed; i++) {
         const struct assumed *a = &assumed[i];
-        if ((a->architecture && strcmp(name->as.text.bytes, a->architecture) != 0) ||
+        if ((a->architecture ? strcmp(name->as.text.bytes, a->architecture) != 0 : generates) ||
             directory_find_metadata(dir, a->key) ||
             (a->other && directory_find_metadata(dir, a->other)))
             continue;

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The forward pass of BERT and nomic-bert, top to bottom. bert_load.c reads the weights. Norms
- * follow blocks, so pass->x is the hidden states. */
+ * The forward pass of BERT, nomic-bert, mpnet, electra and gte, top to bottom, and their weights.
+ * Norms follow blocks, so pass->x is the hidden states. */
 #include "models/bert.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "attention/attention.h"
 #include "attention/rope.h"
 #include "base/checked.h"
-#include "formats/schema.h"
-#include "layers/mean.h"
+#include "base/memory.h"
 #include "models/config_reader.h"
-#include "models/feed_forward_block.h"
+#include "models/encoder.h"
+#include "models/linears.h"
+#include "models/norms_load.h"
+#include "models/positions.h"
 
 /* The working memory of a pass. Rows are the tokens of the whole batch. Each member writes the rows
- * of its own tokens; it reads the rows of others only where attention needs the keys and values of
- * a text, and where a predictor needs the mean over a text. */
+ * of its own tokens; it reads the rows of others only if attention needs the keys and values of
+ * a text, and if a predictor needs the mean over a text. */
 struct bert_state {
     float *x;       /* [tokens, hidden_size]: the hidden states */
     float *y;       /* [tokens, hidden_size]: the values that a block adds to the hidden states */
@@ -31,26 +33,36 @@ struct bert_state {
     struct workspace scratch[PASS_MAX_MEMBERS]; /* one for each member */
 };
 
-static struct attention_shape attention_shape_of(const struct network *network) {
+static void bert_attention(const struct network *network, uint32_t layer,
+                           struct attention_shape *shape) {
     const struct model_config *c = &network->config;
     const size_t head_size = c->hidden_size / c->heads;
-    return (struct attention_shape){.heads = c->heads,
-                                    .kv_heads = c->heads,
-                                    .head_size = head_size,
-                                    .scale = 1 / sqrtf((float)head_size),
-                                    .mask = ATTENTION_ALL_KEYS,
-                                    .i16 = network->int8};
+    const struct bert_weights *w = network->weights;
+    (void)layer;
+    *shape = (struct attention_shape){.heads = c->heads,
+                                      .kv_heads = c->heads,
+                                      .head_size = head_size,
+                                      .scale = 1 / sqrtf((float)head_size),
+                                      .mask = ATTENTION_ALL_KEYS,
+                                      .i16 = network->int8};
+    if (w)
+        relative_bias_apply(&w->bias, shape);
+}
+
+/* Returns the rotations of positions. */
+static struct rope rope_of(const struct network *network) {
+    const struct bert_weights *w = network->weights;
+    return (struct rope){.theta = network->config.rope_theta, .factors = w->rope_factors};
 }
 
 static void bert_take(const struct network *network, const struct pass_size *size,
                       struct workspace *space, struct pass *pass) {
     const struct model_config *c = &network->config;
-    const struct attention_shape shape = attention_shape_of(network);
+    const size_t head_size = c->hidden_size / c->heads;
     const size_t tokens = size->tokens, hidden_size = c->hidden_size;
     const size_t part = smaller(pass_tokens_each(tokens, size->members), PASS_PART_TOKENS);
     const size_t scratch_bytes =
-        larger(feed_forward_workspace_bytes(network, part),
-               attention_full.workspace_bytes(network->kernels, &shape, size->longest));
+        larger(feed_forward_workspace_bytes(network, part), pass_attention_bytes(network, size));
     struct bert_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     s->inner_size = larger(3 * hidden_size, feed_forward_inner_size(c));
@@ -58,52 +70,54 @@ static void bert_take(const struct network *network, const struct pass_size *siz
     s->y = workspace_take(space, tokens, hidden_size, sizeof *s->y);
     s->context = workspace_take(space, tokens, hidden_size, sizeof *s->context);
     s->inner = workspace_take(space, tokens, s->inner_size, sizeof *s->inner);
-    s->rope = workspace_take(space, c->rope_theta != 0 ? size->longest : 0, shape.head_size,
-                             sizeof *s->rope);
+    s->rope =
+        workspace_take(space, c->rope_theta != 0 ? size->longest : 0, head_size, sizeof *s->rope);
     s->feed_forward = feed_forward_take(network, size, space, pass);
     for (uint32_t i = 0; i < size->members; i++)
         s->scratch[i] = workspace_part(space, scratch_bytes);
     if (!pass)
         return;
-    if (c->rope_theta != 0)
-        fill_rope_table(&(struct rope){.theta = c->rope_theta}, shape.head_size, size->longest,
-                        s->rope);
-    pass->x = s->x;
+    const struct rope rope = rope_of(network);
+    if (rope.theta != 0)
+        fill_rope_table(&rope, head_size, size->longest, s->rope);
+    pass->x = pass->hidden = s->x;
     pass->state = s;
 }
 
+/* Adds the difference of token types 1 and 0 to the tokens of second texts. */
+static void add_second_type(const struct pass *pass, const float *difference, float *rows) {
+    const size_t size = config_token_size(&pass->network->config);
+    const struct batch *batch = &pass->batch;
+    for (size_t i = 0; i < batch->texts; i++)
+        for (size_t t = batch->starts[i] + batch->seconds[i]; t < batch->starts[i + 1]; t++)
+            pass->network->kernels->add(rows + t * size, difference, size);
+}
+
 /* x = layer_norm(token embedding + position embedding + embedding of token type 0). The last two
- * are added when the model is loaded (bert_load.c). With rotary positions, only the embedding of
- * token type 0 is added, which is row 0. */
+ * are added when the model is loaded (positions.h). With rotary positions, only the embedding of
+ * token type 0 is added, which is row 0. If embeddings are smaller than hidden states, a dense
+ * layer makes x of the result. */
 static wisp_status embed_tokens(struct pass *pass, const struct bert_state *s, wisp_error *error) {
     const struct network *network = pass->network;
     const struct bert_weights *w = network->weights;
-    const size_t size = network->config.hidden_size;
-    const struct batch *batch = &pass->batch;
-    float *positions = s->y;
-    while (pass->looked_up < pass->tokens) {
-        const size_t first = pass->looked_up, n = pass_tokens_to_look_up(pass);
-        const size_t absent = token_embedding_hold(&network->tokens, batch->ids + first, n, NULL);
-        if (absent > 0)
-            return fail(error, WISP_NEED_RANGES, network->dir->file, NULL,
-                        "the embeddings of %zu tokens are absent: wisp_session_needs says which "
-                        "bytes they are",
-                        absent);
-        for (size_t t = first; t < first + n; t++)
-            TRY(token_embedding_row(&network->tokens, batch->ids[t], pass->member[0].tokens,
-                                    s->inner, s->x + t * size, error));
-        token_embedding_let_go(&network->tokens);
-        pass->looked_up += n;
-    }
-    TRY(rest_wake(network, REST_POSITIONS, 0, error));
-    for (size_t i = 0; i < batch->texts; i++)
-        for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++) {
-            const size_t row = network->config.rope_theta != 0 ? 0 : t - batch->starts[i];
-            memcpy(positions + t * size, w->position_embedding + row * size, size * sizeof(float));
-        }
-    rest_sleep(network, REST_POSITIONS, 0);
-    network->kernels->layer_norm(s->x, positions, w->embedding_norm.weight, w->embedding_norm.bias,
+    const size_t size = config_token_size(&network->config);
+    /* RANKS and PROJECTS: not with WISP_EMBED_ONLY. */
+    const bool projects = PROJECTS && w->projection.n > 0;
+    float *positions = s->y, *x = projects ? s->context : s->x;
+    TRY(encoder_look_up(pass, s->inner, x, error));
+    if (network->positions)
+        TRY(encoder_look_up_positions(pass, positions, error));
+    else if (!w->token_types)
+        memset(positions, 0, pass->tokens * size * sizeof *positions);
+    for (size_t t = 0; t < pass->tokens && w->token_types; t++)
+        memcpy(positions + t * size, w->token_types, size * sizeof *positions);
+    if (RANKS && w->second_type && pass->batch.seconds)
+        add_second_type(pass, w->second_type, positions);
+    network->kernels->layer_norm(x, positions, w->embedding_norm.weight, w->embedding_norm.bias,
                                  network->config.norm_epsilon, pass->tokens, size);
+    if (projects)
+        TRY(pass_apply_linear(pass, (struct cursor){0, BLOCK_EMBED}, &w->projection, x,
+                              pass->tokens, s->x, s->scratch[0], error));
     return WISP_OK;
 }
 
@@ -112,36 +126,25 @@ static wisp_status embed_tokens(struct pass *pass, const struct bert_state *s, w
 static void rotate(const struct pass *pass, const struct bert_state *s, struct pass_tokens own) {
     const struct model_config *c = &pass->network->config;
     const size_t head_size = c->hidden_size / c->heads, ld = 3 * (size_t)c->hidden_size;
+    const struct rope rope = rope_of(pass->network);
     for (size_t i = 0; i < pass->batch.texts; i++) {
         const struct text_part part = pass_text_part(pass, i, own);
         if (part.first < part.end)
-            apply_rope(&(struct rope){.theta = c->rope_theta}, s->rope + part.first * head_size,
-                       part.end - part.first, 2 * (size_t)c->heads, head_size,
-                       s->inner + (part.start + part.first) * ld, ld);
+            apply_rope(&rope, s->rope + part.first * head_size, part.end - part.first,
+                       2 * (size_t)c->heads, head_size, s->inner + (part.start + part.first) * ld,
+                       ld);
     }
 }
 
-/* Computes the member's rows of context = attention(q, k, v), text by text. */
-static wisp_status attend(const struct pass *pass, const struct bert_state *s, struct cursor at,
-                          struct pass_tokens own, struct workspace scratch, wisp_error *error) {
-    const struct attention_shape shape = attention_shape_of(pass->network);
-    const size_t size = pass->network->config.hidden_size, ld = 3 * size;
-    for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = pass_text_part(pass, i, own);
-        const float *q = s->inner + part.start * ld;
-        struct attention_sequence text = {.q = {q, ld, shape.head_size},
-                                          .k = {q + size, ld, shape.head_size},
-                                          .v = {q + 2 * size, ld, shape.head_size},
-                                          .queries = part.tokens,
-                                          .keys = part.tokens};
-        for (text.first = part.first; text.first < part.end; text.first = text.end) {
-            text.end = text.first + pass_queries_at_once(pass, part.tokens, part.end - text.first);
-            TRY(pass_ask_hook(pass, at, text.first - part.first, error));
-            attention_full.run(pass->network->kernels, &shape, &text,
-                               s->context + (part.start + text.first) * size, size, scratch);
-        }
-    }
-    return WISP_OK;
+/* Computes the member's rows of context = attention(q, k, v). */
+static wisp_status attend(const struct pass *pass, const struct bert_state *s, uint32_t member,
+                          struct cursor at, wisp_error *error) {
+    const struct model_config *c = &pass->network->config;
+    const size_t size = c->hidden_size, head_size = size / c->heads, ld = 3 * size;
+    const struct encoder_rows rows = {.q = {s->inner, ld, head_size},
+                                      .k = {s->inner + size, ld, head_size},
+                                      .v = {s->inner + 2 * size, ld, head_size}};
+    return encoder_attend(pass, member, at, &rows, s->context, s->scratch[member], error);
 }
 
 /* Computes x = layer_norm(x + y) for the member's tokens. */
@@ -154,23 +157,6 @@ static void add_and_norm(struct pass *pass, uint32_t member, struct cursor at,
     pass->network->kernels->layer_norm(s->x + first, s->y + first, norm->weight, norm->bias,
                                        c->norm_epsilon, own.n, c->hidden_size);
     pass_mark(pass, member, at, STAGE_NORM);
-}
-
-/* Writes one row for each text: the first of its hidden states (CLS pooling) or their mean. The
- * leading hidden states that batch->skipped leaves out count in neither. */
-static void pool(const struct pass *pass) {
-    const struct network *network = pass->network;
-    const struct batch *batch = &pass->batch;
-    const size_t size = network->config.hidden_size;
-    for (size_t i = 0; i < batch->texts; i++) {
-        const size_t skipped = batch->skipped ? batch->skipped[i] : 0;
-        const size_t tokens = batch->starts[i + 1] - batch->starts[i];
-        const float *x = pass->x + (batch->starts[i] + skipped) * size;
-        if (network->config.pooling == POOLING_CLS)
-            memcpy(pass->rows + i * size, x, size * sizeof *x);
-        else
-            mean_of_rows(network->kernels, x, tokens - skipped, size, pass->rows + i * size);
-    }
 }
 
 /* Runs one block of the pass for the tokens of one member. */
@@ -204,7 +190,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
         pass_mark(pass, member, at, STAGE_QKV);
         pass_barrier(pass, member, at); /* attention reads the keys and values of all members */
         if (status == WISP_OK)
-            status = attend(pass, s, at, own, s->scratch[member], error);
+            status = attend(pass, s, member, at, error);
         pass_mark(pass, member, at, STAGE_ATTENTION);
         if (status == WISP_OK)
             status = pass_apply_linear(pass, at, &layer->output, context, own.n, y,
@@ -226,7 +212,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
     case BLOCK_OUTPUT: /* rows = pooled hidden states, by member 0 */
         if (member > 0)
             break;
-        pool(pass);
+        encoder_pool(pass);
         pass_mark(pass, member, at, STAGE_POOL);
         break;
 
@@ -236,7 +222,155 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
     return WISP_OK;
 }
 
-/* Reads the hyper-parameters that both architectures have. */
+/* ---- the weights ---------------------------------------------------------------------------- */
+
+static size_t bert_linears(const struct network *network, uint32_t l, struct linear_entry *out) {
+    const struct model_config *c = &network->config;
+    const size_t size = c->hidden_size;
+    struct bert_weights *w = network->weights;
+    if (l == c->layers)
+        return 0;
+    out[0] = (struct linear_entry){.linear = &w->layer[l].qkv,
+                                   .names = {"attn_q", "attn_k", "attn_v"},
+                                   .n = size,
+                                   .k = size,
+                                   .has_bias = c->has_bias,
+                                   .block = BLOCK_ATTENTION};
+    if (c->fused_qkv) {
+        out[0].n = 3 * size;
+        out[0].names[0] = "attn_qkv";
+        out[0].names[1] = NULL;
+    }
+    out[1] = (struct linear_entry){.linear = &w->layer[l].output,
+                                   .names = {"attn_output"},
+                                   .n = size,
+                                   .k = size,
+                                   .has_bias = c->has_bias,
+                                   .block = BLOCK_ATTENTION,
+                                   .role = LINEAR_ENDS};
+    return 2;
+}
+
+/* Refuses a file that lacks its token types. Without the key, or with one type, there may be none,
+ * as in files of DistilBERT. */
+static wisp_status check_token_types(const struct network *network, wisp_error *error) {
+    const bool rotary = network->config.rope_theta != 0;
+    uint32_t types = rotary ? 2 : 1;
+    TRY(metadata_u32_or(network->dir, "tokenizer.ggml.token_type_count", &types, error));
+    if (directory_find_tensor(network->dir, "token_types.weight") || types == 0 ||
+        (types == 1 && !rotary))
+        return WISP_OK;
+    return fail(error, WISP_ERROR_NOT_FOUND, network->dir->file, "token_types.weight",
+                "the tensor is missing, and the model has %u types of tokens", types);
+}
+
+/* Loads the embeddings of positions or, with rotary ones, those of token types alone. Positions
+ * that no text reaches, because texts are truncated to fewer tokens, are left out. */
+static wisp_status load_positions(struct network *network, struct bert_weights *w,
+                                  wisp_error *error) {
+    const struct model_config *c = &network->config;
+    uint32_t longest = c->max_positions;
+    TRY(check_token_types(network, error));
+    if (c->rope_theta != 0) {
+        if (!directory_find_tensor(network->dir, "token_types.weight"))
+            return WISP_OK;
+        network->resident_bytes += (size_t)c->token_types * c->hidden_size * sizeof(float);
+        return directory_load_floats(network->dir, "token_types.weight", c->token_types,
+                                     c->hidden_size, &w->token_types, error);
+    }
+    TRY(metadata_u32_or(network->dir, KEY_MAX_SEQ_LENGTH, &longest, error));
+    if (longest == 0 || longest > c->max_positions)
+        longest = c->max_positions;
+    if (c->has_relative_bias)
+        TRY(relative_bias_load(network, longest, 1 / sqrtf((float)c->head_size), &w->bias, error));
+    return positions_load(network, longest, error);
+}
+
+/* Loads what pairs of texts need: the difference of the types of tokens 1 and 0. */
+static wisp_status load_second_type(struct network *network, struct bert_weights *w,
+                                    wisp_error *error) {
+    const size_t size = config_token_size(&network->config), types = network->config.token_types;
+    if (network->config.pooling != POOLING_RANK || types < 2)
+        return WISP_OK;
+    TRY(directory_load_floats(network->dir, "token_types.weight", types, size, &w->second_type,
+                              error));
+    network->resident_bytes += types * size * sizeof(float);
+    for (size_t i = 0; i < size; i++)
+        w->second_type[i] = w->second_type[size + i] - w->second_type[i];
+    return WISP_OK;
+}
+
+/* Loads the dense layer that makes hidden states of embeddings. It computes in floats. */
+static wisp_status load_projection(struct network *network, struct bert_weights *w,
+                                   wisp_error *error) {
+    static const char *const name = "token_embd_proj";
+    const struct linear_source source = {.dir = network->dir,
+                                         .names = &name,
+                                         .parts = 1,
+                                         .n = network->config.hidden_size,
+                                         .k = network->config.token_size};
+    if (network->config.token_size == 0)
+        return WISP_OK;
+    TRY(linear_load(&w->projection, &source, network->kernels, false, error));
+    network->resident_bytes += w->projection.bytes;
+    return WISP_OK;
+}
+
+/* Makes the factors of scaled positions: all angles are divided by one number. */
+static wisp_status make_factors(struct network *network, struct bert_weights *w,
+                                wisp_error *error) {
+    const struct model_config *c = &network->config;
+    const size_t pairs = c->head_size / 2, bytes = pairs * sizeof *w->rope_factors;
+    if (c->rope_divisor == 0 || c->rope_divisor == 1)
+        return WISP_OK;
+    w->rope_factors = memory_allocate(bytes);
+    if (!w->rope_factors)
+        return fail_memory(error, bytes);
+    for (size_t i = 0; i < pairs; i++)
+        w->rope_factors[i] = c->rope_divisor;
+    network->resident_bytes += bytes;
+    return WISP_OK;
+}
+
+static wisp_status bert_load(struct network *network, wisp_error *error) {
+    struct bert_weights *w = network->weights;
+    const size_t size = config_token_size(&network->config);
+    TRY(load_positions(network, w, error));
+    if (RANKS)
+        TRY(load_second_type(network, w, error));
+    if (PROJECTS) {
+        TRY(load_projection(network, w, error));
+        TRY(make_factors(network, w, error));
+    }
+    network->resident_bytes += norm_bytes(size);
+    return norm_load(&w->embedding_norm, network->dir, "token_embd_norm", size, error);
+}
+
+static wisp_status bert_load_layer(struct network *network, uint32_t l, wisp_error *error) {
+    struct bert_layer *layer = &((struct bert_weights *)network->weights)->layer[l];
+    TRY(load_layer_norm(network, l, "attn_output_norm", &layer->attention_norm, error));
+    return load_layer_norm(network, l, "layer_output_norm", &layer->output_norm, error);
+}
+
+static void bert_release(struct network *network) {
+    struct bert_weights *w = network->weights;
+    for (size_t l = 0; l < network->config.layers; l++) {
+        norm_release(&w->layer[l].attention_norm);
+        norm_release(&w->layer[l].output_norm);
+    }
+    relative_bias_release(&w->bias);
+    norm_release(&w->embedding_norm);
+    if (PROJECTS) {
+        linear_release(&w->projection);
+        memory_free(w->rope_factors);
+    }
+    memory_free(w->token_types);
+    memory_free(w->second_type);
+}
+
+/* ---- the hyper-parameters ------------------------------------------------------------------- */
+
+/* Reads the hyper-parameters that all of these architectures have. */
 static wisp_status read_encoder(const struct config_reader *r) {
     TRY(config_read_sizes(r));
     TRY(config_read_norm_epsilon(r, "attention.layer_norm_epsilon"));
@@ -260,36 +394,115 @@ static wisp_status read_nomic_bert(const struct directory *dir, struct model_con
     return config_read_rope(&r);
 }
 
+static wisp_status read_mpnet(const struct directory *dir, struct model_config *config,
+                              wisp_error *error) {
+    const struct config_reader r = {dir, architecture_mpnet.name, config, error};
+    *config = (struct model_config){
+        .activation = ACTIVATION_GELU, .has_bias = true, .has_relative_bias = true};
+    return read_encoder(&r);
+}
+
+/* Reads how many values a token's embedding has, if a dense layer makes hidden states of them. */
+static wisp_status read_token_size(const struct config_reader *r) {
+    struct model_config *c = r->config;
+    uint32_t size = c->hidden_size;
+    char key[CONFIG_KEY_BYTES];
+    TRY(metadata_u32_or(r->dir, config_key(r, "token_embedding_length", key), &size, r->error));
+    if (size == 0 || size > c->hidden_size)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "embeddings of %u values are not supported, only of 1 to %u, the hidden size",
+                    size, c->hidden_size);
+    c->token_size = size < c->hidden_size ? size : 0;
+    return WISP_OK;
+}
+
+static wisp_status read_electra(const struct directory *dir, struct model_config *config,
+                                wisp_error *error) {
+    const struct config_reader r = {dir, architecture_electra.name, config, error};
+    *config = (struct model_config){.activation = ACTIVATION_GELU, .has_bias = true};
+    TRY(read_encoder(&r));
+    return read_token_size(&r);
+}
+
+/* Reads how positions are scaled. With NTK of a factor s, pair i of a head of d values turns by
+ * position (s theta)^(-2 i / d) / s^(2 / d). Source: Su, "Transformer upgrade 16" (2023). */
+static wisp_status read_ntk(const struct config_reader *r) {
+    struct model_config *c = r->config;
+    const char *type = "none";
+    float factor = 1;
+    char key[CONFIG_KEY_BYTES];
+    TRY(metadata_text_or(r->dir, config_key(r, "rope.scaling.type", key), &type, r->error));
+    if (strcmp(type, "none") == 0)
+        return config_refuse_others(r, "rope.scaling.factor", "1");
+    if (strcmp(type, "ntk") != 0)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "%.32s is not supported, only none and ntk", type);
+    TRY(metadata_f32(r->dir, config_key(r, "rope.scaling.factor", key), &factor, r->error));
+    if (!isfinite(factor) || !(factor >= 1))
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "not a finite number of at least 1");
+    c->rope_theta *= factor;
+    c->rope_divisor = powf(factor, 2 / (float)c->head_size);
+    return WISP_OK;
+}
+
+static wisp_status read_gte(const struct directory *dir, struct model_config *config,
+                            wisp_error *error) {
+    const struct config_reader r = {dir, architecture_gte.name, config, error};
+    char head_size[16];
+    *config = (struct model_config){.activation = ACTIVATION_GATED_GELU,
+                                    .fused_qkv = true,
+                                    .has_bias = true,
+                                    .has_bare_neurons = true,
+                                    .rope_divisor = 1};
+    TRY(config_read_sizes(&r));
+    TRY(config_read_norm_epsilon(&r, "attention.layer_norm_epsilon"));
+    TRY(config_read_pooling(&r));
+    TRY(config_refuse_variants(&r));
+    TRY(config_read_rotation(&r));
+    snprintf(head_size, sizeof head_size, "%u", config->head_size);
+    TRY(config_refuse_others(&r, "rope.dimension_count", head_size));
+    return read_ntk(&r);
+}
+
 static const char *const bert_tensors[] = {"token_embd", "position_embd", "token_types",
                                            "token_embd_norm", NULL};
+static const char *const mpnet_tensors[] = {"token_embd", "position_embd", "token_embd_norm",
+                                            "attn_rel_b", NULL};
 static const char *const bert_layer_tensors[] = {
     "attn_q",      "attn_k",           "attn_v",
     "attn_output", "attn_output_norm", "layer_output_norm",
     TENSOR_FFN_UP, TENSOR_FFN_DOWN,    NULL};
+static const char *const electra_tensors[] = {"token_embd",      "position_embd",   "token_types",
+                                              "token_embd_norm", "token_embd_proj", NULL};
 static const char *const nomic_bert_tensors[] = {"token_embd", "token_types", "token_embd_norm",
                                                  NULL};
 static const char *const nomic_bert_layer_tensors[] = {
     "attn_qkv",    "attn_output",   "attn_output_norm", "layer_output_norm",
     TENSOR_FFN_UP, TENSOR_FFN_GATE, TENSOR_FFN_DOWN,    NULL};
 
-const struct architecture architecture_bert = {.name = "bert",
-                                               .embeds = true,
-                                               .tensors = bert_tensors,
-                                               .layer_tensors = bert_layer_tensors,
-                                               .read_config = read_bert,
-                                               .load = bert_load,
-                                               .load_layer = bert_load_layer,
-                                               .release = bert_release,
-                                               .take = bert_take,
-                                               .step = bert_step};
+#define ENCODER(its_name, its_read_config, its_tensors, its_layer_tensors)                         \
+    {.name = (its_name),                                                                           \
+     .tensors = (its_tensors),                                                                     \
+     .layer_tensors = (its_layer_tensors),                                                         \
+     .read_config = (its_read_config),                                                             \
+     .weights_bytes = sizeof(struct bert_weights),                                                 \
+     .layer_bytes = sizeof(struct bert_layer),                                                     \
+     .linears = bert_linears,                                                                      \
+     .load = bert_load,                                                                            \
+     .load_layer = bert_load_layer,                                                                \
+     .release = bert_release,                                                                      \
+     .attention = bert_attention,                                                                  \
+     .take = bert_take,                                                                            \
+     .step = bert_step}
 
-const struct architecture architecture_nomic_bert = {.name = "nomic-bert",
-                                                     .embeds = true,
-                                                     .tensors = nomic_bert_tensors,
-                                                     .layer_tensors = nomic_bert_layer_tensors,
-                                                     .read_config = read_nomic_bert,
-                                                     .load = bert_load,
-                                                     .load_layer = bert_load_layer,
-                                                     .release = bert_release,
-                                                     .take = bert_take,
-                                                     .step = bert_step};
+const struct architecture architecture_bert =
+    ENCODER("bert", read_bert, bert_tensors, bert_layer_tensors);
+const struct architecture architecture_nomic_bert =
+    ENCODER("nomic-bert", read_nomic_bert, nomic_bert_tensors, nomic_bert_layer_tensors);
+const struct architecture architecture_mpnet =
+    ENCODER("mpnet", read_mpnet, mpnet_tensors, bert_layer_tensors);
+const struct architecture architecture_electra =
+    ENCODER("electra", read_electra, electra_tensors, bert_layer_tensors);
+const struct architecture architecture_gte =
+    ENCODER("gte", read_gte, nomic_bert_tensors, nomic_bert_layer_tensors);

@@ -50,7 +50,7 @@ wisp_status config_read_sizes(const struct config_reader *r) {
     return WISP_OK;
 }
 
-/* Reads an array with the number of key-value heads of each layer: one number for all, or 0 where a
+/* Reads an array with the number of key-value heads of each layer: one number for all, or 0 if a
  * layer has a short convolution. */
 static wisp_status read_kv_heads_of_layers(const struct config_reader *r, const char *key,
                                            const struct metadata *array) {
@@ -58,18 +58,18 @@ static wisp_status read_kv_heads_of_layers(const struct config_reader *r, const 
     int64_t common = 0;
     if (array->count != c->layers)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
-                    "%llu entries, where there are %u layers", (unsigned long long)array->count,
+                    "%llu entries, but there are %u layers", (unsigned long long)array->count,
                     c->layers);
     for (uint32_t l = 0; l < c->layers; l++) {
         int64_t heads;
         if (!metadata_array_i64(array, l, &heads) || heads < 0 || heads > MAX_SIZE)
             return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
-                        "entry %u is no number of heads", l);
+                        "entry %u is not a number of heads", l);
         if (heads == 0 && c->conv_taps > 0)
             c->conv_layers[l / 64] |= UINT64_C(1) << l % 64;
         else if (heads == 0 || (common > 0 && heads != common))
             return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
-                        "%lld heads in layer %u, where other layers have %lld", (long long)heads, l,
+                        "%lld heads in layer %u, but other layers have %lld", (long long)heads, l,
                         (long long)common);
         else
             common = heads;
@@ -102,7 +102,7 @@ wisp_status config_read_kv_heads(const struct config_reader *r) {
                     MAX_SIZE);
     if (value_size != c->head_size && directory_find_metadata(r->dir, key))
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
-                    "%u values of a key, where a value vector has %u", c->head_size, value_size);
+                    "%u values of a key, but a value vector has %u", c->head_size, value_size);
     return WISP_OK;
 }
 
@@ -133,12 +133,14 @@ wisp_status config_read_pooling(const struct config_reader *r) {
     uint32_t type = POOLING_MEAN;
     char key[CONFIG_KEY_BYTES];
     TRY(metadata_u32_or(r->dir, config_key(r, "pooling_type", key), &type, r->error));
-    if (type != POOLING_MEAN && type != POOLING_CLS)
+    /* RANKS: not with WISP_EMBED_ONLY. */
+    if (type != POOLING_MEAN && type != POOLING_CLS && (!RANKS || type != POOLING_RANK))
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
-                    "pooling type %u is not supported, only 1 (mean) and 2 (cls)", type);
+                    "pooling type %u is not supported, only 1 (mean), 2 (cls)%s", type,
+                    RANKS ? " and 4 (rank)" : "");
     r->config->pooling = (enum pooling)type;
     /* Files of llama.cpp have no key for this, and llama.cpp normalises every embedding. */
-    r->config->normalize = true;
+    r->config->normalize = type != POOLING_RANK;
     return metadata_bool_or(r->dir, KEY_NORMALIZE, &r->config->normalize, r->error);
 }
 
@@ -186,16 +188,18 @@ wisp_status config_refuse_experts(const struct config_reader *r) {
 wisp_status config_read_rotation(const struct config_reader *r) {
     struct model_config *c = r->config;
     const uint32_t head_size = c->head_size;
-    uint32_t rotated = head_size;
     char key[CONFIG_KEY_BYTES];
     if (head_size % 2 != 0)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file,
                     config_key(r, "attention.head_count", key),
                     "heads of %u values, of which no pairs can be made", head_size);
-    TRY(metadata_u32_or(r->dir, config_key(r, "rope.dimension_count", key), &rotated, r->error));
-    if (rotated != head_size)
-        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
-                    "%u of a head's %u values, where all are to be turned", rotated, head_size);
+    c->rotary_size = head_size;
+    config_key(r, "rope.dimension_count", key);
+    TRY(metadata_u32_or(r->dir, key, &c->rotary_size, r->error));
+    if (c->rotary_size == 0 || c->rotary_size > head_size || c->rotary_size % 2 != 0)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "%u of a head's %u values, not an even number of them", c->rotary_size,
+                    head_size);
     config_key(r, "rope.freq_base", key);
     TRY(c->rope_theta != 0 ? metadata_f32_or(r->dir, key, &c->rope_theta, r->error)
                            : metadata_f32(r->dir, key, &c->rope_theta, r->error));
@@ -210,6 +214,11 @@ wisp_status config_read_rope(const struct config_reader *r) {
     const char *scaling = "none";
     char key[CONFIG_KEY_BYTES];
     TRY(config_read_rotation(r));
+    if (r->config->rotary_size != r->config->head_size)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file,
+                    config_key(r, "rope.dimension_count", key),
+                    "%u of a head's %u values; all must be rotated", r->config->rotary_size,
+                    r->config->head_size);
     TRY(metadata_text_or(r->dir, config_key(r, "rope.scaling.type", key), &scaling, r->error));
     if (strcmp(scaling, "none") != 0)
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,

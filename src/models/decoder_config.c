@@ -7,7 +7,7 @@
 
 #include "formats/schema.h"
 
-/* Reads a float that is at least `least`. Where the key is absent *value stays as it is. */
+/* Reads a float that is at least `least`. If the key is absent *value stays as it is. */
 static wisp_status read_float(const struct config_reader *r, const char *name, int least,
                               float *value) {
     char key[CONFIG_KEY_BYTES];
@@ -20,25 +20,115 @@ static wisp_status read_float(const struct config_reader *r, const char *name, i
     return WISP_OK;
 }
 
-/* Refuses models whose values are multiplied, bounded or computed by experts where wisp does none
- * of these. */
+/* Reads the numbers that multiply embeddings, outputs of blocks and logits. The file has the number
+ * that divides logits. If config->has_scales is false, refuses all but 1. */
+static wisp_status read_scales(const struct config_reader *r) {
+    static const char *const names[] = {"embedding_scale", "residual_scale", "logit_scale"};
+    struct model_config *c = r->config;
+    float *const scales[] = {&c->embedding_scale, &c->residual_scale, &c->logit_scale};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        TRY(c->has_scales ? read_float(r, names[i], 0, scales[i])
+                          : config_refuse_others(r, names[i], "1"));
+    if (c->logit_scale != 0)
+        c->logit_scale = 1 / c->logit_scale;
+    return WISP_OK;
+}
+
+/* Refuses models whose values are bounded or computed by experts if wisp does neither. */
 static wisp_status refuse_variants(const struct config_reader *r) {
-    static const char *const ones[] = {"logit_scale", "residual_scale", "embedding_scale"};
     static const char *const zeros[] = {"attention.clamp_kqv", "attention.max_alibi_bias"};
-    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
-        TRY(config_refuse_others(r, ones[i], "1"));
     for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
         TRY(config_refuse_others(r, zeros[i], "0"));
-    TRY(config_refuse_others(r, "attention.causal", "true"));
-    TRY(config_refuse_others(r, "use_parallel_residual", "false"));
-    return config_refuse_experts(r);
+    char key[CONFIG_KEY_BYTES];
+    if (r->config->may_be_parallel)
+        TRY(metadata_bool_or(r->dir, config_key(r, "use_parallel_residual", key),
+                             &r->config->is_parallel, r->error));
+    else
+        TRY(config_refuse_others(r, "use_parallel_residual", "false"));
+    return r->config->has_experts ? WISP_OK : config_refuse_experts(r);
+}
+
+/* Reads a size of experts. If the key is absent *value stays as it is. */
+static wisp_status read_expert_size(const struct config_reader *r, const char *name, uint32_t least,
+                                    uint32_t most, uint32_t *value) {
+    char key[CONFIG_KEY_BYTES];
+    TRY(metadata_u32_or(r->dir, config_key(r, name, key), value, r->error));
+    if (*value < least || *value > most)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "%u is not between %u and %u",
+                    *value, least, most);
+    return WISP_OK;
+}
+
+/* Reads what config->experts has, whose defaults are those of llama.cpp for the architecture.
+ * Experts have the layer's neurons if the file does not say how many. Refuses what some models have
+ * besides. */
+static wisp_status read_experts(const struct config_reader *r) {
+    enum { MOST_EXPERTS = 4096, MOST_NEURONS = 1 << 20 };
+    static const char *const zeros[] = {"expert_shared_count", "expert_shared_feed_forward_length",
+                                        "expert_group_count", "expert_group_used_count",
+                                        "moe_every_n_layers"};
+    struct model_config *c = r->config;
+    struct expert_config *e = &c->experts;
+    uint32_t gate = e->gate;
+    char key[CONFIG_KEY_BYTES];
+    e->size = c->intermediate_size;
+    e->scale = 1;
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+        TRY(config_refuse_others(r, zeros[i], "0"));
+    TRY(read_expert_size(r, "expert_count", 1, MOST_EXPERTS, &e->count));
+    TRY(read_expert_size(r, "expert_used_count", 1, e->count, &e->used));
+    TRY(read_expert_size(r, "expert_feed_forward_length", 1, MOST_NEURONS, &e->size));
+    TRY(read_expert_size(r, "leading_dense_block_count", 0, c->layers - 1, &e->first_layer));
+    if ((uint64_t)e->used * e->size > MOST_NEURONS)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file,
+                    config_key(r, "expert_feed_forward_length", key),
+                    "%u experts of %u neurons are more than %d neurons", e->used, e->size,
+                    MOST_NEURONS);
+    TRY(metadata_u32_or(r->dir, config_key(r, "expert_gating_func", key), &gate, r->error));
+    if (gate != EXPERTS_SOFTMAX && gate != EXPERTS_SIGMOID)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "%u is not supported, only 1 (softmax) and 2 (sigmoid)", gate);
+    e->gate = (enum expert_gate)gate;
+    TRY(metadata_bool_or(r->dir, config_key(r, "expert_weights_norm", key), &e->normalised,
+                         r->error));
+    TRY(read_float(r, "expert_weights_scale", 0, &e->scale));
+    /* With experts in all layers this is what a token computes of a layer. */
+    if (e->first_layer == 0)
+        c->intermediate_size = e->used * e->size;
+    return WISP_OK;
+}
+
+/* Reads how a model makes embeddings, if it does. */
+static wisp_status read_pooling(const struct config_reader *r) {
+    struct model_config *c = r->config;
+    uint32_t type = c->pooling;
+    bool causal = !c->sees_all;
+    char key[CONFIG_KEY_BYTES];
+    TRY(metadata_u32_or(r->dir, config_key(r, "pooling_type", key), &type, r->error));
+    if (type > POOLING_LAST)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "pooling type %u of a decoder is not supported, only 1 (mean), 2 (cls) and 3 "
+                    "(last)",
+                    type);
+    c->pooling = (enum pooling)type;
+    TRY(metadata_bool_or(r->dir, config_key(r, "attention.causal", key), &causal, r->error));
+    if (!causal && !config_embeds(c))
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "false is not supported in a model that generates, only true");
+    c->sees_all = !causal;
+    c->normalize = true;
+    return metadata_bool_or(r->dir, KEY_NORMALIZE, &c->normalize, r->error);
 }
 
 wisp_status decoder_read_sizes(const struct config_reader *r) {
     struct model_config *c = r->config;
     TRY(refuse_variants(r));
+    TRY(read_pooling(r));
+    TRY(read_scales(r));
     TRY(config_read_sizes(r));
     TRY(config_read_kv_heads(r));
+    if (c->has_experts)
+        TRY(read_experts(r));
     c->rope_divisor = c->rope_length = 1;
     TRY(read_float(r, "attention.scale", 0, &c->attention_scale));
     if (c->attention_scale == 0) /* files write it for "as usual" */
@@ -60,7 +150,7 @@ wisp_status decoder_read_window(const struct config_reader *r, uint32_t pattern)
     const bool listed = entry && entry->type == VALUE_ARRAY;
     if (listed && entry->count != c->layers)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
-                    "%llu entries, where there are %u layers", (unsigned long long)entry->count,
+                    "%llu entries, but there are %u layers", (unsigned long long)entry->count,
                     c->layers);
     if (!listed)
         TRY(metadata_u32_or(r->dir, key, &pattern, r->error));
@@ -85,7 +175,7 @@ static wisp_status read_original_context(const struct config_reader *r, uint32_t
     TRY(metadata_u32_or(r->dir, config_key(r, "rope.scaling.original_context_length", key), context,
                         r->error));
     if (*context == 0)
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0, which is no length");
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0, which is not a length");
     return WISP_OK;
 }
 
@@ -96,7 +186,7 @@ static wisp_status refuse_zero_factor(const struct config_reader *r, const char 
 }
 
 /* Reads YaRN's settings. The usual attention factor is 0.1 log(divisor) + 1. llama.cpp multiplies
- * it by its key attn_factor. Where a model has a factor of its own, llama.cpp's converter writes it
+ * it by its key attn_factor. If a model has a factor of its own, llama.cpp's converter writes it
  * as yarn_attn_factor. */
 static wisp_status read_yarn(const struct config_reader *r) {
     struct model_config *c = r->config;
@@ -118,7 +208,7 @@ static wisp_status read_yarn(const struct config_reader *r) {
                                yarn->beta_fast == 0 ? "rope.scaling.yarn_beta_fast"
                                                     : "rope.scaling.yarn_beta_slow",
                                key),
-                    "0, which is no number of turns");
+                    "0, which is not a number of turns");
     TRY(read_float(r, ATTENTION_FACTOR, 0, &share));
     c->rope_length = share * (float)(0.1 * log((double)c->rope_divisor) + 1);
     TRY(read_float(r, YARN_ATTENTION_FACTOR, 0, &c->rope_length));
@@ -138,8 +228,9 @@ static wisp_status read_longrope(const struct config_reader *r) {
     return c->rope_length == 0 ? refuse_zero_factor(r, ATTENTION_FACTOR) : WISP_OK;
 }
 
-/* Follows llama.cpp: without a type positions are scaled linearly, and where the file has both
- * factors the newer one, which is the second here, counts. */
+/* Follows llama.cpp: without a type a file with LongRoPE's factors has that, and else positions are
+ * scaled linearly, and if the file has both factors the newer one, which is the second here,
+ * counts. */
 wisp_status decoder_read_rope(const struct config_reader *r) {
     static const char *const factors[] = {"rope.scale_linear", "rope.scaling.factor"};
     struct model_config *c = r->config;
@@ -148,6 +239,8 @@ wisp_status decoder_read_rope(const struct config_reader *r) {
     TRY(config_read_rotation(r));
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         TRY(read_float(r, factors[i], 1, &c->rope_divisor));
+    if (directory_find_tensor(r->dir, "rope_factors_long.weight"))
+        scaling = "longrope";
     TRY(metadata_text_or(r->dir, config_key(r, "rope.scaling.type", key), &scaling, r->error));
     if (strcmp(scaling, "none") == 0)
         c->rope_divisor = 1;
@@ -182,6 +275,8 @@ bool decoder_has_gates(const struct config_reader *r) {
     const struct metadata *places = directory_find_metadata(r->dir, KEY_NEURONS_PLACES);
     if (places && places->type == VALUE_ARRAY) /* with neurons as rows there is no such tensor */
         return places->count == 3 * (uint64_t)r->config->layers;
+    if (r->config->has_experts)
+        return true;
     for (uint32_t l = 0; l < r->config->layers; l++) {
         char name[TENSOR_NAME_BYTES];
         layer_tensor_name(name, l, TENSOR_FFN_GATE, TENSOR_WEIGHT);

@@ -2,30 +2,31 @@
  * The forward pass of LFM2, top to bottom, and its weights. */
 #include "models/lfm2.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "formats/schema.h"
 #include "layers/conv_state.h"
 #include "models/decoder_config.h"
-#include "models/layer_load.h"
-#include "text/codec.h"
+#include "models/linears.h"
+#include "models/norms_load.h"
 
 /* ---- the pass ------------------------------------------------------------------------------- */
 
-/* The inputs of a convolution, `size` floats for each token: `rows` are those of a text's tokens in
- * this pass, `stride` floats apart, and `before` are those of the `kept` tokens before, which the
- * state keeps one behind the other. */
+/* The inputs of a convolution, `size` floats for each token: `rows` are those of a text's `tokens`
+ * in this pass, `stride` floats apart. The first tap is that of the token `back` tokens before.
+ * `before` are the inputs of so many tokens before the pass, which the state keeps one behind the
+ * other; NULL: there are none. */
 struct inputs {
     const float *rows, *before;
-    size_t stride, size, kept;
+    size_t stride, size, back, tokens;
 };
 
-/* Returns the input `back` tokens before token t of the pass. */
-static const float *input_at(const struct inputs *in, size_t t, size_t back) {
-    return t >= back ? in->rows + (t - back) * in->stride
-                     : in->before + (in->kept + t - back) * in->size;
+/* Returns the input that tap k of token t reads; NULL if it is outside the text. */
+static const float *input_at(const struct inputs *in, size_t t, size_t k) {
+    const size_t place = t + k; /* counted from the first token that a tap could read */
+    if (place < in->back)
+        return in->before ? in->before + place * in->size : NULL;
+    return place - in->back < in->tokens ? in->rows + (place - in->back) * in->stride : NULL;
 }
 
 /* Writes the state after token t, which is the inputs of the last tokens, the oldest first, to all
@@ -34,12 +35,13 @@ static void keep_states(const struct conv_state *state, size_t layer, const stru
                         size_t t, size_t added) {
     float *to;
     for (size_t i = 0; (to = conv_state_place(state, layer, state->length + t + 1, added, i)); i++)
-        for (size_t back = in->kept; back-- > 0; to += in->size)
-            memcpy(to, input_at(in, t, back), in->size * sizeof *to);
+        for (size_t k = 1; k <= in->back; k++, to += in->size)
+            memcpy(to, input_at(in, t, k), in->size * sizeof *to);
 }
 
-/* Computes context = c * (the sum of the taps times the last inputs) for the member's tokens, text
- * by text, and keeps states. */
+/* Computes context = c * (the sum of the taps times the inputs that they read) for the member's
+ * tokens, text by text, and keeps states. Taps read the last inputs or, if tokens see all others,
+ * those around the token. */
 static void convolve(const struct pass *pass, uint32_t member, struct cursor at) {
     const struct model_config *c = &pass->network->config;
     const struct lfm2_weights *w = pass->network->weights;
@@ -49,29 +51,30 @@ static void convolve(const struct pass *pass, uint32_t member, struct cursor at)
     const struct pass_tokens own = decoder_tokens(pass, member);
     for (size_t i = 0; i < pass->batch.texts; i++) {
         const struct text_part part = pass_text_part(pass, i, own);
-        const struct conv_state *state = pass->batch.states[i];
+        const struct conv_state *state = pass->batch.states ? pass->batch.states[i] : NULL;
         const struct inputs in = {.rows = s->inner + part.start * stride + 2 * size,
-                                  .before = conv_state_values(state, conv),
+                                  .before = state ? conv_state_values(state, conv) : NULL,
                                   .stride = stride,
                                   .size = size,
-                                  .kept = c->conv_taps - 1};
+                                  .back = c->sees_all ? c->conv_taps / 2 : c->conv_taps - 1,
+                                  .tokens = part.tokens};
         for (size_t t = part.first; t < part.end; t++) {
             const float *gate = s->inner + (part.start + t) * stride + size;
             float *restrict y = s->context + (part.start + t) * size;
             memset(y, 0, size * sizeof *y);
             for (size_t k = 0; k < c->conv_taps; k++) {
-                const float *restrict x = input_at(&in, t, in.kept - k), *tap = taps + k * size;
-                for (size_t j = 0; j < size; j++)
+                const float *restrict x = input_at(&in, t, k), *tap = taps + k * size;
+                for (size_t j = 0; x && j < size; j++)
                     y[j] += tap[j] * x[j];
             }
-            for (size_t j = 0; j < size; j++)
-                y[j] *= gate[j];
-            keep_states(state, conv, &in, t, part.tokens);
+            pass->network->kernels->multiply(y, gate, size);
+            if (state)
+                keep_states(state, conv, &in, t, part.tokens);
         }
     }
 }
 
-/* Computes the member's part of y = W_out (c * conv(b * x)), where W_in gives b, c and x of each
+/* Computes the member's part of y = W_out (c * conv(b * x)), if W_in gives b, c and x of each
  * token. */
 static wisp_status short_convolution(struct pass *pass, uint32_t member, struct cursor at,
                                      const struct lfm2_layer *layer, wisp_error *error) {
@@ -116,18 +119,17 @@ static wisp_status lfm2_step(struct pass *pass, uint32_t member, struct cursor a
             TRY(short_convolution(pass, member, at, layer, error));
         else
             TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->common.rope, error));
-        decoder_add_and_norm(pass, member, at, layer->feed_forward_norm);
+        decoder_add_and_norm(pass, member, at, NULL, layer->feed_forward_norm);
         break;
 
     case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
         TRY(decoder_feed_forward(pass, member, at, error));
-        decoder_add_and_norm(pass, member, at,
+        decoder_add_and_norm(pass, member, at, NULL,
                              last ? w->common.output_norm : w->layer[at.layer + 1].operator_norm);
         break;
 
     case BLOCK_OUTPUT:
-        TRY(decoder_logits(pass, member, at, &w->common.logits, error));
-        pass_mark(pass, member, at, STAGE_LOGITS);
+        TRY(decoder_output(pass, member, at, &w->common.logits, error));
         break;
 
     case BLOCK_END:
@@ -138,12 +140,29 @@ static wisp_status lfm2_step(struct pass *pass, uint32_t member, struct cursor a
 
 /* ---- the weights ---------------------------------------------------------------------------- */
 
+static size_t lfm2_linears(const struct network *network, uint32_t l, struct linear_entry *out) {
+    const size_t size = network->config.hidden_size;
+    struct lfm2_weights *w = network->weights;
+    if (l == network->config.layers)
+        return decoder_logits_linear(network, &w->common.logits, out);
+    if (!config_is_conv(&network->config, l))
+        return decoder_attention_linears(&network->config, &w->layer[l].attention, out);
+    out[0] = (struct linear_entry){.linear = &w->layer[l].in,
+                                   .names = {"shortconv.in_proj"},
+                                   .n = 3 * size,
+                                   .k = size,
+                                   .block = BLOCK_ATTENTION};
+    out[1] = (struct linear_entry){.linear = &w->layer[l].out,
+                                   .names = {"shortconv.out_proj"},
+                                   .n = size,
+                                   .k = size,
+                                   .block = BLOCK_ATTENTION,
+                                   .role = LINEAR_ENDS};
+    return 2;
+}
+
 static wisp_status lfm2_load(struct network *network, wisp_error *error) {
-    const uint32_t layers = network->config.layers;
-    struct lfm2_weights *w = calloc(1, sizeof *w);
-    network->weights = w;
-    if (!w || !(w->layer = calloc(layers, sizeof *w->layer)))
-        return fail_memory(error, layers * sizeof *w->layer);
+    struct lfm2_weights *w = network->weights;
     return decoder_weights_load(network, "token_embd_norm.weight", &w->common, error);
 }
 
@@ -164,89 +183,101 @@ static wisp_status load_taps(struct network *network, uint32_t l, float **taps, 
 }
 
 static wisp_status lfm2_load_layer(struct network *network, uint32_t l, wisp_error *error) {
-    static const char *const in[] = {"shortconv.in_proj"}, *const out[] = {"shortconv.out_proj"};
     const size_t size = network->config.hidden_size;
     struct lfm2_layer *layer = &((struct lfm2_weights *)network->weights)->layer[l];
     TRY(load_layer_rms_norm(network, l, "attn_norm", size, &layer->operator_norm, error));
     TRY(load_layer_rms_norm(network, l, "ffn_norm", size, &layer->feed_forward_norm, error));
     if (!config_is_conv(&network->config, l))
         return decoder_attention_load(network, l, &layer->attention, error);
-    TRY(load_linear(network, l, in, 1, false, 3 * size, size, &layer->in, error));
-    TRY(load_linear(network, l, out, 1, false, size, size, &layer->out, error));
     return load_taps(network, l, &layer->taps, error);
 }
 
 static void lfm2_release(struct network *network) {
     struct lfm2_weights *w = network->weights;
-    if (!w)
-        return;
-    for (size_t l = 0; w->layer && l < network->config.layers; l++) {
+    for (size_t l = 0; l < network->config.layers; l++) {
         struct lfm2_layer *layer = &w->layer[l];
         decoder_attention_release(&layer->attention);
-        linear_release(&layer->in);
-        linear_release(&layer->out);
         memory_free(layer->taps);
         memory_free(layer->operator_norm);
         memory_free(layer->feed_forward_norm);
     }
-    free(w->layer);
     decoder_weights_release(&w->common);
-    free(w);
-    network->weights = NULL;
 }
+
+/* Reads the hyper-parameters beyond those that the config has. */
+static wisp_status read_config(const struct config_reader *r) {
+    enum { MOST_TAPS = 64 };
+    static const struct named_activation gated[] = {{"silu", ACTIVATION_GATED_SILU}};
+    uint32_t *taps = &r->config->conv_taps;
+    char key[CONFIG_KEY_BYTES];
+    TRY(metadata_u32(r->dir, config_key(r, "shortconv.l_cache", key), taps, r->error));
+    if (*taps < 2 || *taps > MOST_TAPS)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "%u is not between 2 and %d",
+                    *taps, MOST_TAPS);
+    TRY(decoder_read_sizes(r));
+    TRY(config_read_norm_epsilon(r, "attention.layer_norm_rms_epsilon"));
+    TRY(decoder_read_activation(r, gated, 1));
+    TRY(decoder_read_window(r, 0));
+    TRY(decoder_refuse_caps(r));
+    return decoder_read_rope(r);
+}
+
+/* llama.cpp's base of rotary positions for files that have none. */
+#define USUAL_THETA 1e6f
 
 static wisp_status lfm2_read_config(const struct directory *dir, struct model_config *config,
                                     wisp_error *error) {
-    enum { MOST_TAPS = 64 };
     const struct config_reader r = {dir, architecture_lfm2.name, config, error};
-    static const struct named_activation gated[] = {{"silu", ACTIVATION_GATED_SILU}};
-    char key[CONFIG_KEY_BYTES];
-    *config =
-        (struct model_config){.activation = ACTIVATION_GATED_SILU,
-                              .rope_theta = 1e6f, /* llama.cpp's value for files that have none */
-                              .rope_pairs = ROPE_HALVES,
-                              .has_qk_norm = true};
-    TRY(metadata_u32(dir, config_key(&r, "shortconv.l_cache", key), &config->conv_taps, error));
-    if (config->conv_taps < 2 || config->conv_taps > MOST_TAPS)
-        return fail(error, WISP_ERROR_FORMAT, dir->file, key, "%u is not between 2 and %d",
-                    config->conv_taps, MOST_TAPS);
-    TRY(decoder_read_sizes(&r));
-    TRY(config_read_norm_epsilon(&r, "attention.layer_norm_rms_epsilon"));
-    TRY(decoder_read_activation(&r, gated, 1));
-    TRY(decoder_read_window(&r, 0));
-    TRY(decoder_refuse_caps(&r));
-    return decoder_read_rope(&r);
+    *config = (struct model_config){.activation = ACTIVATION_GATED_SILU,
+                                    .rope_theta = USUAL_THETA,
+                                    .rope_pairs = ROPE_HALVES,
+                                    .has_qk_norm = true};
+    return read_config(&r);
+}
+
+static wisp_status lfm2moe_read_config(const struct directory *dir, struct model_config *config,
+                                       wisp_error *error) {
+    const struct config_reader r = {dir, architecture_lfm2moe.name, config, error};
+    char name[TENSOR_NAME_BYTES];
+    *config = (struct model_config){.activation = ACTIVATION_GATED_SILU,
+                                    .rope_theta = USUAL_THETA,
+                                    .rope_pairs = ROPE_HALVES,
+                                    .has_qk_norm = true,
+                                    .has_experts = true,
+                                    .experts = {.gate = EXPERTS_SIGMOID, .normalised = true}};
+    TRY(read_config(&r));
+    layer_tensor_name(name, config->experts.first_layer, TENSOR_ROUTER_CHOICE, TENSOR_BIAS);
+    config->experts.has_bias = directory_find_tensor(dir, name) != NULL;
+    return WISP_OK;
 }
 
 static const char *const tensors[] = {"token_embd", "token_embd_norm",    "output",
                                       "rope_freqs", "rope_factors_short", "rope_factors_long",
                                       NULL};
-static const char *const layer_tensors[] = {"attn_norm",
-                                            "attn_q",
-                                            "attn_k",
-                                            "attn_v",
-                                            "attn_output",
-                                            "attn_q_norm",
-                                            "attn_k_norm",
-                                            "shortconv.in_proj",
-                                            "shortconv.conv",
-                                            "shortconv.out_proj",
-                                            "ffn_norm",
-                                            TENSOR_FFN_GATE,
-                                            TENSOR_FFN_UP,
-                                            TENSOR_FFN_DOWN,
-                                            NULL};
+#define LAYER_TENSORS                                                                              \
+    "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "attn_q_norm", "attn_k_norm",        \
+        "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj", "ffn_norm", TENSOR_FFN_GATE,  \
+        TENSOR_FFN_UP, TENSOR_FFN_DOWN
 
-const struct architecture architecture_lfm2 = {.name = "lfm2",
-                                               .generates = true,
-                                               .open_codec = codec_open,
-                                               .by_outputs = true,
-                                               .tensors = tensors,
-                                               .layer_tensors = layer_tensors,
-                                               .read_config = lfm2_read_config,
-                                               .load = lfm2_load,
-                                               .load_layer = lfm2_load_layer,
-                                               .release = lfm2_release,
-                                               .take = decoder_take,
-                                               .rope = decoder_rope,
-                                               .step = lfm2_step};
+static const char *const layer_tensors[] = {LAYER_TENSORS, NULL};
+static const char *const expert_layer_tensors[] = {LAYER_TENSORS,
+                                                   TENSOR_ROUTER,
+                                                   TENSOR_ROUTER_CHOICE,
+                                                   TENSOR_GATE_EXPERTS,
+                                                   TENSOR_UP_EXPERTS,
+                                                   TENSOR_DOWN_EXPERTS,
+                                                   NULL};
+
+/* The members of a struct architecture that both have. */
+#define LFM2_PAGE                                                                                  \
+    .generates = true, .by_outputs = true, .norms_first = true, .tensors = tensors,                \
+    .weights_bytes = sizeof(struct lfm2_weights), .layer_bytes = sizeof(struct lfm2_layer),        \
+    .linears = lfm2_linears, .load = lfm2_load, .load_layer = lfm2_load_layer,                     \
+    .release = lfm2_release, .attention = decoder_attention_shape, .take = decoder_take,           \
+    .rope = decoder_rope, .step = lfm2_step
+
+const struct architecture architecture_lfm2 = {
+    LFM2_PAGE, .name = "lfm2", .layer_tensors = layer_tensors, .read_config = lfm2_read_config};
+const struct architecture architecture_lfm2moe = {LFM2_PAGE, .name = "lfm2moe",
+                                                  .layer_tensors = expert_layer_tensors,
+                                                  .read_config = lfm2moe_read_config};

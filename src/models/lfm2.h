@@ -8,7 +8,6 @@
 #define WISP_MODELS_LFM2_H
 
 #include "models/decoder_attention.h"
-#include "models/decoder_load.h"
 
 struct lfm2_layer {
     float *operator_norm, *feed_forward_norm; /* [hidden_size]: weights of the RMS norms */
@@ -20,9 +19,9 @@ struct lfm2_layer {
 
 struct lfm2_weights {
     struct decoder_weights common;
-    struct lfm2_layer *layer; /* [layers] */
+    struct lfm2_layer layer[]; /* [layers] */
 };
 
-extern const struct architecture architecture_lfm2;
+extern const struct architecture architecture_lfm2, architecture_lfm2moe;
 
 #endif

@@ -10,9 +10,46 @@
 #include "kernels/activation.h"
 
 /* Pooling makes one embedding of a text's hidden states. The numbers are those of llama.cpp. */
-enum pooling { POOLING_MEAN = 1, POOLING_CLS = 2 };
+enum pooling {
+    POOLING_NONE = 0, /* the model continues texts */
+    POOLING_MEAN = 1,
+    POOLING_CLS = 2,
+    POOLING_LAST = 3, /* that of the last token; only of decoders */
+    POOLING_RANK = 4  /* that of CLS, of which a head makes a score of a pair of texts */
+};
+
+/* The places of norms beside blocks. */
+enum norm_places {
+    NORMS_BEFORE, /* of what a block reads */
+    NORMS_AFTER,  /* of its outputs, before they are added to the hidden states */
+    NORMS_AROUND  /* of both */
+};
+
+/* Whether models of POOLING_RANK are there, and those of a token_size: modules that only embed
+ * leave them out. Files that ask name WISP_EMBED_ONLY too, by which the Makefile knows that they
+ * are compiled twice. */
+#ifdef WISP_EMBED_ONLY
+enum { RANKS = 0, PROJECTS = 0 };
+#else
+enum { RANKS = 1, PROJECTS = 1 };
+#endif
 
 enum { CONFIG_MAX_LAYERS = 1024 };
+
+/* How a router turns its outputs, one for each expert, into weights. */
+enum expert_gate { EXPERTS_SOFTMAX = 1, EXPERTS_SIGMOID = 2 }; /* the numbers of llama.cpp */
+
+/* Feed-forward layers of experts: a router chooses `used` of them for each token. */
+struct expert_config {
+    uint32_t count; /* 0: there are none */
+    uint32_t used;
+    uint32_t size;         /* neurons of an expert */
+    uint32_t first_layer;  /* layers before it are dense */
+    enum expert_gate gate; /* of which the weights of experts are made */
+    bool has_bias;         /* a bias is added to what the choice goes by, not to the weights */
+    bool normalised;       /* the weights of the chosen experts are divided by their sum */
+    float scale;           /* multiplies the weights */
+};
 
 /* YaRN divides the angles of pairs that turn less than beta_slow times in `context`, the number of
  * tokens that the model was first trained with. It keeps the angles of pairs that turn more than
@@ -28,37 +65,61 @@ struct model_config {
     uint32_t kv_heads;  /* fewer than heads: grouped-query attention */
     uint32_t head_size; /* hidden_size / heads in most models */
     uint32_t max_positions, token_types;
-    float norm_epsilon; /* of layer norms or RMS norms */
+    uint32_t token_size; /* values of the embeddings of tokens, positions and types, if a dense
+                            layer makes hidden states of their sum; 0: hidden_size */
+    float norm_epsilon;  /* of layer norms or RMS norms */
     enum activation activation;
-    float rope_theta; /* base of rotary positions; 0 where each position has an embedding */
+    float rope_theta; /* base of rotary positions; 0 if each position has an embedding */
     enum rope_pairs rope_pairs;
-    bool fused_qkv; /* the file stacks W_q, W_k and W_v in one tensor */
-    bool has_bias;  /* dense layers add a bias */
+    uint32_t rotary_size;  /* values of a head that are rotated: the first ones, usually all */
+    bool fused_qkv;        /* the file stacks W_q, W_k and W_v in one tensor */
+    bool has_bias;         /* dense layers add a bias */
+    bool has_bare_neurons; /* but those that make neurons do not */
     bool
         has_qkv_bias; /* the layers of queries, keys and values add a bias, even without has_bias */
     bool has_qk_norm; /* the queries and keys of each head go through an RMS norm */
+    bool has_relative_bias; /* scores have a bias by the distance of key and query */
+    bool wide_qk_norm;      /* one norm is of the queries of all heads, and one of the keys */
     enum pooling pooling;
     bool normalize; /* embeddings are scaled to length 1 */
 
     /* Only of decoders: */
+    bool sees_all; /* tokens see those after them, too; only of models that embed */
+    enum norm_places norms;
+    bool may_be_parallel; /* the file says whether is_parallel, which others must not be */
+    bool is_parallel;     /* both blocks of a layer read norms of the same hidden states */
+    bool has_experts;     /* of the architecture; the file says how many */
+    struct expert_config experts;
+    bool has_scales;       /* the file has the three numbers that follow */
+    float embedding_scale; /* multiplies token embeddings; 0: nothing does, as for the next two */
+    float residual_scale;  /* multiplies the outputs of blocks before the hidden states get them */
+    float logit_scale;     /* multiplies logits */
     float attention_scale; /* of scores */
     float attention_cap;   /* scores are bounded by it softly (attention.h); 0: they are not */
     float logit_cap;       /* logits are bounded by it in the same way */
-    uint32_t window;       /* keys that a token sees in local layers; 0: no layer is local */
-    uint64_t local_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where it is local */
+    /* Keys that a token sees in local layers; 0: no layer is local. With sees_all, half of them are
+     * before the token, and as many after it. */
+    uint32_t window;
+    uint64_t local_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set if it is local */
     float local_rope_theta; /* of local layers; 0: rope_theta is that of all layers */
     float rope_divisor;    /* divides the angles of rope_theta, which scales positions; usually 1 */
-    struct rope_yarn yarn; /* says which of these angles are divided: all where its context is 0 */
+    struct rope_yarn yarn; /* says which of these angles are divided: all if its context is 0 */
     /* LongRoPE: sequences of more tokens than this have other factors of their angles than shorter
      * ones. 0: all sequences have the same factors. */
     uint32_t long_after;
-    float rope_length;  /* multiplies cosines and sines; usually 1 */
-    uint32_t conv_taps; /* tokens that a short convolution sees; 0: no layer has one */
-    uint64_t conv_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where a convolution
+    uint32_t no_rope_step; /* each layer of this number, counted from 1, does not rotate; 0: none */
+    float rope_length;     /* multiplies cosines and sines; usually 1 */
+    uint32_t conv_taps;    /* tokens that a short convolution sees; 0: no layer has one */
+    uint64_t conv_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set if a convolution
                                                      takes the place of attention */
 };
 
-/* Returns whether the tokens of a layer see only the last `window` keys. */
+/* Returns whether the model makes an embedding or a score of a text, rather than continue it. */
+static inline bool config_embeds(const struct model_config *config) {
+    return config->pooling != POOLING_NONE;
+}
+
+/* Returns whether the tokens of a layer see only keys of the window. */
 static inline bool config_is_local(const struct model_config *config, uint32_t layer) {
     return layer < config->layers && config->local_layers[layer / 64] >> layer % 64 & 1;
 }
@@ -80,6 +141,16 @@ static inline uint32_t config_conv_layer(const struct model_config *config, uint
  * key-value caches. */
 static inline uint32_t config_kv_layer(const struct model_config *config, uint32_t layer) {
     return config->conv_taps == 0 ? layer : layer - config_conv_layer(config, layer);
+}
+
+/* Returns whether the feed-forward layer of a layer consists of experts. */
+static inline bool config_is_experts(const struct model_config *config, uint32_t layer) {
+    return config->experts.count > 0 && layer >= config->experts.first_layer;
+}
+
+/* Returns the number of values of a token's embedding. */
+static inline uint32_t config_token_size(const struct model_config *config) {
+    return PROJECTS && config->token_size ? config->token_size : config->hidden_size;
 }
 
 static inline bool config_is_gated(const struct model_config *config) {

@@ -5,8 +5,10 @@
 
 #include "layers/token_embedding.h"
 #include "models/architecture.h"
+#include "models/dense_modules.h"
 #include "models/feed_forward.h"
 #include "models/model_config.h"
+#include "sparse/expert_store.h"
 
 /* Bytes of dense layers by the kind of their weights. */
 enum { MAX_WEIGHT_KINDS = 12 };
@@ -15,18 +17,25 @@ struct weight_tally {
     uint64_t bytes;
 };
 
+/* An embedding for each position of the longest text. */
+struct positions {
+    float *rows; /* [n, config_token_size] */
+    size_t n;
+};
+
 struct network {
     const struct architecture *architecture;
     const struct directory *dir;
     const struct kernels *kernels;
     struct token_embedding tokens;
+    struct positions *positions;       /* NULL: positions have no embeddings */
     struct feed_forward *feed_forward; /* [layers] */
+    struct dense_modules dense;        /* after pooling */
     struct neuron_store neurons;       /* owns the neurons of sparse layers; empty otherwise */
+    struct expert_store *experts;      /* owns those of layers of experts; NULL otherwise */
+    bool limits_experts;               /* they are read when a pass needs them */
     void *weights;                     /* all other weights, in a type of the architecture's own */
     bool int8;                         /* dense layers multiply in int8 */
-    bool sparse;                       /* feed-forward layers skip neurons */
-    bool sparse_by_text;               /* a predictor chooses neurons once for each text */
-    size_t predictor_rank;             /* the largest rank of any layer; 0 without predictors */
     size_t resident_bytes;             /* memory that all weights hold */
     struct rest *rest;                 /* which weights rest in the file (rest.h); NULL: none do */
     struct model_config config;

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "models/architectures.h"
-#include "models/layer_load.h"
+#include "models/linears.h"
+#include "models/positions.h"
 #include "models/rest.h"
 #include "models/tensor_names.h"
 #include "sparse/neuron_cold.h"
@@ -31,42 +33,21 @@ wisp_status network_open(struct network *n, const struct directory *dir, wisp_er
     TRY(refuse_fragments(dir, error));
     TRY(architecture_find(dir, &n->architecture, error));
     TRY(n->architecture->read_config(dir, &n->config, error));
-    return tensor_names_check(dir, n->architecture, n->config.layers, error);
+    return tensor_names_check(dir, n->architecture, &n->config, error);
 }
 
 /* Loads the layers one after the other. `cache` keeps the bytes of one layer's tensors at a time.
  */
 static wisp_status load_layers(struct network *n, const struct sparse_plan *plan,
                                struct tensor_cache *cache, wisp_error *error) {
-    const struct model_config *c = &n->config;
-    const struct feed_forward_source source = {.dir = n->dir,
-                                               .config = c,
-                                               .kernels = n->kernels,
-                                               .int8 = n->int8,
-                                               .plan = plan,
-                                               .neurons = &n->neurons,
-                                               .cache = cache};
-    const struct sparse_shape shape = {.layers = c->layers,
-                                       .hidden_size = c->hidden_size,
-                                       .intermediate_size = c->intermediate_size,
-                                       .activation = c->activation,
-                                       .unbiased = !c->has_bias};
-    if (plan)
-        TRY(neuron_store_open(&n->neurons, n->dir, plan, &shape, n->kernels, error));
-    if (COLD_NEURONS_MAY_BE_ABSENT && plan && n->dir->lacks_neurons)
-        TRY(neuron_cold_open(&n->neurons, n->dir->cold_framed, error));
-    for (uint32_t l = 0; l < c->layers; l++) {
-        struct feed_forward *f = &n->feed_forward[l];
+    struct linear_entry attention[MOST_LINEARS];
+    for (uint32_t l = 0; l < n->config.layers; l++) {
+        TRY(linear_entries_load(n, l, attention, n->architecture->linears(n, l, attention), NULL,
+                                error));
         TRY(n->architecture->load_layer(n, l, error));
         if (WEIGHTS_MAY_REST && n->rest)
             rest_loaded(n, l + 1);
-        TRY(feed_forward_load(f, &source, l, error));
-        n->resident_bytes += feed_forward_bytes(f) + (plan ? n->neurons.layer[l].bytes : 0);
-        tally_weights(n, &f->gate);
-        tally_weights(n, &f->up);
-        tally_weights(n, &f->down);
-        if (f->sparse.rank > n->predictor_rank)
-            n->predictor_rank = f->sparse.rank;
+        TRY(n->feed_forward[l].kind->load(n, plan, l, cache, error));
         if (WEIGHTS_MAY_REST && n->rest)
             rest_loaded(n, l + 1);
     }
@@ -74,15 +55,14 @@ static wisp_status load_layers(struct network *n, const struct sparse_plan *plan
 }
 
 wisp_status network_load(struct network *n, const struct kernels *kernels, bool int8,
-                         const struct sparse_plan *plan, bool in_memory, wisp_error *error) {
+                         const struct sparse_plan *plan, wisp_error *error) {
     const uint32_t layers = n->config.layers;
+    struct linear_entry outside[MOST_LINEARS];
     struct tensor_cache cache = {0};
     n->kernels = kernels;
     n->int8 = int8;
-    n->sparse = plan != NULL;
-    n->sparse_by_text = plan && plan->by_text;
-    TRY(token_embedding_load(&n->tokens, n->dir, n->config.vocabulary_size, n->config.hidden_size,
-                             in_memory, error));
+    TRY(token_embedding_load(&n->tokens, n->dir, n->config.vocabulary_size,
+                             config_token_size(&n->config), error));
     n->resident_bytes += n->tokens.bytes;
     /* Each layer has tensors, so a file with fewer tensors than layers is malformed. This bounds
      * the memory that a file can ask for. */
@@ -92,21 +72,49 @@ wisp_status network_load(struct network *n, const struct kernels *kernels, bool 
         return fail(error, WISP_ERROR_FORMAT, n->dir->file, key,
                     "%u layers in a file of %zu tensors", layers, n->dir->n_tensors);
     }
-    n->feed_forward = calloc(layers, sizeof *n->feed_forward);
-    if (!n->feed_forward)
-        return fail_memory(error, layers * sizeof *n->feed_forward);
+    const size_t weights_bytes =
+        n->architecture->weights_bytes + layers * n->architecture->layer_bytes;
+    n->feed_forward = calloc(larger(layers, 1), sizeof *n->feed_forward);
+    n->weights = calloc(1, weights_bytes);
+    if (!n->feed_forward || !n->weights)
+        return fail_memory(error, weights_bytes + layers * sizeof *n->feed_forward);
+    for (uint32_t l = 0; l < layers; l++)
+        n->feed_forward[l].kind = ffn_kind_for(n, plan, l);
+    if (config_embeds(&n->config))
+        TRY(dense_modules_load(&n->dense, n->dir, kernels, &n->config, error));
+    for (size_t i = 0; i < n->dense.n; i++)
+        n->resident_bytes += n->dense.layers[i].bytes;
     TRY(n->architecture->load(n, error));
+    TRY(linear_entries_load(n, layers, outside, n->architecture->linears(n, layers, outside), NULL,
+                            error));
     const wisp_status status = load_layers(n, plan, &cache, error);
     tensor_cache_release(&cache);
     return status;
 }
 
+static void release_linears(const struct network *n, uint32_t layer) {
+    struct linear_entry all[MOST_LINEARS];
+    const size_t count = network_linears(n, layer, all);
+    for (size_t i = 0; i < count; i++)
+        linear_release(all[i].linear);
+}
+
 void network_release(struct network *n) {
-    if (n->architecture)
+    const bool loaded = n->feed_forward && n->weights;
+    const uint32_t layers = loaded ? n->config.layers : 0;
+    for (uint32_t l = 0; l < layers; l++) {
+        release_linears(n, l);
+        if (n->feed_forward[l].kind->release)
+            n->feed_forward[l].kind->release(n, l);
+    }
+    if (loaded) {
+        release_linears(n, layers);
         n->architecture->release(n);
-    for (uint32_t l = 0; n->feed_forward && l < n->config.layers; l++)
-        feed_forward_release(&n->feed_forward[l]);
+    }
+    free(n->weights);
     free(n->feed_forward);
+    positions_release(n);
+    dense_modules_release(&n->dense);
     if (COLD_NEURONS_MAY_BE_ABSENT)
         neuron_cold_release(&n->neurons);
     neuron_store_release(&n->neurons);

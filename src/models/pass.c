@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 
-/* Members compute multiples of TOKENS_STEP tokens, because dense layers take longer per row where
+/* Members compute multiples of TOKENS_STEP tokens, because dense layers take longer per row if
  * they multiply fewer rows at a time. */
 enum { TOKENS_STEP = 4 };
 
@@ -96,9 +96,45 @@ size_t pass_queries_at_once(const struct pass *pass, size_t keys, size_t queries
     return smaller(queries, larger((size_t)(PRODUCTS_AT_ONCE / products), MIN_QUERIES));
 }
 
+/* Returns the choice, or full attention if there is none. */
+static struct attention_choice choice_or_default(struct attention_choice choice,
+                                                 const struct network *network) {
+    return choice.prefill ? choice : attention_default(!config_embeds(&network->config));
+}
+
+wisp_status pass_check_attention(const struct network *network,
+                                 const struct attention_choice *choice, wisp_error *error) {
+    for (uint32_t l = 0; l < network->config.layers; l++) {
+        struct attention_shape shape;
+        if (config_is_conv(&network->config, l))
+            continue;
+        network->architecture->attention(network, l, &shape);
+        const char *name = attention_refuses(choice, &shape);
+        if (name)
+            return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "attention",
+                        "%s does not compute what tokens see in layer %u", name, l);
+    }
+    return WISP_OK;
+}
+
+size_t pass_attention_bytes(const struct network *network, const struct pass_size *size) {
+    size_t bytes = 0;
+    for (uint32_t l = 0; l < network->config.layers; l++) {
+        struct attention_shape shape;
+        if (config_is_conv(&network->config, l))
+            continue;
+        network->architecture->attention(network, l, &shape);
+        bytes = larger(bytes, attention_workspace_bytes(&size->attention, network->kernels, &shape,
+                                                        size->longest));
+    }
+    return bytes;
+}
+
 size_t pass_workspace_bytes(const struct network *network, const struct pass_size *size) {
     struct workspace measured = {0};
-    network->architecture->take(network, size, &measured, NULL);
+    struct pass_size all = *size;
+    all.attention = choice_or_default(size->attention, network);
+    network->architecture->take(network, &all, &measured, NULL);
     return measured.used;
 }
 
@@ -106,7 +142,9 @@ void pass_begin(struct pass *pass, struct workspace *space) {
     const struct batch *batch = &pass->batch;
     if (pass->members == 0)
         pass->members = 1;
+    pass->attention = choice_or_default(pass->attention, pass->network);
     struct pass_size size = {.texts = batch->texts,
+                             .attention = pass->attention,
                              .tokens = batch->starts[batch->texts],
                              .members = pass->members,
                              .by_outputs = pass->by_outputs};
@@ -169,8 +207,11 @@ void pass_sleep_part(const struct pass *pass, uint32_t member, struct cursor at,
 
 wisp_status pass_join_status(struct pass *pass, uint32_t member, struct cursor at,
                              wisp_status status, wisp_error *error) {
-    if (pass->tokens <= PASS_PART_TOKENS)
-        return status;
+    return pass->tokens <= PASS_PART_TOKENS ? status : pass_agree(pass, member, at, status, error);
+}
+
+wisp_status pass_agree(struct pass *pass, uint32_t member, struct cursor at, wisp_status status,
+                       wisp_error *error) {
     if (status != WISP_OK) {
         keep_error(pass, error);
         atomic_store(&pass->failed_at, position_of(at));

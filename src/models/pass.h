@@ -20,6 +20,7 @@
 #include "models/rest.h"
 #include "models/stages.h"
 #include "sparse/ffn.h"
+#include "sparse/gathered.h"
 #include "sparse/neuron_cold.h"
 
 enum {
@@ -35,6 +36,7 @@ struct batch {
     const int32_t *ids;    /* [tokens], each below vocabulary_size */
     const size_t *starts;  /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
     const size_t *skipped; /* [texts]: leading tokens that pooling leaves out; may be NULL */
+    const size_t *seconds; /* [texts]: the first token of each pair's second text; NULL: no pairs */
     /* [texts], for architectures that generate: the keys and values of the tokens before the ids,
      * which take the positions from cache->length on. There is room for them. A pass writes their
      * keys and values; whoever runs it sets cache->length when the pass has ended. */
@@ -42,14 +44,18 @@ struct batch {
     /* [texts], for architectures with short convolutions: their states, which the pass reads and
      * writes in the same way. */
     struct conv_state *const *states;
+    /* [texts]: which texts' tokens are those of a prompt, of which layers that choose neurons by
+     * their gates compute all. NULL: none. */
+    const bool *prompts;
     bool all_logits; /* compute logits for every token rather than the last of each text */
 };
 
 /* The places where one member of the team records its work, and rows that it keeps. */
 struct pass_member {
-    struct trace *trace;          /* receives the time of each stage; may be NULL */
-    struct sparse_counts *counts; /* [layers]: the pass adds neurons and times; may be NULL */
-    struct token_rows *tokens;    /* for token_embedding_row; may be NULL */
+    struct trace *trace;                /* receives the time of each stage; may be NULL */
+    struct sparse_counts *counts;       /* [layers]: the pass adds neurons and times; may be NULL */
+    struct attention_counts *attention; /* [layers]: the pass adds keys; may be NULL */
+    struct token_rows *tokens;          /* for token_embedding_row; may be NULL */
 };
 
 struct pass {
@@ -60,16 +66,18 @@ struct pass {
      * generates, logits [texts, vocabulary_size]; with batch.all_logits they are [tokens,
      * vocabulary_size]. */
     float *rows;
-    const float *thresholds; /* [layers, intermediate_size]; NULL where no predictor runs */
+    const float *thresholds;           /* [layers, intermediate_size]; NULL if no predictor runs */
+    const struct gate_limit *gates;    /* [layers]; NULL if no layer chooses by its gates */
+    struct attention_choice attention; /* the policies that compute attention; NULL: full */
     struct pass_member member[PASS_MAX_MEMBERS];
     uint32_t members; /* threads that split the tokens; 0 counts as 1 */
     /* The members split the outputs of each layer and the heads of attention instead, because there
      * are few tokens. Only for architectures that say so (architecture.h). */
     bool by_outputs;
-    struct pool *team; /* runs the members; NULL where there is only one */
+    struct pool *team; /* runs the members; NULL if there is only one */
 
     /* Member 0 calls the hook before each block; the hook may be NULL. Any status but WISP_OK stops
-     * the pass before that block. Where the pass has one member, x [tokens, hidden_size] is
+     * the pass before that block. If the pass has one member, x [tokens, hidden_size] is
      * pass->x as the block finds it: at BLOCK_EMBED anything, at BLOCK_ATTENTION and
      * BLOCK_FEED_FORWARD the inputs of that block of layer `at.layer`, at BLOCK_OUTPUT those that
      * are pooled or become logits. In a batch of more than PASS_PART_TOKENS tokens, every member
@@ -77,7 +85,7 @@ struct pass {
     wisp_status (*hook)(void *context, struct cursor at, const float *x, wisp_error *error);
     void *hook_context;
 
-    /* Where cold neurons may be absent (sparse/neuron_cold.h), a feed-forward block that needs some
+    /* If cold neurons may be absent (sparse/neuron_cold.h), a feed-forward block that needs some
      * stops the pass with WISP_NEED_RANGES when its neurons are chosen. The pass holds them until
      * it has computed the block. A further run goes on with the choice that was made. */
     bool skip_absent; /* compute without absent neurons instead */
@@ -88,9 +96,10 @@ struct pass {
     size_t looked_up;        /* tokens whose embeddings have been looked up */
     struct neuron_hold hold; /* the cold neurons of the next feed-forward block, or of the last */
     size_t tokens;           /* in the batch */
-    float *x;                /* [tokens, hidden_size]: the next block's inputs. Where norms follow
-                                blocks these are the hidden states, where they stand before blocks
+    float *x;                /* [tokens, hidden_size]: the next block's inputs. If norms follow
+                                blocks these are the hidden states, if they stand before blocks
                                 the norm of the hidden states */
+    float *hidden;           /* [tokens, hidden_size]: the hidden states, to which blocks add */
     void *state;             /* the architecture's working memory */
     uint32_t position;       /* next block: 0 embeds; 1 + 2 l and 2 + 2 l belong to layer l */
     atomic_uint stop_before; /* the hook stopped the pass before this position */
@@ -100,16 +109,20 @@ struct pass {
     wisp_error error;        /* the first failure of this run */
 };
 
-/* Returns the bytes of working memory that a pass of at most this size needs; SIZE_MAX where they
+/* Returns the bytes of working memory that a pass of at most this size needs; SIZE_MAX if they
  * cannot be addressed. */
 size_t pass_workspace_bytes(const struct network *network, const struct pass_size *size);
+
+/* Fails if a policy of the choice cannot compute the attention of some layer. */
+wisp_status pass_check_attention(const struct network *network,
+                                 const struct attention_choice *choice, wisp_error *error);
 
 /* Prepares a pass, of which the caller has set the fields above. Takes pass_workspace_bytes from
  * `space`; the memory stays in use until the pass has ended. A stopped pass may simply be dropped,
  * unless pass_run returned WISP_NEED_RANGES: then pass_give_up must be called. */
 void pass_begin(struct pass *pass, struct workspace *space);
 
-/* Runs the pass to its end. Stops early where the hook or a block fails, and returns that status
+/* Runs the pass to its end. Stops early if the hook or a block fails, and returns that status
  * with its error. A further call continues with the block at which the pass stopped. The rows have
  * the same bits however often the pass stops and however many members it has. */
 wisp_status pass_run(struct pass *pass, wisp_error *error);
@@ -135,13 +148,13 @@ struct cursor pass_cursor(const struct pass *pass);
 void pass_barrier(const struct pass *pass, uint32_t member, struct cursor at);
 
 /* Asks the hook within a block whether the member goes on, and returns the hook's status. `done`
- * counts the tokens of this block that the member has computed. The hook is called only where
+ * counts the tokens of this block that the member has computed. The hook is called only if
  * `done` is above 0 and the batch has more than PASS_PART_TOKENS tokens. */
 wisp_status pass_ask_hook(const struct pass *pass, struct cursor at, size_t done,
                           wisp_error *error);
 
 /* Reads a part of the layer's weights that rests, for all members, which call it together; returns
- * the same status to all. Where that is WISP_OK, all call pass_sleep after they have used it. */
+ * the same status to all. If that is WISP_OK, all call pass_sleep after they have used it. */
 wisp_status pass_wake_part(struct pass *pass, uint32_t member, struct cursor at,
                            enum rest_part part, wisp_error *error);
 static inline wisp_status pass_wake(struct pass *pass, uint32_t member, struct cursor at,
@@ -160,11 +173,15 @@ static inline void pass_sleep(const struct pass *pass, uint32_t member, struct c
 
 /* Tells the other members how this one's part of the block ended. All members call it once in a
  * block, before any of them changes hidden states, so that a block either changes them all or none.
- * Returns the member's own status where it failed, otherwise the failure of another member. It is a
- * barrier where the batch has more than PASS_PART_TOKENS tokens; in a smaller batch the hook stops
+ * Returns the member's own status if it failed, otherwise the failure of another member. It is a
+ * barrier if the batch has more than PASS_PART_TOKENS tokens; in a smaller batch the hook stops
  * nobody within a block, and the function only returns `status`. */
 wisp_status pass_join_status(struct pass *pass, uint32_t member, struct cursor at,
                              wisp_status status, wisp_error *error);
+
+/* Does so for a batch of any size: it always is a barrier. */
+wisp_status pass_agree(struct pass *pass, uint32_t member, struct cursor at, wisp_status status,
+                       wisp_error *error);
 
 /* Adds the time since the member's last mark to `stage` of the block's layer. */
 void pass_mark(const struct pass *pass, uint32_t member, struct cursor at, enum stage stage);
@@ -174,18 +191,21 @@ struct pass_tokens {
     size_t first, n;
 };
 
-/* Returns the tokens that the member computes, which are all where members split outputs. */
+/* Returns the tokens that the member computes, which are all if members split outputs. */
 struct pass_tokens pass_tokens(const struct pass *pass, uint32_t member);
 
 /* The tokens of one text that one member computes. */
 struct text_part {
     size_t start, tokens; /* the text begins at token `start` of the batch */
-    size_t first, end;    /* the member computes [first, end), counted from `start`; none where
+    size_t first, end;    /* the member computes [first, end), counted from `start`; none if
                              first >= end */
 };
 
 /* Returns the tokens of text i that are among a member's tokens `own`. */
 struct text_part pass_text_part(const struct pass *pass, size_t i, struct pass_tokens own);
+
+/* Returns the working memory that attention of any layer needs in a pass of this size. */
+size_t pass_attention_bytes(const struct network *network, const struct pass_size *size);
 
 /* Computes y [n, outputs] = layer(x [n, inputs]) for n tokens of a member, and asks the hook before
  * every PASS_PART_TOKENS of them. `scratch` has linear_workspace_bytes left for as many tokens. */
@@ -193,7 +213,7 @@ wisp_status pass_apply_linear(const struct pass *pass, struct cursor at, const s
                               const float *x, size_t n, float *y, struct workspace scratch,
                               wisp_error *error);
 
-/* Computes the member's share of the outputs y [tokens, outputs] = layer(x), where members split
+/* Computes the member's share of the outputs y [tokens, outputs] = layer(x), if members split
  * outputs. Returns the share. A barrier must follow before any member reads y. `scratch` has
  * linear_workspace_bytes left for the tokens of the pass. */
 struct pass_outputs {

@@ -7,10 +7,9 @@
 #include "base/checked.h"
 #include "base/checksum.h"
 #include "base/memory.h"
-#include "models/bert_weights.h"
+#include "models/linears.h"
+#include "models/positions.h"
 #include "sparse/neuron_cold.h"
-
-enum { MOST_LINEARS = 3 };
 
 /* A part of a layer. */
 struct resting {
@@ -18,8 +17,8 @@ struct resting {
                          each layer has its own, because passes on other threads are elsewhere */
     uint32_t users;   /* callers of rest_wake; 0: the weights are in the file alone */
     bool rests;       /* else nobody reads or frees it here */
-    uint64_t sums[2 * MOST_LINEARS]; /* checksums of the weights and biases that were loaded first
-                                      */
+    uint64_t sums[MOST_SPANS]; /* checksums of the weights and biases that were loaded first
+                                */
 };
 
 struct rest {
@@ -32,148 +31,79 @@ struct rest {
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 
-/* Points `of` to the dense layers that a part consists of, and returns their number. */
+/* Returns the block whose dense layers a part consists of; BLOCK_END if it has none. */
+static enum block block_of(enum rest_part part) {
+    return part == REST_ATTENTION ? BLOCK_ATTENTION
+           : part == REST_DENSE   ? BLOCK_FEED_FORWARD
+                                  : BLOCK_END;
+}
+
+/* Lists the dense layers of a part, and returns their number. */
 static size_t linears_of(const struct network *network, enum rest_part part, uint32_t l,
-                         struct linear *of[MOST_LINEARS]) {
-    const struct bert_weights *w = network->weights;
-    struct feed_forward *f = &network->feed_forward[l];
+                         struct linear_entry of[MOST_LINEARS]) {
+    const size_t all = network_linears(network, l, of);
     size_t n = 0;
-    if (part == REST_ATTENTION) {
-        of[n++] = &w->layer[l].qkv;
-        of[n++] = &w->layer[l].output;
-    } else if (part == REST_DENSE) {
-        of[n++] = &f->gate;
-        of[n++] = &f->up;
-        of[n++] = &f->down;
-    } else if (part == REST_CHOICE && network->neurons.cold) {
-        of[n++] = &f->sparse.p;
-        of[n++] = &f->sparse.q;
-    } else if (part == REST_COMPENSATION && network->neurons.cold) {
-        of[n++] = &f->sparse.compensation;
-    }
+    for (size_t i = 0; i < all; i++)
+        if (of[i].block == block_of(part))
+            of[n++] = of[i];
     return n;
 }
 
-/* Returns where the floats are that a part consists of, and sets *n to their number. Returns NULL
- * where it has none. */
-static float **floats_of(const struct network *network, enum rest_part part, uint32_t l,
-                         size_t *n) {
-    struct bert_weights *w = network->weights;
-    struct sparse_ffn *sparse = &network->feed_forward[l].sparse;
-    *n = 0;
-    if (part == REST_POSITIONS && l == 0) {
-        *n = w->positions * network->config.hidden_size;
-        return &w->position_embedding;
-    }
-    if (part == REST_THRESHOLDS) {
-        *n = sparse->levels * sparse->intermediate_size;
-        return &sparse->thresholds;
-    }
-    return NULL;
+/* Returns the positions, if the part consists of them. */
+static struct positions *positions_of(const struct network *network, enum rest_part part,
+                                      uint32_t l) {
+    return part == REST_POSITIONS && l == 0 ? network->positions : NULL;
 }
 
-/* Returns the neurons that a part consists of, besides `dense`, its only dense layer; NULL where it
- * has none. */
-static struct neuron_layer *neurons_of(const struct network *network, enum rest_part part,
-                                       uint32_t l) {
-    const struct neuron_store *store = &network->neurons;
-    return part == REST_DENSE && store->layer && !store->by_rows ? &store->layer[l] : NULL;
-}
-
-/* Returns the bytes of a part that is in memory; 0 of one that is not. */
-static size_t part_bytes(const struct network *network, enum rest_part part, uint32_t l) {
-    struct linear *of[MOST_LINEARS];
-    size_t bytes = 0, n_floats;
-    float *const *floats = floats_of(network, part, l, &n_floats);
-    const struct neuron_layer *neurons = neurons_of(network, part, l);
+/* Describes what is in memory of a part. */
+static struct weight_part describe(const struct network *network, enum rest_part part, uint32_t l) {
+    const struct ffn_kind *kind = network->feed_forward[l].kind;
+    const struct positions *positions = positions_of(network, part, l);
+    struct linear_entry of[MOST_LINEARS];
+    struct weight_part about = {0};
     const size_t n = linears_of(network, part, l, of);
-    if (neurons)
-        return neurons->bytes;
     for (size_t i = 0; i < n; i++)
-        bytes += of[i]->bytes;
-    return floats && *floats ? n_floats * sizeof **floats : bytes;
-}
-
-static void sum_linear(const struct linear *linear, uint64_t sums[2]) {
-    const size_t bias_bytes = linear->n * sizeof *linear->bias;
-    sums[0] = checksum(linear->weights, linear->bytes - bias_bytes);
-    sums[1] = checksum(linear->bias, bias_bytes);
+        weight_part_add_linear(&about, of[i].linear);
+    if (positions)
+        weight_part_add(&about, positions->rows,
+                        positions->n * config_token_size(&network->config) * sizeof(float));
+    if (kind->part)
+        kind->part(network, l, part, &about);
+    return about;
 }
 
 static void sum_part(const struct network *network, enum rest_part part, uint32_t l,
-                     uint64_t sums[2 * MOST_LINEARS]) {
-    struct linear *of[MOST_LINEARS];
-    size_t n_floats;
-    float *const *floats = floats_of(network, part, l, &n_floats);
-    const struct neuron_layer *neurons = neurons_of(network, part, l);
-    const size_t n = linears_of(network, part, l, of);
-    for (size_t i = 0; i < 2 * MOST_LINEARS; i++)
-        sums[i] = 0;
-    if (neurons) {
-        const size_t all = neurons->intermediate_size, row = neurons->hidden_size * sizeof(float);
-        sum_linear(&neurons->dense, sums);
-        sums[2] = checksum(neurons->down, all * neurons->row_bytes);
-        sums[3] = checksum(neurons->column_scale, all * sizeof *neurons->column_scale);
-        sums[4] = checksum(neurons->row_scale, row);
-        sums[5] = checksum(neurons->base, row);
-        return;
-    }
-    if (floats)
-        sums[0] = checksum(*floats, n_floats * sizeof **floats);
-    for (size_t i = 0; i < n; i++)
-        sum_linear(of[i], sums + 2 * i);
+                     uint64_t sums[MOST_SPANS]) {
+    const struct weight_part about = describe(network, part, l);
+    for (size_t i = 0; i < MOST_SPANS; i++)
+        sums[i] = i < about.n ? checksum(about.span[i].data, about.span[i].bytes) : 0;
 }
 
 static void release_part(const struct network *network, enum rest_part part, uint32_t l) {
-    struct linear *of[MOST_LINEARS];
-    size_t n_floats;
-    float **floats = floats_of(network, part, l, &n_floats);
+    const struct ffn_kind *kind = network->feed_forward[l].kind;
+    struct positions *positions = positions_of(network, part, l);
+    struct linear_entry of[MOST_LINEARS];
     const size_t n = linears_of(network, part, l, of);
-    if (neurons_of(network, part, l))
-        neuron_store_release_layer(&network->neurons, l);
     for (size_t i = 0; i < n; i++)
-        linear_release(of[i]);
-    if (floats) {
-        memory_free(*floats);
-        *floats = NULL;
+        linear_release(of[i].linear);
+    if (positions) {
+        memory_free(positions->rows);
+        positions->rows = NULL;
     }
-}
-
-/* Reads a feed-forward layer without predictor. */
-static wisp_status read_dense(const struct network *network, uint32_t l, wisp_error *error) {
-    const struct feed_forward_source source = {.dir = network->dir,
-                                               .config = &network->config,
-                                               .kernels = network->kernels,
-                                               .int8 = network->int8};
-    struct tensor_cache cache = {0};
-    if (!neurons_of(network, REST_DENSE, l))
-        return feed_forward_load(&network->feed_forward[l], &source, l, error);
-    const wisp_status status = neuron_store_load_layer(&network->neurons, l, &cache, error);
-    tensor_cache_release(&cache);
-    return status;
+    if (kind->release_part)
+        kind->release_part(network, l, part);
 }
 
 static wisp_status read_part(const struct network *network, enum rest_part part, uint32_t l,
                              wisp_error *error) {
-    struct feed_forward *f = &network->feed_forward[l];
-    switch (part) {
-    case REST_THRESHOLDS:
-        return sparse_ffn_read_thresholds(&f->sparse, network->dir, network->sparse_by_text, l,
-                                          error);
-    case REST_POSITIONS:
-        return bert_read_positions(network, error);
-    case REST_ATTENTION:
-        return bert_read_attention(network, l, error);
-    case REST_DENSE:
-        return read_dense(network, l, error);
-    case REST_CHOICE:
-        return sparse_ffn_read_choice(&f->sparse, network->dir, network->sparse_by_text, l, error);
-    case REST_COMPENSATION:
-        return sparse_ffn_read_compensation(&f->sparse, network->dir, l, error);
-    case REST_PARTS:
-        break;
-    }
-    return WISP_OK;
+    const struct ffn_kind *kind = network->feed_forward[l].kind;
+    struct linear_entry of[MOST_LINEARS];
+    const size_t n = linears_of(network, part, l, of);
+    for (size_t i = 0; i < n; i++)
+        TRY(linear_entry_read(network, l, &of[i], NULL, error));
+    if (positions_of(network, part, l))
+        TRY(positions_read(network, error));
+    return kind->read_part ? kind->read_part(network, l, part, error) : WISP_OK;
 }
 
 /* ---- coming to rest ------------------------------------------------------------------------- */
@@ -191,11 +121,11 @@ wisp_status rest_open(struct network *network, uint64_t limit, wisp_error *error
     return WISP_OK;
 }
 
-/* Makes a part rest that is in memory; does nothing where it is not. */
+/* Makes a part rest that is in memory; does nothing if it is not. */
 static void let_rest(struct network *network, enum rest_part part, uint32_t l) {
     struct rest *rest = network->rest;
     struct resting *resting = &rest->layer[l][part];
-    const size_t bytes = part_bytes(network, part, l);
+    const size_t bytes = describe(network, part, l).bytes;
     if (bytes == 0)
         return;
     sum_part(network, part, l, resting->sums);
@@ -241,7 +171,7 @@ uint64_t rest_saves(const struct network *network) {
     uint64_t all = 0, largest = most;
     for (uint32_t l = 0; l < network->config.layers; l++)
         for (size_t part = 0; part < REST_PARTS; part++) {
-            const uint64_t here = part_bytes(network, (enum rest_part)part, l);
+            const uint64_t here = describe(network, (enum rest_part)part, l).bytes;
             all += here;
             largest = here > largest ? here : largest;
         }
@@ -270,10 +200,10 @@ static wisp_status read_again(const struct network *network, enum rest_part part
                                                       [REST_COMPENSATION] = "compensation weights",
                                                       [REST_PARTS] = "nothing"};
     const struct resting *resting = &network->rest->layer[l][part];
-    uint64_t sums[2 * MOST_LINEARS];
+    uint64_t sums[MOST_SPANS];
     TRY(read_part(network, part, l, error));
     sum_part(network, part, l, sums);
-    for (size_t i = 0; i < 2 * MOST_LINEARS; i++)
+    for (size_t i = 0; i < MOST_SPANS; i++)
         if (sums[i] != resting->sums[i])
             return fail(error, WISP_ERROR_IO, network->dir->file, NULL,
                         "the file changed after it was opened: %s of layer %u differ", names[part],

@@ -7,32 +7,12 @@
 
 #include "models/network.h"
 
-/* Says whether weights may rest. A WebAssembly module never gives memory back, so that nothing
- * would be saved there. */
-#ifdef __wasm__
-enum { WEIGHTS_MAY_REST = 0 };
-#else
-enum { WEIGHTS_MAY_REST = 1 };
-#endif
-
-/* The parts that may rest. They do so in this order, layer by layer, until the network is within
- * its limit, with room for its cold neurons. */
-enum rest_part {
-    REST_THRESHOLDS,   /* of a predictor: a session reads them when its sparsity is set */
-    REST_POSITIONS,    /* embeddings of positions, which belong to layer 0 */
-    REST_ATTENTION,    /* W_qkv and W_o */
-    REST_DENSE,        /* a feed-forward layer without predictor: its matrices, or all neurons */
-    REST_CHOICE,       /* P and Q of a predictor, where cold neurons may be absent */
-    REST_COMPENSATION, /* B of such a predictor */
-    REST_PARTS
-};
-
 /* Sets the limit of an encoder's network->resident_bytes, after network_open and before any pass.
  * Its tensors must be in lasting sources (wisp_source). A further call may lower the limit. Fails
- * where there is no memory. */
+ * if there is no memory. */
 wisp_status rest_open(struct network *network, uint64_t limit, wisp_error *error);
 
-/* Makes parts of layers [0, layers), as far as they are loaded, rest where the limit asks for it.
+/* Makes parts of layers [0, layers), as far as they are loaded, rest if the limit asks for it.
  * Loading the network calls it for each layer, so that what rests is not in memory all at once; it
  * must be called after a further rest_open. */
 void rest_loaded(struct network *network, uint32_t layers);
@@ -41,14 +21,14 @@ void rest_loaded(struct network *network, uint32_t layers);
  * rest: those of all parts that do not, but for the largest. */
 uint64_t rest_saves(const struct network *network);
 
-/* The functions below call these where the network has parts that rest. */
+/* The functions below call these if the network has parts that rest. */
 wisp_status rest_wake_part(const struct network *network, enum rest_part part, uint32_t layer,
                            wisp_error *error);
 void rest_sleep_part(const struct network *network, enum rest_part part, uint32_t layer);
 
 /* Reads a part of a layer unless it is there. Each call that succeeds is followed by rest_sleep;
  * the weights are freed when the last caller does so. Several threads may call both. Fails with
- * WISP_ERROR_IO where the file cannot be read, or has changed since the network was loaded. */
+ * WISP_ERROR_IO if the file cannot be read, or has changed since the network was loaded. */
 static inline wisp_status rest_wake(const struct network *network, enum rest_part part,
                                     uint32_t layer, wisp_error *error) {
     return WEIGHTS_MAY_REST && network->rest ? rest_wake_part(network, part, layer, error)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "formats/schema.h"
+#include "models/dense_modules.h"
 
 /* Returns whether `name` is `known`, or the weight or bias of a linear layer or norm of that
  * name. */
@@ -34,35 +35,41 @@ static const char *part_of_layer(const char *name, uint32_t layers) {
     return digits + length + 1;
 }
 
-static bool is_known(const char *name, const struct architecture *architecture, uint32_t layers) {
+static bool is_known(const char *name, const struct architecture *architecture,
+                     const struct model_config *config) {
     static const char *const own[] = {TENSOR_PREDICTOR_P, NULL};
     static const char *const own_of_layer[] = {
-        TENSOR_PREDICTOR_P, TENSOR_PREDICTOR_Q,         TENSOR_THRESHOLDS,  TENSOR_SENTENCE_P,
-        TENSOR_SENTENCE_Q,  TENSOR_SENTENCE_THRESHOLDS, TENSOR_FACTORS,     TENSOR_CENTER,
-        TENSOR_FREQUENCY,   TENSOR_COMPENSATION,        TENSOR_NEURONS_HOT, TENSOR_NEURONS_COLD,
-        TENSOR_DOWN_SCALES, TENSOR_DOWN_ROW_SCALES,     TENSOR_DOWN_BASE,   NULL};
-    const char *part = part_of_layer(name, layers);
+        TENSOR_PREDICTOR_P,  TENSOR_PREDICTOR_Q,     TENSOR_THRESHOLDS,
+        TENSOR_SENTENCE_P,   TENSOR_SENTENCE_Q,      TENSOR_SENTENCE_THRESHOLDS,
+        TENSOR_FACTORS,      TENSOR_CENTER,          TENSOR_FREQUENCY,
+        TENSOR_COMPENSATION, TENSOR_NEURONS_HOT,     TENSOR_NEURONS_COLD,
+        TENSOR_DOWN_SCALES,  TENSOR_DOWN_ROW_SCALES, TENSOR_DOWN_BASE,
+        TENSOR_GATE_WEIGHTS, TENSOR_GATE_LEVELS,     NULL};
+    const char *part = part_of_layer(name, config->layers);
     if (part)
         return is_among(part, architecture->layer_tensors) || is_among(part, own_of_layer);
+    if (config_embeds(config) && is_among(name, dense_module_names(config)))
+        return true;
     return is_among(name, architecture->tensors) || is_among(name, own);
 }
 
 wisp_status tensor_names_check(const struct directory *dir, const struct architecture *architecture,
-                               uint32_t layers, wisp_error *error) {
+                               const struct model_config *config, wisp_error *error) {
     for (size_t i = 0; i < dir->n_tensors; i++) {
         const char *name = dir->tensors[i].name;
-        if (is_known(name, architecture, layers))
+        if (is_known(name, architecture, config))
             continue;
         if (strncmp(name, "cls.", 4) == 0)
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, name,
-                        "the head of a classifier or reranker, which is not supported: its scores "
-                        "are no embeddings");
+                        "the head of a classifier or reranker in a file whose pooling_type is not "
+                        "4 (rank)");
         if (strncmp(name, "dense_", 6) == 0)
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, name,
-                        "a dense layer after pooling, which is not supported");
+                        "a dense layer after pooling, of which only two are supported, in models "
+                        "that embed");
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, name,
                     "a tensor that models of architecture %s with %u layers do not have",
-                    architecture->name, layers);
+                    architecture->name, config->layers);
     }
     return WISP_OK;
 }

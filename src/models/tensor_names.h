@@ -7,8 +7,8 @@
 #include "models/architecture.h"
 
 /* Refuses the first tensor whose name neither the architecture nor wisp's own schema has, and the
- * tensors of layers beyond `layers`. */
+ * tensors of layers beyond config->layers. */
 wisp_status tensor_names_check(const struct directory *dir, const struct architecture *architecture,
-                               uint32_t layers, wisp_error *error);
+                               const struct model_config *config, wisp_error *error);
 
 #endif

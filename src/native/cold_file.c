@@ -6,7 +6,7 @@
 #include "formats/neurons_read.h"
 #include "host/input_file.h"
 
-/* Two ranges are read as one where at most this many bytes lie between: reading them takes less
+/* Two ranges are read as one if at most this many bytes lie between: reading them takes less
  * time than one more call of the system. */
 enum { GAP_BYTES = 4096 };
 
@@ -42,7 +42,7 @@ wisp_status wisp_embed_from_file(wisp_session *session, const wisp_text *texts, 
     struct buffer buffer = {0};
     TRY(require(session, "session", error));
     const struct directory *dir = &session->model->dir;
-    if (dir->hot_only && (dir->n_sources == 0 || !file_source_is(&dir->sources[0])))
+    if (dir->residency.lacks_rows && (dir->n_sources == 0 || !file_source_is(&dir->sources[0])))
         return fail(error, WISP_ERROR_ARGUMENT, dir->file, "session",
                     "the model holds no file: it was opened from a source, or with in_memory");
     wisp_status status = wisp_embed(session, texts, n, options, rows, error);

@@ -73,8 +73,8 @@ wisp_status wisp_file_read_part(const wisp_file *file, size_t index, uint64_t of
     const wisp_source *source = &dir->sources[index];
     if (offset > source->size || length > source->size - offset)
         return fail(error, WISP_ERROR_ARGUMENT, source->name, "offset",
-                    "%zu bytes at %llu, where the file has %llu", length,
-                    (unsigned long long)offset, (unsigned long long)source->size);
+                    "%zu bytes at %llu, but the file has %llu", length, (unsigned long long)offset,
+                    (unsigned long long)source->size);
     if (length == 0)
         return WISP_OK;
     TRY(require(buffer, "buffer", error));

@@ -17,11 +17,11 @@ static wisp_status check_name(const char *path, wisp_error *error) {
     static const char whole[] = "one file of a Hugging Face folder: name the folder, which also "
                                 "has config.json and the tokenizer";
     static const char other[] = "a format that wisp does not read, unlike GGUF and Hugging "
-                                "Face folders with model.safetensors";
+                                "Face folders";
     static const struct {
         const char *end, *what;
-    } known[] = {{".safetensors", whole}, {".json", whole}, {".onnx", other},
-                 {".bin", other},         {".pt", other},   {".pth", other}};
+    } known[] = {{".safetensors", whole}, {".json", whole}, {".onnx", whole},
+                 {".bin", whole},         {".pt", other},   {".pth", other}};
     const size_t length = strlen(path);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const size_t end = strlen(known[i].end);
@@ -89,10 +89,10 @@ wisp_status wisp_model_open(const char *path, const wisp_model_options *options,
 
 wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_error *error) {
     TRY(require(model, "model", error));
-    if (!model->dir.hot_only)
+    if (!model->dir.residency.lacks_rows)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "model",
                     "it was opened with all of its neurons");
-    if (model->dir.cold_framed)
+    if (model->dir.residency.in_frames)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "model",
                     "it was opened from a source with a limit");
     if (model->least_memory > bytes)
@@ -100,13 +100,13 @@ wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_erro
                     "%llu bytes are always in memory, more than the %llu that are allowed",
                     (unsigned long long)model->least_memory, (unsigned long long)bytes);
     directory_drop_vocabulary(&model->dir);
-    if (model_may_rest(model)) {
+    if (model->dir.residency.may_rest) {
         TRY(rest_open(&model->network, bytes - model_other_bytes(model), error));
         rest_loaded(&model->network, model->network.config.layers);
     }
     wisp_model_info info;
     wisp_model_get_info(model, &info);
-    if (model->dir.lacks_neurons)
+    if (model->dir.residency.lacks_neurons)
         neuron_cold_limit(&model->network.neurons, bytes - info.resident_bytes, discard_pages);
     model->limit_due = false;
     return WISP_OK;

@@ -4,7 +4,7 @@
 
 #include "engine/model.h"
 
-/* Opens the directory of a GGUF file or a Hugging Face folder. Fails where the path cannot be read
+/* Opens the directory of a GGUF file or a Hugging Face folder. Fails if the path cannot be read
  * or its contents are malformed or not supported; the directory then holds nothing. */
 wisp_status directory_open_path(struct directory *dir, const char *path, wisp_error *error);
 

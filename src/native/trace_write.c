@@ -37,7 +37,7 @@ static void write_thread(FILE *to, const struct trace *trace, double origin, uin
         write_span(to, &trace->spans[i], origin, thread);
 }
 
-/* Writes what wisp_cold_stats says of neurons, where the model was opened without the cold ones. */
+/* Writes what wisp_cold_stats says of neurons, if the model was opened without the cold ones. */
 static void write_cold(FILE *to, const wisp_model *model) {
     wisp_cold_stats s;
     if (!wisp_model_get_cold_stats(model, &s))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The Node-API addon: the functions that js/native-engine.js calls. Each takes the engine that
- * `create` made as its first argument. Nothing is shared between environments, so worker threads
- * may load it too. */
+ * The Node-API addon: the functions that js/native/native-engine.js calls. Each takes the engine
+ * that `create` made as its first argument. Nothing is shared between environments, so worker
+ * threads may load it too. */
 #include <stdlib.h>
 
 #include "node/arguments.h"
@@ -131,6 +131,10 @@ static wisp_status compute_rows(struct request *request) {
                         request->dimensions, request->output);
 }
 
+static wisp_status compute_scores(struct request *request) {
+    return engine_rank(request->native->engine, request->texts, request->n, request->output);
+}
+
 static wisp_status compute_counts(struct request *request) {
     for (size_t i = 0; i < request->n; i++) {
         const wisp_text text = request->texts[i];
@@ -172,13 +176,19 @@ static napi_value embed(napi_env env, napi_callback_info info) {
     return submit_rows(env, info, compute_rows);
 }
 
+/* rank(engine, texts, undefined, 1, scores) writes scores of the texts behind the first, which is
+ * the query. The last value stays as it is. */
+static napi_value rank_texts(napi_env env, napi_callback_info info) {
+    return submit_rows(env, info, compute_scores);
+}
+
 /* count(engine, texts, undefined, 1, counts) writes how many ids each text has before it is
  * truncated. */
 static napi_value count_tokens(napi_env env, napi_callback_info info) {
     return submit_rows(env, info, compute_counts);
 }
 
-/* A text has hardly more tokens than bytes; where it has, the count says how many. */
+/* A text has hardly more tokens than bytes; if it has, the count says how many. */
 static wisp_status compute_ids(struct request *request) {
     struct engine *engine = request->native->engine;
     const wisp_text text = request->texts[0];
@@ -213,7 +223,7 @@ static napi_value prompt(napi_env env, napi_callback_info info) {
     return found;
 }
 
-/* info(engine) and stats(engine) return JSON, or undefined where there is no memory. */
+/* info(engine) and stats(engine) return JSON, or undefined if there is no memory. */
 static napi_value get_info(napi_env env, napi_callback_info info) {
     struct arguments arguments;
     if (!read_arguments(env, info, true, &arguments))
@@ -250,6 +260,7 @@ NAPI_MODULE_INIT() {
         {"cancel", cancel},
         {"close", close_engine},
         {"embed", embed},
+        {"rank", rank_texts},
         {"tokenize", tokenize},
         {"count", count_tokens},
         {"prompt", prompt},

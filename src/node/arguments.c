@@ -111,11 +111,11 @@ bool take_texts(napi_env env, napi_value array, struct request *request) {
 bool take_text(napi_env env, napi_value array, struct request *request) {
     if (!take_texts(env, array, request))
         return false;
-    return request->n == 1 || refuse(env, request, "an array of one text belongs here");
+    return request->n == 1 || refuse(env, request, "expected an array of one text");
 }
 
 /* Copies the items of a typed array of `type`, whose items have `size` bytes. Sets *copy to NULL
- * where it cannot. */
+ * if it cannot. */
 static void copy_array(napi_env env, napi_value array, napi_typedarray_type type, size_t size,
                        void **copy, size_t *count) {
     napi_typedarray_type found = napi_float64_array;

@@ -14,24 +14,24 @@ struct arguments {
 };
 
 /* Reads the arguments of a call, the first of which is an engine. Returns false with an exception
- * pending where that computes a request, is closed or, with `with_session`, has no session. */
+ * pending if that computes a request, is closed or, with `with_session`, has no session. */
 bool read_arguments(napi_env env, napi_callback_info info, bool with_session,
                     struct arguments *arguments);
 
 /* Returns the engine that is a call's only argument, and sets *handle to that argument. The engine
- * may compute a request, or be closed. Returns NULL with an exception pending where there is
+ * may compute a request, or be closed. Returns NULL with an exception pending if there is
  * none. */
 struct native *read_engine(napi_env env, napi_callback_info info, napi_value *handle);
 
 /* Reads the arguments of a call, whose engine must have a session and neither texts nor a search,
- * and makes a request of it. Returns NULL with an exception pending where that fails. */
+ * and makes a request of it. Returns NULL with an exception pending if that fails. */
 struct request *read_request(napi_env env, napi_callback_info info, struct arguments *arguments);
 
 /* Copies a string as terminated UTF-8 with U+FFFD for lone surrogates. Sets *text to NULL for
- * undefined. Returns false with an exception pending where it cannot. */
+ * undefined. Returns false with an exception pending if it cannot. */
 bool copy_string(napi_env env, napi_value value, char **text);
 
-/* These set parts of a request. Where they fail they free the request, and return false with an
+/* These set parts of a request. If they fail they free the request, and return false with an
  * exception pending. */
 
 /* Copies an array of strings to the request's texts. */

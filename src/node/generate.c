@@ -13,7 +13,7 @@
 #include "node/arguments.h"
 
 /* The tokens of SLICE seconds are handed out together, because a small model writes thousands in a
- * second. js/text-worker.js does so too. */
+ * second. js/engine/text-worker.js does so too. */
 static const double SLICE = 0.008;
 
 /* ---- texts ---------------------------------------------------------------------------------- */
@@ -199,18 +199,19 @@ static napi_value score(napi_env env, napi_callback_info info) {
 }
 
 static wisp_status compute_text(struct request *request) {
-    struct engine *engine = request->native->engine;
-    return engine_detokenize(engine, request->ids, request->count)
-               ? WISP_OK
-               : fail_memory(&engine->error, engine->capacity);
+    return engine_detokenize(request->native->engine, request->ids, request->count,
+                             request->number != 0);
 }
 
-/* detokenize(engine, ids) resolves to the text that the ids stand for, as JSON. */
+/* detokenize(engine, ids, continues) resolves to the text that the ids stand for, as JSON. */
 static napi_value detokenize(napi_env env, napi_callback_info info) {
     struct arguments arguments;
     struct request *request = read_request(env, info, &arguments);
     if (!request || !take_ids(env, arguments.at[1], request))
         return NULL;
+    bool continues = false;
+    napi_get_value_bool(env, arguments.at[2], &continues);
+    request->number = continues;
     return request_submit(env, arguments.at[0], request, compute_text, make_text);
 }
 
@@ -250,12 +251,12 @@ static napi_value load_state(napi_env env, napi_callback_info info) {
 
 /* ---- the engine ----------------------------------------------------------------------------- */
 
-/* chatFormat(engine) returns the name of the model's chat format, or undefined. */
-static napi_value chat_format(napi_env env, napi_callback_info info) {
+/* chatTemplate(engine) returns the model's chat template, or undefined. */
+static napi_value chat_template(napi_env env, napi_callback_info info) {
     struct arguments arguments;
     if (!read_arguments(env, info, true, &arguments))
         return NULL;
-    return make_string(env, engine_chat_format(arguments.native->engine));
+    return make_string(env, engine_chat_template(arguments.native->engine));
 }
 
 /* threads(engine) returns how many compute a text. */
@@ -282,7 +283,7 @@ napi_status define_generate(napi_env env, napi_value exports) {
         {"detokenize", detokenize},
         {"saveState", save_state},
         {"loadState", load_state},
-        {"chatFormat", chat_format},
+        {"chatTemplate", chat_template},
         {"threads", threads},
     };
     return define_functions(env, exports, functions, sizeof functions / sizeof *functions);

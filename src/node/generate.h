@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The addon's functions of engines that generate text, which js/native-text-engine.js calls. */
+ * The addon's functions of engines that generate text, which js/native/native-text-engine.js calls.
+ */
 #ifndef WISP_NODE_GENERATE_H
 #define WISP_NODE_GENERATE_H
 

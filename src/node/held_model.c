@@ -9,7 +9,7 @@
 #include "host/read_at.h"
 #endif
 
-/* Reads the number of a property. Returns false where it is no number from 0 to `most`. */
+/* Reads the number of a property. Returns false if it is no number from 0 to `most`. */
 static bool number_of(napi_env env, napi_value object, const char *name, double most,
                       double *number) {
     napi_value value;
@@ -61,7 +61,7 @@ static int read_file(void *context, uint64_t offset, void *buffer, size_t length
         return 1;
 #ifdef _WIN32
     (void)offset, (void)buffer;
-    return length > 0; /* js/model-file-node.js opens no files there: pread is missing */
+    return length > 0; /* js/files/model-file-node.js opens no files there: pread is missing */
 #else
     return read_at(held->descriptor, offset, buffer, length);
 #endif

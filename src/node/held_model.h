@@ -15,7 +15,7 @@ struct held_model {
     napi_env env;
     napi_ref value; /* keeps `bytes`, or keeps the file open */
     const uint8_t *bytes;
-    int descriptor; /* of the file; -1 where there are bytes instead */
+    int descriptor; /* of the file; -1 if there are bytes instead */
     uint64_t size;
     atomic_bool given_up; /* makes opening it fail */
 };
@@ -23,7 +23,7 @@ struct held_model {
 /* Holds a model that is not open yet, for one user. `value` is a Uint8Array, or an object with the
  * numbers `descriptor` and `size` of a file; whoever made the object closes the file only when no
  * JavaScript has the object any more, and the held model keeps it. Returns NULL, with an exception
- * pending, where the value is neither. */
+ * pending, if the value is neither. */
 struct held_model *held_model_new(napi_env env, napi_value value);
 
 /* Opens the model by the options of `engine`, on any thread. The engine's error says why it

@@ -104,7 +104,7 @@ static void settle(napi_env env, struct request *request) {
     request_free(env, request);
 }
 
-/* Computes a request. Where the one before was cancelled just after it was computed, its
+/* Computes a request. If the one before was cancelled just after it was computed, its
  * cancellation is still set and stops this one, which is then computed again. Runs, which hand out
  * parts, are not: they have gone on. */
 static void compute(struct request *request) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An engine of the addon, and what JavaScript asks it for. Each request is answered by a promise.
- * An engine has one request at a time, which its own thread computes, or the calling thread where
+ * An engine has one request at a time, which its own thread computes, or the calling thread if
  * it has none. All other work, and every call of Node-API, is on the environment's thread. */
 #ifndef WISP_NODE_REQUESTS_H
 #define WISP_NODE_REQUESTS_H
@@ -65,10 +65,10 @@ struct request {
 };
 
 /* Opens an engine and returns its handle. The engine is freed when no JavaScript has the handle any
- * more. Returns NULL with an exception pending where it cannot. */
+ * more. Returns NULL with an exception pending if it cannot. */
 napi_value native_open(napi_env env, bool threaded);
 
-/* Makes a request of an engine. Returns NULL, with an exception pending, where there is no memory.
+/* Makes a request of an engine. Returns NULL, with an exception pending, if there is no memory.
  */
 struct request *request_new(napi_env env, struct native *native);
 
@@ -77,14 +77,14 @@ void request_free(napi_env env, struct request *request);
 
 /* Computes the request by `compute_value`, on the engine's thread if it has one, and then has
  * `make_value` make the value to which the promise resolves that this function returns. Owns the
- * request from now on. Returns NULL with an exception pending where there is no memory. */
+ * request from now on. Returns NULL with an exception pending if there is no memory. */
 napi_value request_submit(napi_env env, napi_value handle, struct request *request,
                           wisp_status (*compute_value)(struct request *request),
                           napi_status (*make_value)(napi_env env, struct request *request,
                                                     napi_value *value));
 
 /* Gives a copy of a text to the request's function `part`, from the engine's thread, while the
- * request is computed. Returns false where there is no memory. */
+ * request is computed. Returns false if there is no memory. */
 bool request_hand_out(struct request *request, const char *text);
 
 /* Frees the texts or the search of an engine that has no request. */
@@ -95,10 +95,10 @@ void native_end_work(struct native *native);
 void native_cancel(struct native *native);
 
 /* Closes the engine. Returns a promise that resolves when its memory is free; NULL, with an
- * exception pending, where it is closed already. */
+ * exception pending, if it is closed already. */
 napi_value native_close(napi_env env, napi_value handle, struct native *native);
 
-/* Throws an error that js/native-engine.js makes a WispError of. Returns NULL. */
+/* Throws an error that js/native/native-engine.js makes a WispError of. Returns NULL. */
 napi_value throw_error(napi_env env, wisp_status status, const wisp_error *error);
 
 /* Throws what the last call of Node-API failed with. Returns NULL. */

@@ -18,13 +18,13 @@ struct runner {
     bool is_joined; /* the thread has ended */
 };
 
-/* Starts the thread, which calls `run` for each job. Returns false where the system grants none. */
+/* Starts the thread, which calls `run` for each job. Returns false if the system grants none. */
 bool runner_open(struct runner *runner, void (*run)(void *context, void *job), void *context);
 
 /* Gives the thread a job. It must have run the job before. */
 void runner_give(struct runner *runner, void *job);
 
-/* Makes the thread end soon, after a last job NULL where `tell_end` says so. Returns at once. */
+/* Makes the thread end soon, after a last job NULL if `tell_end` says so. Returns at once. */
 void runner_end(struct runner *runner, bool tell_end);
 
 /* Waits for the thread, which runner_end has told to end. May be called again. */

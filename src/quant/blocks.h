@@ -42,10 +42,10 @@ struct block_format {
     const char *name;
     uint32_t elements; /* the number of elements in a block */
     uint32_t bytes;    /* the size of a block */
-    /* Expands n elements, which are whole blocks, to floats. NULL where wisp cannot read the type.
+    /* Expands n elements, which are whole blocks, to floats. NULL if wisp cannot read the type.
      */
     void (*dequantise)(const void *blocks, size_t n, float *out);
-    /* Quantises n elements, which are whole blocks, as exactly as wisp can. NULL where wisp cannot
+    /* Quantises n elements, which are whole blocks, as exactly as wisp can. NULL if wisp cannot
      * write the type. */
     void (*quantise)(const float *values, size_t n, void *out);
     /* Quantises to the bits of ggml's reference quantiser, for finite values whose scale is a
@@ -53,17 +53,21 @@ struct block_format {
     void (*quantise_as_reference)(const float *values, size_t n, void *out);
 };
 
-/* Returns the format of a number, or NULL where GGML has no such type. */
+/* All formats, with the functions that this product has (src/products). A row without a name ends
+ * them. */
+extern const struct block_format block_formats[];
+
+/* Returns the format of a number, or NULL if GGML has no such type. */
 const struct block_format *block_format_by_id(uint32_t id);
 
 /* Returns the format of a name in upper or lower case, such as "q8_0", or NULL. */
 const struct block_format *block_format_by_name(const char *name);
 
-/* Returns the format of a number where rows of n elements are whole blocks of it, and else F32. */
+/* Returns the format of a number if rows of n elements are whole blocks of it, and else F32. */
 const struct block_format *block_format_fitting(uint32_t id, uint64_t n);
 
-/* Computes the bytes of a row of n elements. Returns false where n is no multiple of the block's
- * elements, or where the size overflows. */
+/* Computes the bytes of a row of n elements. Returns false if n is no multiple of the block's
+ * elements, or if the size overflows. */
 bool block_row_bytes(const struct block_format *format, uint64_t n, uint64_t *bytes);
 
 /* Returns whether the blocks of a format follow one another without regard to the ends of rows. In
@@ -74,8 +78,8 @@ bool block_crosses_rows(const struct block_format *format);
  * that it shares with its neighbours or, in I2_S, on the scale that follows the last row. */
 bool block_rows_depend(const struct block_format *format, uint64_t n);
 
-/* Computes the bytes of a tensor of `rows` rows of n elements. Returns false where block_row_bytes
- * does for a format whose blocks begin with rows, or where the size overflows. */
+/* Computes the bytes of a tensor of `rows` rows of n elements. Returns false if block_row_bytes
+ * does for a format whose blocks begin with rows, or if the size overflows. */
 bool block_tensor_bytes(const struct block_format *format, uint64_t n, uint64_t rows,
                         uint64_t *bytes);
 

@@ -137,7 +137,7 @@ static inline int clamped(int value, int low, int high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* Returns the index of the first of n values that has the largest magnitude above 0, or n where all
+/* Returns the index of the first of n values that has the largest magnitude above 0, or n if all
  * are 0. */
 static inline int largest_at(const float *values, int n) {
     float most = 0;

@@ -25,7 +25,7 @@ struct grid_scale {
     float scale, offset;
 };
 
-/* Returns the grid of a type, or NULL where its blocks are no grid: they have scales of scales, or
+/* Returns the grid of a type, or NULL if its blocks are no grid: they have scales of scales, or
  * no codes. */
 const struct block_grid *block_grid_of(enum block_type type);
 

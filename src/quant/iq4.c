@@ -21,7 +21,7 @@ void dequantise_iq4_xs(const void *blocks, size_t n, float *out) {
         }
 }
 
-/* Returns the code of the level nearest to x, and that of the upper one where two are equally
+/* Returns the code of the level nearest to x, and that of the upper one if two are equally
  * near. */
 static int nearest_level(float x) {
     if (x <= (float)iq4_levels[0])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Expands blocks of 256 elements with scales of scales. Comments give the fields of a block in
- * their order. */
+ * their order.
+ * Compiled for size in WebAssembly. */
 #include "quant/codecs.h"
 
 /* Returns the pair of bits of element i of a Q2_K or Q3_K block. Each half of a block has 128

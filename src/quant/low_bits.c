@@ -5,7 +5,7 @@
  * Compiled for size in WebAssembly. */
 #include "quant/codecs.h"
 
-/* Q1_0: x = d where the bit of the element is set, else -d. */
+/* Q1_0: x = d if the bit of the element is set, else -d. */
 void codes_of_q1_0(const unsigned char *block, unsigned char codes[128]) {
     for (int j = 0; j < 128; j++)
         codes[j] = (unsigned char)((block[2 + j / 8] >> j % 8 & 1) * 2);

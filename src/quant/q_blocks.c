@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Expands blocks of 32 elements. Comments give the fields of a block in their order. */
+ * Expands blocks of 32 elements. Comments give the fields of a block in their order.
+ * Compiled for size in WebAssembly. */
 #include "quant/codecs.h"
 
 /* Q4_1: f16 d, f16 m, 16 bytes whose low nibbles are elements 0..15 and whose high ones 16..31.

@@ -30,7 +30,7 @@ static float fit_error(const struct fit *fit, const float *values, const float *
     return error;
 }
 
-/* Finds codes, a scale and a minimum of at most 0 with a small weighted error, where a value is
+/* Finds codes, a scale and a minimum of at most 0 with a small weighted error, if a value is
  * about scale * code + minimum. Returns the scale; *minus_min is the minimum's magnitude. */
 static float fit_with_min(const struct fit *fit, const float *values, const float *weights,
                           unsigned char *codes, float *minus_min) {
@@ -131,7 +131,7 @@ void quantise_q2_k(const float *values, size_t n, void *out) {
 }
 
 /* Finds codes -4..3 and a scale with a small error, weighted by the squares of 16 values, and
- * stores the codes + 4. One code after the other is changed where that helps. */
+ * stores the codes + 4. One code after the other is changed if that helps. */
 static float fit_q3_k(const float *values, unsigned char *stored) {
     int codes[16];
     const int largest = largest_at(values, 16);

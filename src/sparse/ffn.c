@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Compiled for size in WebAssembly. */
 #include "sparse/ffn.h"
 
 #include <assert.h>
@@ -220,7 +221,7 @@ static void multiply_chosen(const struct sparse_ffn *ffn, const uint64_t *const 
     }
 }
 
-/* Computes the contributions of a list of n neurons to one token, or of all n where `list` is NULL,
+/* Computes the contributions of a list of n neurons to one token, or of all n if `list` is NULL,
  * from their sums. Writes them to s->values and returns the largest magnitude. */
 static float activate(const struct sparse_ffn *ffn, size_t token, const uint16_t *list, size_t n,
                       const struct scratch *s) {
@@ -232,7 +233,7 @@ static float activate(const struct sparse_ffn *ffn, size_t token, const uint16_t
                                           &s->rows[token], s->values);
 }
 
-/* Quantises the contributions s->values of a list of n neurons, or of all n where `list` is NULL,
+/* Quantises the contributions s->values of a list of n neurons, or of all n if `list` is NULL,
  * and keeps those that are not 0 as the token's input of the second half. */
 static void keep_active(const struct sparse_ffn *ffn, size_t token, const uint16_t *list, size_t n,
                         float largest, const struct scratch *s, struct sparse_counts *counts) {
@@ -263,7 +264,7 @@ static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch 
 }
 
 /* Computes the first half for n tokens x with the masks s->chosen, and keeps it as that of tokens
- * [token, token + n). Where the layer has a compensation, writes base + compensation to
+ * [token, token + n). If the layer has a compensation, writes base + compensation to
  * y [n, hidden_size]; inner [n, rank] is P x + p. */
 static void apply_chosen(const struct sparse_ffn *ffn, const float *x, const float *inner,
                          size_t token, size_t n, struct scratch *s, float *y,

@@ -27,11 +27,11 @@ struct sparse_ffn {
     enum activation activation;
     size_t hidden_size, intermediate_size;
     const struct neuron_layer *neurons;
-    /* The predictor; rank is 0 and the rest empty where there is none. */
+    /* The predictor; rank is 0 and the rest empty if there is none. */
     size_t rank;
     struct linear p;            /* P [rank, hidden_size] */
     struct linear q;            /* Q [intermediate_size, rank]: one logit for each place */
-    struct linear compensation; /* B [hidden_size, rank] and b; empty where there is none */
+    struct linear compensation; /* B [hidden_size, rank] and b; empty if there is none */
     size_t levels;
     float *thresholds; /* [levels, intermediate_size]: one level for each share of the plan */
     size_t bytes;      /* memory of the predictor */
@@ -39,7 +39,7 @@ struct sparse_ffn {
 
 /* Loads the neurons of layer `index` into the store, which must outlive the layer, and their
  * predictor unless the plan is exact or has no levels. The cache serves one layer after the other.
- * Fails where a tensor is missing, has another shape or an unsupported type or rank, cannot be
+ * Fails if a tensor is missing, has another shape or an unsupported type or rank, cannot be
  * read, or holds values that are not finite; the layer is then empty. */
 wisp_status sparse_ffn_load(struct sparse_ffn *ffn, struct neuron_store *store,
                             const struct sparse_plan *plan, size_t index,
@@ -83,7 +83,7 @@ void sparse_ffn_choose(const struct sparse_ffn *ffn, const float *thresholds, co
 void sparse_ffn_predict(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
                         size_t n, uint64_t *masks, float *inner, struct workspace space);
 
-/* Says which neurons are computed. Where `masks` is not NULL, the masks decide; otherwise, where
+/* Says which neurons are computed. If `masks` is not NULL, the masks decide; otherwise, if
  * `thresholds` is not NULL, the predictor decides token by token; otherwise all are computed. */
 struct sparse_choice {
     const float *thresholds;      /* [intermediate_size] */
@@ -107,7 +107,7 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, struct sparse_choice choice,
                       size_t tokens, float *y, struct workspace space,
                       struct sparse_counts *counts);
 
-/* Returns the bytes of working memory for any number of tokens; SIZE_MAX where they cannot be
+/* Returns the bytes of working memory for any number of tokens; SIZE_MAX if they cannot be
  * addressed. `rank` is the rank of the predictor, or 0. */
 size_t sparse_ffn_workspace_bytes(size_t hidden_size, size_t intermediate_size, size_t rank,
                                   enum activation activation);

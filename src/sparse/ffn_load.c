@@ -3,6 +3,7 @@
  * Compiled for size in WebAssembly. */
 #include <stdio.h>
 
+#include "base/checked.h"
 #include "base/memory.h"
 #include "formats/schema.h"
 #include "sparse/ffn.h"
@@ -16,7 +17,7 @@ struct loader {
     wisp_error *error;
 };
 
-/* Loads NAME.weight [n, k] and NAME.bias [n]. The layer computes in int8 where the file stores its
+/* Loads NAME.weight [n, k] and NAME.bias [n]. The layer computes in int8 if the file stores its
  * weights quantised, otherwise in floats. */
 static wisp_status load_linear(const struct loader *l, const char *name, size_t n, size_t k,
                                struct linear *layer) {
@@ -51,8 +52,8 @@ static wisp_status load_p(const struct loader *l, bool by_text) {
         return fail(l->error, WISP_ERROR_NOT_FOUND, l->dir->file, weight, "the tensor is missing");
     if (tensor->rows > MAX_RANK)
         return fail(l->error, WISP_ERROR_UNSUPPORTED, l->dir->file, tensor->name,
-                    "a rank of %llu, where at most %d is supported",
-                    (unsigned long long)tensor->rows, MAX_RANK);
+                    "a rank of %llu; at most %d is supported", (unsigned long long)tensor->rows,
+                    MAX_RANK);
     return load_linear(l, common ? TENSOR_PREDICTOR_P : name, (size_t)tensor->rows, f->hidden_size,
                        &f->p);
 }
@@ -105,6 +106,7 @@ wisp_status sparse_ffn_load(struct sparse_ffn *ffn, struct neuron_store *store,
     wisp_status status = neuron_store_load_layer(store, index, cache, error);
     if (status == WISP_OK && store->by_rows)
         status = load_predictor(ffn, store->dir, plan, index, error);
+    store->rank = larger(store->rank, ffn->rank);
     if (status != WISP_OK)
         sparse_ffn_release(ffn);
     return status;

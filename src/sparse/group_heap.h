@@ -29,7 +29,7 @@ struct group_heap {
 /* Adds a group, or moves it to where it belongs after its uses have changed. */
 void group_heap_put(struct group_heap *heap, size_t group);
 
-/* Removes a group, where it is in the heap. */
+/* Removes a group, if it is in the heap. */
 void group_heap_remove(struct group_heap *heap, size_t group);
 
 /* Halves the uses of all groups, also of those that are not in the heap. */

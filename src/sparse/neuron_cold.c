@@ -180,7 +180,7 @@ static bool is_empty(const struct neuron_layer *l, size_t word, size_t words) {
     return word < words && l->present[word] == 0;
 }
 
-/* Makes the neurons of a word absent. A page at its border is given back where the neighbour that
+/* Makes the neurons of a word absent. A page at its border is given back if the neighbour that
  * shares it is empty, too. */
 static void evict(const struct neuron_store *store, size_t layer, size_t word) {
     enum { PAGE = 4096 };
@@ -211,7 +211,7 @@ static void evict(const struct neuron_store *store, size_t layer, size_t word) {
 /* Evicts groups until the cold neurons fit the budget, or all that are left are held. The group of
  * fewest uses goes first. Among groups of equally many, the one that was used last does: a pass
  * uses all layers in turn, so that group is the last that is needed again. Evicting the one that
- * was used longest ago instead would keep nothing until it is needed, where the budget is smaller
+ * was used longest ago instead would keep nothing until it is needed, if the budget is smaller
  * than the needs of a pass. */
 static void fit_budget(const struct neuron_store *store) {
     const struct neuron_cold *cold = store->cold;
@@ -321,8 +321,8 @@ size_t neuron_hold_ranges(const struct neuron_store *store, const struct neuron_
 
 /* ---- providing ------------------------------------------------------------------------------ */
 
-/* Finds room for a group none of whose cold neurons is present. Returns false where there is none,
- * and sets `status` to an error where a pass waits for it. */
+/* Finds room for a group none of whose cold neurons is present. Returns false if there is none,
+ * and sets `status` to an error if a pass waits for it. */
 static bool take_frame(const struct neuron_store *store, size_t layer, size_t word,
                        wisp_status *status, wisp_error *error) {
     struct neuron_cold *cold = store->cold;

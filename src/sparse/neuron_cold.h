@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Cold neurons of a model that is opened without them. They are absent until someone provides the
- * bytes of their rows in the file, and may become absent again where memory is limited.
+ * bytes of their rows in the file, and may become absent again if memory is limited.
  *
  * A pass holds the neurons that it computes next, present or not. When all of them are present it
  * computes; neurons that are held do not become absent. All functions may be called by several
@@ -8,7 +8,7 @@
  *
  * Memory is counted, and given back, in groups of 64 neurons, which are a word of a mask: their
  * rows fill whole pages of 4 KiB, so that the system gets them back. Every neuron has its place in
- * memory from the beginning; pages that were never written take none. Where no pages can be given
+ * memory from the beginning; pages that were never written take none. If no pages can be given
  * back, as in WebAssembly, groups lie in frames of fixed number instead, whichever is free. */
 #ifndef WISP_SPARSE_NEURON_COLD_H
 #define WISP_SPARSE_NEURON_COLD_H
@@ -46,11 +46,11 @@ static inline size_t neuron_cold_bytes(const struct neuron_layer *layer, size_t 
 wisp_status neuron_cold_open(struct neuron_store *store, bool framed, wisp_error *error);
 
 /* Takes frames for one session: groups that several hold could be more than there are. Returns
- * false where another has them, until neuron_cold_leave. Without frames it returns true. */
+ * false if another has them, until neuron_cold_leave. Without frames it returns true. */
 bool neuron_cold_take(const struct neuron_store *store);
 void neuron_cold_leave(const struct neuron_store *store);
 
-/* Returns the frames of an open store; NULL where it has none. */
+/* Returns the frames of an open store; NULL if it has none. */
 const struct neuron_frames *neuron_cold_frames(const struct neuron_store *store);
 
 /* Returns how many frames hold all neurons at a time. Sets *least to those that a pass may need,
@@ -58,7 +58,7 @@ const struct neuron_frames *neuron_cold_frames(const struct neuron_store *store)
 size_t neuron_cold_count(const struct neuron_store *store, size_t *least, uint64_t *bytes);
 
 /* Allocates n frames, between *least and all of neuron_cold_count; `limited` says whether there may
- * be fewer than all. Where no frame is free, a group that a pass holds takes the frame of one that
+ * be fewer than all. If no frame is free, a group that a pass holds takes the frame of one that
  * is evicted; others stay absent. Must be called once, before any pass. */
 wisp_status neuron_cold_reserve(struct neuron_store *store, size_t n, bool limited,
                                 wisp_error *error);
@@ -72,7 +72,7 @@ enum { MOST_FRAMES = NEURONS_MAX / 64 };
 void neuron_cold_limit(struct neuron_store *store, uint64_t budget,
                        void (*discard)(void *block, size_t bytes));
 
-/* Frees the state, before neuron_store_release; does nothing where there is none. */
+/* Frees the state, before neuron_store_release; does nothing if there is none. */
 void neuron_cold_release(struct neuron_store *store);
 
 /* Holds hold->places of a layer, and counts which are absent. With `skip`, absent neurons are
@@ -83,7 +83,7 @@ void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip
 /* Counts again which neurons of a hold are absent. */
 void neuron_hold_count(const struct neuron_store *store, struct neuron_hold *hold);
 
-/* Ends a hold, where it is one. */
+/* Ends a hold, if it is one. */
 void neuron_hold_end(const struct neuron_store *store, struct neuron_hold *hold);
 
 /* Writes the ranges of the file that hold->absent neurons stand in, in the order of their places
@@ -92,7 +92,7 @@ size_t neuron_hold_ranges(const struct neuron_store *store, const struct neuron_
                           wisp_range *ranges);
 
 /* Packs all absent neurons whose rows lie wholly within bytes [offset, offset + length) of the
- * file. Fails with WISP_ERROR_FORMAT where a weight is not finite; neurons before that one are then
+ * file. Fails with WISP_ERROR_FORMAT if a weight is not finite; neurons before that one are then
  * present. */
 wisp_status neuron_cold_provide(const struct neuron_store *store, uint64_t offset,
                                 const void *bytes, size_t length, wisp_error *error);

@@ -86,7 +86,7 @@ static wisp_status load_row_biases(const struct neuron_store *store, size_t inde
 }
 
 /* Loads the scales of the inputs, by which x is multiplied and W_up and W_gate are divided. They
- * are 1 where the file has none. */
+ * are 1 if the file has none. */
 static wisp_status load_input_scale(const struct neuron_store *store, size_t index,
                                     struct neuron_layer *l, wisp_error *error) {
     char name[TENSOR_NAME_BYTES];
@@ -135,7 +135,7 @@ static wisp_status derive_down(const struct directory *dir, const struct tensor 
     return status;
 }
 
-/* Reads the row scales from the file, and the base where there are centers. */
+/* Reads the row scales from the file, and the base if there are centers. */
 static wisp_status read_down(const struct directory *dir, const struct neuron_rows *rows,
                              struct neuron_layer *l, wisp_error *error) {
     void *stored = l->inverse_row_scale; /* serves as a buffer until load_down_scales fills it */
@@ -248,7 +248,7 @@ wisp_status neuron_store_put_row(const struct neuron_store *store, size_t layer,
 }
 
 /* Puts the neurons of a layer that the file stores as rows (formats/neurons.h), of a layer that
- * opens without its cold neurons the hot ones. place[j] is the place of neuron j; NULL where that
+ * opens without its cold neurons the hot ones. place[j] is the place of neuron j; NULL if that
  * is j. */
 static wisp_status put_rows(const struct neuron_store *store, size_t layer,
                             const struct neuron_rows *rows, const uint32_t *place,
@@ -278,7 +278,7 @@ static wisp_status put_rows(const struct neuron_store *store, size_t layer,
 
 /* Working memory for a layer that the file stores as plain matrices. */
 struct plain_space {
-    void *down_bytes; /* the stored bytes of W_down; empty where the source is in memory */
+    void *down_bytes; /* the stored bytes of W_down; empty if the source is in memory */
     void *row_bytes;  /* the stored bytes of a row of W_up or W_gate */
     float *rows[2];   /* [hidden_size] each: a neuron's row of W_up and of W_gate */
     float *part;      /* [TRANSPOSED_ROWS, columns]: parts of rows of W_down */

@@ -14,8 +14,11 @@ bool sparse_sizes_fit(size_t hidden_size, size_t intermediate_size) {
 wisp_status neuron_store_open(struct neuron_store *store, const struct directory *dir,
                               const struct sparse_plan *plan, const struct sparse_shape *shape,
                               const struct kernels *kernels, wisp_error *error) {
-    *store = (struct neuron_store){
-        .dir = dir, .kernels = kernels, .shape = *shape, .by_rows = !plan->exact && plan->levels};
+    *store = (struct neuron_store){.dir = dir,
+                                   .kernels = kernels,
+                                   .shape = *shape,
+                                   .by_rows = !plan->exact && plan->levels,
+                                   .by_text = plan->by_text};
     if (store->by_rows)
         store->order = plan->order;
     if (!sparse_sizes_fit(shape->hidden_size, shape->intermediate_size))

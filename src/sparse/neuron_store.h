@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The neuron store owns all feed-forward weights of a sparse model.
  *
- * A neuron is a row of W_up, a row of W_gate where layers are gated, a column of W_down, and a few
- * numbers that belong to it. It stands at a place of its layer: in the order of the plan where a
+ * A neuron is a row of W_up, a row of W_gate if layers are gated, a column of W_down, and a few
+ * numbers that belong to it. It stands at a place of its layer: in the order of the plan if a
  * predictor chooses neurons, else in the order of the file. The store packs a neuron from its
  * weights alone, so that one can be put while others are absent, and records which are present.
- * Neurons are absent only while a layer is loaded, or where a model is opened without its cold ones
+ * Neurons are absent only while a layer is loaded, or if a model is opened without its cold ones
  * (neuron_cold.h).
  *
  *   y = base + row_scale * (sum over neurons of contribution * column_scale * column)
@@ -28,18 +28,18 @@ struct sparse_shape {
     bool unbiased; /* layers have no biases */
 };
 
-/* Memory for groups of 64 cold neurons of all layers, where it is bounded (neuron_cold_reserve):
+/* Memory for groups of 64 cold neurons of all layers, if it is bounded (neuron_cold_reserve):
  * frame f has rows 64 f to 64 f + 63 of these arrays, each [frames, 64, row_bytes]. */
 struct neuron_frames {
     uint8_t *down;
-    int8_t *up, *gate; /* gate is NULL where layers have none */
+    int8_t *up, *gate; /* gate is NULL if layers have none */
 };
 
 struct neuron_layer {
     size_t hidden_size, intermediate_size;
     size_t bytes;      /* memory of the layer, without neurons that may be absent */
     size_t row_bytes;  /* a packed row or column of a neuron, with its padding */
-    uint64_t *present; /* bit i % 64 of word i / 64 is set where the neuron at place i is present */
+    uint64_t *present; /* bit i % 64 of word i / 64 is set if the neuron at place i is present */
     size_t n_present;
     uint8_t *down;            /* [placed, row_bytes]: columns from pack_neuron_column */
     float *column_scale;      /* [intermediate_size]: scale of each packed column */
@@ -47,20 +47,20 @@ struct neuron_layer {
     float *inverse_row_scale; /* [hidden_size]: 1 / row_scale */
     float *base;              /* [hidden_size]: b_down + W_down center */
     /* A layer without predictor has its first half as one dense layer: */
-    struct linear dense; /* W_up, then W_gate; empty where a predictor chooses */
+    struct linear dense; /* W_up, then W_gate; empty if a predictor chooses */
     /* A layer with a predictor has it row by row; these are NULL otherwise: */
     int8_t *up, *gate;                        /* [placed, row_bytes]; gate may be NULL */
     struct neuron *up_scalars, *gate_scalars; /* [intermediate_size]; gate_scalars may be NULL */
     float *input_scale;      /* [hidden_size]: multiplies x before x is quantised */
-    float *center;           /* [intermediate_size]; NULL where all centers are 0 */
+    float *center;           /* [intermediate_size]; NULL if all centers are 0 */
     struct workspace memory; /* holds all arrays above but `dense` */
     /* Only in a store that opens without cold neurons (neuron_cold.h): */
     size_t hot; /* neurons before this place are loaded with the layer and stay */
-    const struct neuron_rows *rows;     /* where the file has the others; NULL where it has none */
+    const struct neuron_rows *rows;     /* where the file has the others; NULL if it has none */
     unsigned char *down_scales;         /* the bytes of the tensor DOWN_SCALES, in `memory` */
     const struct neuron_frames *frames; /* have the neurons from `placed` on; NULL: none do */
     uint16_t *frame; /* [sparse_mask_words]: the frame of each group there that is present */
-    size_t placed;   /* neurons before this place lie in the arrays above: a multiple of 64 where
+    size_t placed;   /* neurons before this place lie in the arrays above: a multiple of 64 if
                         others lie in frames, else intermediate_size */
 };
 
@@ -71,13 +71,15 @@ struct neuron_store {
     const struct kernels *kernels;
     struct sparse_shape shape;
     bool by_rows;         /* a predictor chooses among the neurons of each layer */
+    bool by_text;         /* it does so once for each text */
+    size_t rank;          /* the largest of any layer's predictor so far; 0 without predictors */
     const int32_t *order; /* [layers, intermediate_size]: the plan's order; NULL: the file's */
     struct neuron_layer *layer; /* [layers] */
-    struct neuron_cold *cold;   /* the state of cold neurons; NULL where all are loaded */
+    struct neuron_cold *cold;   /* the state of cold neurons; NULL if all are loaded */
 };
 
 /* The weights of one neuron, [hidden_size] each; neuron_store_put overwrites them. It ignores `up`
- * and `gate` where the first half is a dense layer, and `gate` where the layer is not gated. */
+ * and `gate` if the first half is a dense layer, and `gate` if the layer is not gated. */
 struct neuron_weights {
     float *up, *gate, *down;
 };
@@ -85,7 +87,7 @@ struct neuron_weights {
 /* Returns whether layers of these sizes can be sparse: their sums must fit in 32 bits. */
 bool sparse_sizes_fit(size_t hidden_size, size_t intermediate_size);
 
-/* Opens a store without neurons. The directory and the plan's order must outlive it. Fails where
+/* Opens a store without neurons. The directory and the plan's order must outlive it. Fails if
  * the layers are too large (sparse_sizes_fit) or memory is short. The caller releases it with
  * neuron_store_release, also after an error. */
 wisp_status neuron_store_open(struct neuron_store *store, const struct directory *dir,
@@ -93,17 +95,17 @@ wisp_status neuron_store_open(struct neuron_store *store, const struct directory
                               const struct kernels *kernels, wisp_error *error);
 
 /* Opens a layer whose neurons are all absent: reads its biases, centers, scales and dense first
- * half. Fails where a tensor is missing, has another shape, cannot be read, or holds a scale that
+ * half. Fails if a tensor is missing, has another shape, cannot be read, or holds a scale that
  * is out of range. */
 wisp_status neuron_store_open_layer(const struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error);
 
 /* Packs a neuron into `place` of an open layer and marks it present. Fails with WISP_ERROR_FORMAT
- * where a weight is not finite, or too large for the scale of its row or input. */
+ * if a weight is not finite, or too large for the scale of its row or input. */
 wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, size_t place,
                              struct neuron_weights weights, wisp_error *error);
 
-/* Opens a layer and puts all of its neurons, or, where the store has `cold`, the hot ones; fails as
+/* Opens a layer and puts all of its neurons, or, if the store has `cold`, the hot ones; fails as
  * those two functions do. The cache serves one layer after the other. */
 wisp_status neuron_store_load_layer(const struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error);

@@ -13,7 +13,7 @@
 #define SPARSE_SAME_SHARE 1e-6f
 
 struct sparse_plan {
-    /* [layers, intermediate_size]: the neuron at each place. NULL where each place has the number
+    /* [layers, intermediate_size]: the neuron at each place. NULL if each place has the number
      * of its neuron. */
     const int32_t *order;
     size_t levels;
@@ -21,12 +21,18 @@ struct sparse_plan {
     float share;      /* the share that is computed unless the caller sets another */
     bool exact;       /* layers load no predictor and compute all neurons */
     bool by_text;     /* layers load the predictor for whole texts */
+    bool by_gate;     /* gated layers choose by their gates (gathered.h); there may be no levels */
 };
 
-/* Reads the plan of a calibrated model; zeroes *plan where the model is not calibrated. The order
- * lives as long as the directory. Fails where a key is missing or has the wrong type, shares do not
+/* Reads the plan of a calibrated model; zeroes *plan if the model is not calibrated. The order
+ * lives as long as the directory. Fails if a key is missing or has the wrong type, shares do not
  * rise from above 0 to 1, or the order of a layer is no permutation of its neurons. */
 wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t intermediate_size,
                              struct sparse_plan *plan, wisp_error *error);
+
+/* Reads the plan of a model whose layers choose by their gates, which has no levels, and a share of
+ * half of the neurons, where it is not calibrated. Fails as sparse_read_plan does. */
+wisp_status sparse_read_gate_plan(const struct directory *dir, struct sparse_plan *plan,
+                                  wisp_error *error);
 
 #endif

@@ -25,7 +25,7 @@ struct recall_totals {
     uint64_t found; /* neurons both needed and chosen */
 };
 
-/* Opens the counts of one layer, all of whose neurons are present. Fails where memory is short. The
+/* Opens the counts of one layer, all of whose neurons are present. Fails if memory is short. The
  * caller releases them with recall_release, also after an error. */
 wisp_status recall_open(struct recall *recall, const struct neuron_layer *neurons,
                         enum activation activation, const struct sparse_kernels *kernels,

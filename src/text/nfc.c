@@ -15,7 +15,7 @@ enum {
     SYLLABLES = 0xAC00,
     LEADS = 0x1100,
     VOWELS = 0x1161,
-    TRAILS = 0x11A7, /* where there is no trail */
+    TRAILS = 0x11A7, /* if there is no trail */
     LEAD_COUNT = 19,
     VOWEL_COUNT = 21,
     TRAIL_COUNT = 28,

@@ -5,9 +5,9 @@
 
 #include "base/status.h"
 
-/* Normalises a text of well-formed UTF-8 in time n log n. Where it is in the form already, it
+/* Normalises a text of well-formed UTF-8 in time n log n. If it is in the form already, it
  * becomes *normalized itself and *copy NULL; else *normalized lies in *copy, which the caller
- * frees. Fails where memory is short. */
+ * frees. Fails if memory is short. */
 wisp_status nfc_normalize(wisp_text text, char **copy, wisp_text *normalized, wisp_error *error);
 
 #endif

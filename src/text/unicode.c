@@ -55,8 +55,19 @@ static const uint16_t *find(const uint16_t *entries, size_t words, const uint16_
 }
 
 bool unicode_is_word(uint32_t code_point) {
-    return find(&unicode_word->first, sizeof *unicode_word / sizeof(uint16_t), unicode_word_planes,
-                code_point) != NULL;
+    bool is_word = false;
+    for (size_t at = 0; at < UNICODE_WORD; is_word = !is_word) {
+        uint32_t length = 0;
+        for (unsigned shift = 0, more = 0x80; more; shift += 7) {
+            /* cppcheck-suppress shiftTooManyBits; the table's numbers end within 32 bits */
+            length |= (uint32_t)(unicode_word[at] & 0x7F) << shift;
+            more = unicode_word[at++] & 0x80;
+        }
+        if (code_point < length)
+            return is_word;
+        code_point -= length;
+    }
+    return false;
 }
 
 size_t unicode_lower(uint32_t code_point, uint32_t lower[2]) {

@@ -13,7 +13,7 @@ enum {
 };
 
 /* Sorted: a code point << 42 | the first << 21 | the second code point that it decomposes to, or 0
- * where there is no second. The second decomposes no further. */
+ * if there is no second. The second decomposes no further. */
 extern const uint64_t unicode_nfc_parts[UNICODE_NFC_PARTS];
 
 /* Indices of those that are composed again, sorted by their first and second code points. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The types of the generated tables, for unicode.c only: all others use text/unicode.h. Sets and
- * mappings are sorted by code point and hold its lower 16 bits; the entries of plane p are
+ * The types of the generated tables, for unicode.c only: all others use text/unicode.h. Mappings
+ * are sorted by code point and hold its lower 16 bits; the entries of plane p are
  * [planes[p], planes[p + 1]). */
 #ifndef WISP_TEXT_UNICODE_TABLES_H
 #define WISP_TEXT_UNICODE_TABLES_H
@@ -13,16 +13,13 @@ enum {
     UNICODE_RANK_RUNS = 25,
     UNICODE_RANKS = 6,
     UNICODE_SEVERAL = 42,
+    UNICODE_WORD = 1673,
     UNICODE_PLANES = 17
 };
 
 /* A run of code points and its flags or rank. */
 struct unicode_rare {
     uint32_t first, last, value;
-};
-
-struct unicode_range {
-    uint16_t first, last;
 };
 
 /* Every `step`th code point from first to last maps to itself + add. */
@@ -50,7 +47,7 @@ extern const struct unicode_rare unicode_ranks[UNICODE_RANK_RUNS];
 extern const uint16_t unicode_lower_planes[UNICODE_PLANES + 1];
 extern const struct unicode_shift unicode_lower_runs[];
 
-/* Values of stripping. Where the bit in unicode_strip_far is set, a value is in plane 2; otherwise
+/* Values of stripping. If the bit in unicode_strip_far is set, a value is in plane 2; otherwise
  * values of keys in plane 1 are in plane 1, and all others in plane 0. */
 extern const uint16_t unicode_strip_planes[UNICODE_PLANES + 1];
 extern const struct unicode_slice unicode_strip_runs[];
@@ -58,7 +55,8 @@ extern const uint16_t unicode_strip_values[];
 extern const uint8_t unicode_strip_far[];
 extern const struct unicode_parts unicode_strip_several[UNICODE_SEVERAL];
 
-extern const uint16_t unicode_word_planes[UNICODE_PLANES + 1];
-extern const struct unicode_range unicode_word[];
+/* The lengths of the runs of code points that are not of words and that are, by turns: in base 128,
+ * the low digits first, where all bytes but the last have the high bit. */
+extern const uint8_t unicode_word[UNICODE_WORD];
 
 #endif

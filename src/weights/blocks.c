@@ -21,18 +21,12 @@
         (void)x;                                                                                   \
         kernels->gemm_##PRODUCT(q, w, bias, y, ldy, m, n, k);                                      \
     }                                                                                              \
-    const struct weight_kind weights_##NAME = {.name = #NAME,                                      \
-                                               .quantised = true,                                  \
-                                               .sums = (SUMS),                                     \
-                                               .rows = (TYPE),                                     \
-                                               .panel = NAME##_panel,                              \
-                                               .bytes = NAME##_bytes,                              \
-                                               .pack = NAME##_pack,                                \
-                                               .product = NAME##_product};
+    const struct weight_kind weights_##NAME = {                                                    \
+        HOST_WEIGHTS,          .name = #NAME,       .quantised = true,                             \
+        .sums = (SUMS),        .rows = (TYPE),      .panel = NAME##_panel,                         \
+        .bytes = NAME##_bytes, .pack = NAME##_pack, .product = NAME##_product};
 
 WEIGHTS_OF(q4_0, q4, q4, BLOCK_Q4_0, 0)
-/* Modules that only embed take int8 in place of these: their models are small, and it is faster. */
-#ifdef DECODER_KERNELS
 WEIGHTS_OF(q4_1, q4_1, q4_1, BLOCK_Q4_1, Q4_BLOCK)
 WEIGHTS_OF(q4_k, q4_k, q4_k, BLOCK_Q4_K, Q4_BLOCK)
 WEIGHTS_OF(q2_k, q2_k, q2_k, BLOCK_Q2_K, Q4_BLOCK / 2)
@@ -51,4 +45,3 @@ WEIGHTS_OF(q1_0, q1_0, pq2_0, BLOCK_Q1_0, INT8_BLOCK)
 WEIGHTS_OF(pq2_0, pq2_0, pq2_0, BLOCK_PQ2_0, INT8_BLOCK)
 WEIGHTS_OF(q2_0, q2_0, q2_0, BLOCK_Q2_0, TERNARY_LEAST)
 WEIGHTS_OF(i2_s, i2_s, i2_s, BLOCK_I2_S, INT8_BLOCK)
-#endif

@@ -15,7 +15,7 @@ import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { CHROMIUM } from '../js/browsers.mjs';
 import { ROOT } from '../js/support.mjs';
 import { environments } from './environments.mjs';

@@ -107,7 +107,7 @@ class Campaign:
             yield Piece(goal, ["make", goal])
 
     def work(self):
-        """Yields pieces until the time is spent. What is left is divided among a round of turns where it is short."""
+        """Yields pieces until the time is spent. What is left is divided among a round of turns if it is short."""
         if not self.only_fuzz:
             yield from self.others_first()
         turns = [target for target in self.fuzzed for _ in range(TURNS.get(target, 1))]
@@ -196,7 +196,7 @@ class Campaign:
 
 
 def merge(target):
-    """Returns the smallest inputs that reach code that no seed reaches, smallest first, or None where that fails."""
+    """Returns the smallest inputs that reach code that no seed reaches, smallest first, or None if that fails."""
     merged, kept = OUT / "merged" / target, KEPT / target
     shutil.rmtree(merged, ignore_errors=True)
     shutil.copytree(OUT / "seeds" / target, merged)

@@ -29,7 +29,7 @@ static inline void fuzz_generate(const wisp_model *model, wisp_session *session)
     const wisp_conversation conversation = {.messages = &message, .n = 1, .format = "plain"};
     const wisp_generate_options options = {.max_tokens = 5, .sampling.temperature = 1};
     wisp_error error;
-    const char *name;
+    wisp_text source;
     char text[512];
     int32_t ids[64];
     size_t count, length;
@@ -39,7 +39,7 @@ static inline void fuzz_generate(const wisp_model *model, wisp_session *session)
     status = wisp_chat(session, &conversation, &options, NULL, &error);
     if (status != WISP_ERROR_ARGUMENT)
         fuzz_check(status, &error);
-    fuzz_check(wisp_model_chat_format(model, &name, &error), &error);
+    fuzz_check(wisp_model_chat_template(model, &source, &error), &error);
     if (wisp_tokenize(model, message.content, ids, 64, &count, &error) != WISP_OK ||
         wisp_detokenize(model, ids, count < 64 ? count : 64, NULL, text, sizeof text, &length,
                         &error) != WISP_OK)

@@ -3,7 +3,7 @@
  * and bytes for its arguments: models are opened in memory, from sources that fail or lie, or from
  * files; sessions are opened, embed, generate, are cancelled and closed, in any order that wisp.h
  * allows; and allocations fail. Every call must succeed or give an error that the input explains,
- * and where the source is honest, a text must have one embedding whichever texts are beside it. */
+ * and if the source is honest, a text must have one embedding whichever texts are beside it. */
 #include <pthread.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Calibrates any bytes as a GGUF file. Where that succeeds, the result opens with each predictor.
+ * Calibrates any bytes as a GGUF file. If that succeeds, the result opens with each predictor.
  */
 #include "fuzz.h"
 #include "fuzz_file.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts any bytes as a GGUF file. Where that succeeds, the result can be read and converts again
+ * Converts any bytes as a GGUF file. If that succeeds, the result can be read and converts again
  * to the same bytes, and neurons that became rows convert back to the plain file. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * The first byte says whether GBNF or a JSON Schema follows, up to a byte of 0; then comes a text.
  * Whatever is compiled must be able to read the text, byte by byte and at once alike. */
 #include "fuzz.h"
-#include "text/grammar_state.h"
+#include "grammar/grammar_state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0)

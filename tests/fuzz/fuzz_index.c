@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Opens any bytes as an index. Where the lowest bit of the first byte is set, the size and all
+ * Opens any bytes as an index. If the lowest bit of the first byte is set, the size and all
  * checksums are made right, so that contents are reached that no checksum protects. An index that
  * opens is changed, searched and saved, and what was saved opens, too. */
 #include <stdbool.h>

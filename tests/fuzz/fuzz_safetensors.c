@@ -22,7 +22,7 @@ static wisp_status read_all(struct directory *dir, const uint8_t *data, size_t s
             sum += ((const unsigned char *)bytes)[b];
         (void)*(volatile uint32_t *)&sum;
     }
-    TRY(hf_encoder_rename_tensors(dir, size % 2 ? &hf_bert : &hf_nomic_bert, &config, error));
+    TRY(hf_encoder_rename_tensors(dir, size % 2 ? &hf_bert : &hf_nomic_bert, NULL, &config, error));
     return directory_finish(dir, error);
 }
 

@@ -7,6 +7,7 @@
 #include "base/byte_order.h"
 #include "base/checksum.h"
 #include "engine/generation.h"
+#include "engine/text_block.h"
 #include "fuzz.h"
 
 /* docs/formats.md describes the sections. */
@@ -21,6 +22,7 @@ enum {
     HEAD_SIZE = 8
 };
 
+static const char block_magic[8] = {'W', 'I', 'S', 'P', 'T', 'E', 'X', 'T'};
 static wisp_model *model;
 static unsigned char own_header[HEADER]; /* of a state that this model saves */
 
@@ -35,7 +37,7 @@ static wisp_session *open_session(wisp_cache_type type) {
 }
 
 static void learn_header(void) {
-    unsigned char bytes[HEADER + SUM + TEXT + SUM + SUM];
+    unsigned char bytes[HEADER + SUM + TEXT + SUM];
     size_t size;
     wisp_session *session = open_session(WISP_CACHE_F32);
     if (wisp_session_save_bytes(session, bytes, sizeof bytes, &size, NULL) != WISP_OK ||
@@ -55,10 +57,46 @@ static bool mend_section(unsigned char *bytes, size_t size, size_t *at, size_t l
     return true;
 }
 
-static void mend(unsigned char *bytes, size_t size, wisp_cache_type type) {
+/* Makes the blocks of a text right: their headers, the names that follow from their ids, and their
+ * checksums. Returns false past the end. */
+static bool mend_blocks(unsigned char *bytes, size_t size, size_t *at, size_t tokens,
+                        wisp_cache_type type) {
     static const size_t number[] = {4, 2, 1};
     const size_t scales = type == WISP_CACHE_INT8 ? 4 : 0;
     const size_t position = 2 * KV_HEADS * (HEAD_SIZE * number[type] + scales);
+    struct text_name name;
+    memcpy(&name, own_header + AT_IDENTITY, sizeof name);
+    for (size_t first = 0, n; first < tokens; first += n) {
+        int32_t ids[TEXT_BLOCK_TOKENS];
+        n = tokens - first < TEXT_BLOCK_TOKENS ? tokens - first : TEXT_BLOCK_TOKENS;
+        const size_t contents = n * (4 + LAYERS * position);
+        unsigned char *header = bytes + *at;
+        if (size - *at < TEXT_BLOCK_HEADER || size - *at - TEXT_BLOCK_HEADER < contents + SUM)
+            return false;
+        for (size_t i = 0; i < n; i++) {
+            ids[i] = (int32_t)(load_u32(header + TEXT_BLOCK_HEADER + 4 * i) & 511);
+            store_u32(header + TEXT_BLOCK_HEADER + 4 * i, (uint32_t)ids[i]);
+        }
+        name = text_name_after(&name, ids, n);
+        memcpy(header, block_magic, sizeof block_magic);
+        store_u32(header + 8, 1);
+        store_u32(header + 12, (uint32_t)type);
+        store_u64(header + 16, TEXT_BLOCK_HEADER + contents + SUM);
+        memcpy(header + 24, &name, sizeof name);
+        store_u32(header + 56, (uint32_t)first);
+        store_u32(header + 60, (uint32_t)n);
+        store_u32(header + 64, LAYERS);
+        store_u32(header + 68, KV_HEADS);
+        store_u32(header + 72, HEAD_SIZE);
+        store_u32(header + 76, 0);
+        if (!mend_section(bytes, size, at, TEXT_BLOCK_HEADER - SUM) ||
+            !mend_section(bytes, size, at, contents))
+            return false;
+    }
+    return true;
+}
+
+static void mend(unsigned char *bytes, size_t size, wisp_cache_type type) {
     size_t at = 0;
     if (size < HEADER)
         return;
@@ -70,12 +108,7 @@ static void mend(unsigned char *bytes, size_t size, wisp_cache_type type) {
     while (more && size - at >= TEXT) {
         const uint64_t tokens = load_u64(bytes + at);
         more = tokens < size && mend_section(bytes, size, &at, TEXT) &&
-               mend_section(bytes, size, &at, 4 * (size_t)tokens);
-        for (size_t layer = 0; layer < LAYERS; layer++)
-            for (size_t t = 0; t < tokens && more; t += KV_PAGE) {
-                const size_t n = tokens - t < KV_PAGE ? (size_t)tokens - t : KV_PAGE;
-                more = mend_section(bytes, size, &at, n * position);
-            }
+               mend_blocks(bytes, size, &at, (size_t)tokens, type);
     }
 }
 

@@ -3,7 +3,7 @@
  * the first tokens are added ones, and their flags; tokens, one on each line, up to an empty line;
  * and the text. */
 #include "fuzz.h"
-#include "text/tokenizer.h"
+#include "tokenizers/bert_tokenizer.h"
 
 enum { MAX_TOKENS = 256, MAX_IDS = 512, SPECIAL = 3 };
 
@@ -56,18 +56,18 @@ static wisp_status fill(struct directory *dir, struct input *in, uint8_t setting
 }
 
 /* Ids are in the vocabulary. A smaller limit gives the same ids except for the last. */
-static void encode(const struct tokenizer *tokenizer, const struct input *in) {
+static void encode(const struct bert_tokenizer *tokenizer, const struct input *in) {
     const wisp_text text = {(const char *)in->data, in->size};
     int32_t ids[MAX_IDS], few[MAX_IDS];
     bool truncated;
-    const size_t count = tokenizer_encode(tokenizer, text, MAX_IDS, ids, &truncated);
+    const size_t count = bert_tokenizer_encode(tokenizer, text, MAX_IDS, ids, &truncated);
     if (count < 2 || count > MAX_IDS || ids[0] != 1 || ids[count - 1] != 2)
         abort();
     for (size_t i = 0; i < count; i++)
         if (ids[i] < 0 || (size_t)ids[i] >= in->count)
             abort();
     const size_t limit = 2 + in->size % 7;
-    const size_t fewer = tokenizer_encode(tokenizer, text, limit, few, &truncated);
+    const size_t fewer = bert_tokenizer_encode(tokenizer, text, limit, few, &truncated);
     if (fewer != (count < limit ? count : limit) || truncated != (count > limit) ||
         memcmp(ids, few, (fewer - 1) * sizeof *ids) != 0 || few[fewer - 1] != 2)
         abort();
@@ -76,18 +76,18 @@ static void encode(const struct tokenizer *tokenizer, const struct input *in) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct directory dir = {.file = "fuzz"};
     struct input in = {.data = data + 2, .size = size - 2};
-    struct tokenizer *tokenizer = NULL;
+    struct bert_tokenizer *tokenizer = NULL;
     wisp_error error;
     if (size < 2)
         return 0;
     take_tokens(&in);
     wisp_status status = fill(&dir, &in, data[0], data[1], &error);
     if (status == WISP_OK)
-        status = tokenizer_open(&dir, &tokenizer, &error);
+        status = bert_tokenizer_open(&dir, &tokenizer, &error);
     fuzz_check(status, &error);
     if (tokenizer)
         encode(tokenizer, &in);
-    tokenizer_close(tokenizer);
+    bert_tokenizer_close(tokenizer);
     directory_release(&dir);
     return 0;
 }

@@ -212,23 +212,39 @@ static void put_codec(void) {
     }
 }
 
-/* Format, type of marks, number of messages; a template; messages. */
+/* The type of marks; a template; contents. */
 static void put_chats(void) {
-    static const char messages[] =
-        "[INST] <<SYS>> <|im_start|>You are\0\0be kind\n\0\1 Hi <|im_end|>"
-        "[/INST]</s>\0\2<think>\nhm</think>\n\nso\0\1\xE3\x80\x80why?\xFF";
-    for (unsigned char format = 0; format < 12; format++)
-        for (unsigned char type = 0; type < 2; type++) {
-            const unsigned char head[3] = {(unsigned char)(format + (format == 6 ? 128 : 0)), type,
-                                           4};
-            struct bytes input = {0};
-            char name[8];
-            bytes_put(&input, head, 3);
-            bytes_put(&input, messages, sizeof messages - 1);
-            snprintf(name, sizeof name, "%u-%u", format, type);
-            put("chat", name, input.data, input.size);
-            bytes_release(&input);
-        }
+    static const char contents[] =
+        "\0<|a|> Hi </s>\0<think>\nhm</think>\n\nso<|x \xE3\x80\x80why?\xFF";
+    static const char *const templates[] = {
+        "{% for m in messages %}{{ '<|' ~ m.role ~ '|>' ~ m.content | trim }}</s>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|a|>{% endif %}",
+        "{%- set ns = namespace(x='', n=0) -%}\n{%- for m in messages if m.content %}\n"
+        "  {%- set ns.x = ns.x + m.content[::-1] %}{% set ns.n = ns.n + loop.index0 %}\n"
+        "{%- endfor -%}\n{{ ns.x.split('<') | join('<|') }}{{ ns.n // 2 - 1.5 }}",
+        "{% macro f(a, b='<') %}{{ b + a }}{% endmacro %}{{ f('|a|>') }}{{ f(messages[0].content, "
+        "b=1) }}",
+        "{{ messages | tojson(indent=2) | indent(3, true) }}{# c #}{{ messages[-2]['content'] | "
+        "upper }}",
+        "{{ messages | map(attribute='content') | join('|') | replace('|', '||') | e }}{{ 1 / 0 }}",
+        "{% if messages[0].content is string and 'a' in messages[0].content %}{{ strftime_now('%d "
+        "%B') }}"
+        "{% elif enable_thinking is false %}{{ raise_exception('no') }}{% endif %}{% raw %}{{{% "
+        "endraw %}",
+        "{% set x %}a{{ messages | length }}{% endset %}{{ '%s %d' % (x, 3) }}{{ '{} {}'.format(x, "
+        "1.0e3) }}",
+        "{{ messages | selectattr('role', 'equalto', 'user') | list | length }}{{ dict(a=[1, (2, "
+        "3)]) }}"};
+    for (unsigned char i = 0; i < sizeof templates / sizeof *templates; i++) {
+        struct bytes input = {0};
+        char name[8];
+        bytes_put(&input, &i, 1);
+        bytes_put(&input, templates[i], strlen(templates[i]));
+        bytes_put(&input, contents, sizeof contents - 1);
+        snprintf(name, sizeof name, "%u", i);
+        put("chat", name, input.data, input.size);
+        bytes_release(&input);
+    }
 }
 
 static void put_input(void) {

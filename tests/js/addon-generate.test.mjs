@@ -2,15 +2,16 @@
 // Generators that compute with the addon: the bits of the program, and what becomes of memory, threads and processes.
 // tests/js/generator.test.mjs runs the cases of all generators with it.
 import assert from 'node:assert/strict';
-import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'; // prettier-ignore
 import { createRequire } from 'node:module';
-import { freemem } from 'node:os';
+import { freemem, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { writeModel } from '../../bench/generate/model.mjs';
 import { Generator, WispError } from '../../js/generate-node.js';
-import { NativeTextEngine } from '../../js/native-text-engine.js';
-import { holdFile } from '../../js/model-file-node.js';
+import { NativeTextEngine } from '../../js/native/native-text-engine.js';
+import { holdFile } from '../../js/files/model-file-node.js';
 import { ENDLESS } from './generator/env.mjs';
 import { PROMPT } from './generator/inputs.mjs';
 import { ADDON, ROOT, extent, noAddon, onlyInAll, wisp } from './support.mjs';
@@ -44,6 +45,63 @@ describe('the addon generates', { skip: noAddon }, () => {
         rmSync(state);
       });
     }
+  });
+
+  test('a prompt cache: another generator knows the prompt', async () => {
+    const promptCache = join(mkdtempSync(join(tmpdir(), 'wisp-')), 'texts');
+    const prompt = 'One day Tom and Sue went to the park with a dog. '.repeat(8);
+    const results = [];
+    for (const options of [{}, { promptCache }, { promptCache, promptCacheSize: 1e8 }]) {
+      const generator = await load(options);
+      results.push(await generator.generate(prompt, { maxTokens: 40 }).result());
+      await generator.close();
+    }
+    const [plain, first, second] = results;
+    assert.equal(first.reusedTokens, 0);
+    assert.equal(second.reusedTokens, Math.floor((plain.promptTokens - 1) / 64) * 64);
+    assert.deepEqual([first.text, second.text], [plain.text, plain.text]);
+    const files = readdirSync(promptCache);
+    for (const file of files) truncateSync(join(promptCache, file), 100);
+    const generator = await load({ promptCache });
+    assert.equal(await generator.generate(prompt, { maxTokens: 40 }).text(), plain.text);
+    await generator.close();
+    const small = load({ promptCache, promptCacheSize: 1000 });
+    await assert.rejects(small, { code: 'argument', field: 'promptCacheSize' });
+    const modules = load({ promptCache, backend: 'wasm', threads: undefined });
+    await assert.rejects(modules, { code: 'unsupported', field: 'promptCache' });
+    rmSync(promptCache, { recursive: true });
+  });
+
+  test('attention and cacheType choose what tokens look at, and how it is kept', async () => {
+    const prompt = 'One day Tom and Sue went to the park with a dog. '.repeat(20);
+    const write = async (/** @type {any} */ options) => {
+      const generator = await load(options);
+      const text = await generator.generate(prompt, { maxTokens: 40, temperature: 0 }).text();
+      await generator.close();
+      return text;
+    };
+    const whole = await write({ cacheType: 'int8' });
+    for (const attention of ['mass,mass=1000', 'full/quest', 'minference,budget=100/full'])
+      assert.equal(await write({ attention, cacheType: 'int8' }), whole);
+    assert.notEqual(await write({ attention: 'local,window=64,sinks=0' }), whole);
+    await assert.rejects(load({ attention: 'quest' }), {
+      code: 'argument',
+      field: 'attention',
+      message: /as in "full\/quest"/,
+    });
+    await assert.rejects(load({ cacheType: 'int4' }), { code: 'argument', field: 'cacheType' });
+  });
+
+  test('a limit of memory for keys and values changes no text', async () => {
+    const prompt = 'One day Tom and Sue went to the park with a dog. '.repeat(20);
+    const texts = [];
+    for (const options of [{}, { kvMemory: 200000 }]) {
+      const generator = await load(options);
+      texts.push(await generator.generate(prompt, { maxTokens: 40 }).text());
+      await generator.close();
+    }
+    assert.equal(texts[1], texts[0]);
+    await assert.rejects(load({ kvMemory: 1000 }), { code: 'argument', field: 'kvMemory' });
   });
 
   test('says why it was chosen or not', async () => {
@@ -81,14 +139,16 @@ describe('the addon generates', { skip: noAddon }, () => {
     for (const bytes of [
       [],
       [1],
-      part(9), // a prompt of no text
+      part(8), // a prompt of no text
       part(0, 1),
-      [...part(0), ...part(10)],
+      [...part(0), ...part(9)],
       [...part(0), ...part(1, 7), ...part(0)], // a number of 7 bytes
-      [...part(0), ...part(7, 1), 65], // a message without a content
+      [...part(0), ...part(7, 1), 65], // a conversation of one line
       [...part(0), 255, 255, 255, 255, 255, 255, 255, 255],
     ])
       await assert.rejects(addon.openWriting(handle, Uint8Array.from(bytes), 0), { status: 1 });
+    const noJson = Uint8Array.from([...part(0), ...part(7, 2), 65, 10]); // a conversation
+    await assert.rejects(addon.openWriting(handle, noJson, 0), /not a JSON number/);
     const wrong = /** @type {any} */ (addon);
     assert.throws(() => wrong.openWriting(handle, 'x', 0), /no Uint8Array/);
     assert.throws(() => wrong.openWriting(handle, new Uint8Array(0)), /number/);
@@ -99,7 +159,12 @@ describe('the addon generates', { skip: noAddon }, () => {
     assert.throws(() => wrong.run(handle, 1, () => {}), /writes nothing/);
     const none = { descriptor: -1, size: 5 };
     assert.throws(() => wrong.openModel(addon.create(true), none), /a Uint8Array or a file/);
-    assert.equal(await addon.detokenize(handle, Int32Array.of(-1, 1 << 30)), '""');
+    for (const id of [-1, 1 << 30]) {
+      await assert.rejects(
+        addon.detokenize(handle, Int32Array.of(id), false),
+        /id -?\d+, but there are/,
+      );
+    }
     await addon.close(handle);
   });
 
@@ -150,7 +215,7 @@ describe('the addon generates', { skip: noAddon }, () => {
     await assert.rejects(engine.write(endless), /the engine is writing/);
     await assert.rejects(engine.saveState(), /the engine is writing/);
     const running = work.run(0.001, () => {});
-    await assert.rejects(engine.detokenize(Int32Array.of(5)), /busy/);
+    await assert.rejects(engine.detokenize(Int32Array.of(5), false), /busy/);
     assert.throws(() => work.close(), /busy/);
     engine.cancel();
     await assert.rejects(running, { code: 'cancelled' });

@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { NativeEngine } from '../../js/native-engine.js';
+import { NativeEngine } from '../../js/native/native-engine.js';
 import { Embedder, WispError } from '../../js/node.js';
 import { shortTexts } from './pool/texts.mjs';
 import {
@@ -38,7 +38,7 @@ import { collectGarbage, run, threads, until } from './this-process.mjs';
 const ENTRY = new URL('../../js/node.js', import.meta.url).href;
 const SMALL = noAddon ? '' : smallModel();
 
-/** @param {import('../../js/source.js').ModelSource} [source] @param {object} [options] */
+/** @param {import('../../js/files/source.js').ModelSource} [source] @param {object} [options] */
 const load = (source, options) => Embedder.load(source, { addon: ADDON, ...options });
 
 /** Lines, because the program embeds lines. */
@@ -178,7 +178,7 @@ describe('the addon', { skip: noAddon }, () => {
       field = 'backend',
     ) => assert.rejects(load(SMALL, options), { code: 'unsupported', field, message });
     await impossible({ backend: 'native', addon: undefined }, /is not installed/);
-    await impossible({ addon: `${ROOT}package.json` }, /is no addon of wisp/, 'addon');
+    await impossible({ addon: `${ROOT}package.json` }, /is not an addon of wisp/, 'addon');
     await impossible({ addon: `${ROOT}no.node` }, /is not installed/, 'addon');
     const wasm = `${ROOT}js/wisp-simd128.wasm`;
     await impossible({ backend: 'native', addon: undefined, wasm }, /wasm is for WebAssembly/);

@@ -28,6 +28,8 @@ export const CHROMIUM = { executablePath: `${ROOT}.tools/bin/chromium`, args: FL
  * @property {(garbage?: 'with garbage') => Promise<number>} [residentMegabytes] of the pages'
  *   processes; without garbage unless asked for
  * @property {() => number} [countWorkers] of the page
+ * @property {(bytes?: number) => Promise<void>} [limitStorage] sets what the page's origin may keep; without a number, the
+ *   browser's own limit
  * @property {() => Promise<Pick<Tab, 'open' | 'call'>>} [another] opens a second page, with the same storage
  */
 
@@ -51,6 +53,8 @@ export const launch = {
     const browser = await chromium.launch({ ...CHROMIUM, args: [...FLAGS, ...flags] });
     const context = await browser.newContext();
     const page = await context.newPage();
+    /** @type {import('playwright-core').CDPSession | undefined} */
+    let limiting;
     return {
       ...tabOf(page),
       close: () => browser.close(),
@@ -59,6 +63,11 @@ export const launch = {
         return residentMegabytes(browser);
       },
       countWorkers: () => page.workers().length,
+      async limitStorage(quotaSize) {
+        limiting ??= await page.context().newCDPSession(page); // the limit ends with it
+        const { origin } = new URL(page.url());
+        await limiting.send('Storage.overrideQuotaForOrigin', { origin, quotaSize });
+      },
       another: async () => tabOf(await context.newPage()),
     };
   },

@@ -2,7 +2,7 @@
 // The package in real browsers, from a plain static server, with and without isolation.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { launch } from './browsers.mjs';
 import { amount } from './campaign/amount.mjs';
 import { cases } from './pool/cases.mjs';
@@ -144,7 +144,7 @@ for (const name of ['chromium', 'firefox']) {
 
     if (name !== 'chromium') return;
 
-    test('a page that is no secure context', { skip: onlyInAll }, async () => {
+    test('a page that is not a secure context', { skip: onlyInAll }, async () => {
       await tab.open(servers.plain.origin.replace('127.0.0.1', 'insecure.test') + PAGE);
       assert.equal(await tab.call('isSecure'), false);
       const { results } = await tab.call('embedFromSources');

@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pickBuild } from '../../js/load.js';
-import { Engine } from '../../js/engine.js';
+import { pickBuild } from '../../js/calls/load.js';
+import { Engine } from '../../js/engine/engine.js';
 import { Embedder } from '../../js/node.js';
 import { compileBuild } from '../../js/embedding-node.js';
 import { shortTexts } from './pool/texts.mjs';
@@ -220,7 +220,7 @@ describe('calibrate', () => {
       'a',
     );
     assert.equal(odd.code, 2);
-    assert.match(odd.err, /48 is no multiple of 32/);
+    assert.match(odd.err, /48 is not a multiple of 32/);
   });
 
   test('explains wrong usage, and writes nothing then', () => {

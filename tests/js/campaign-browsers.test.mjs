@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Damaged models, and workers killed under load, in browsers.
 import { after, before, describe, test } from 'node:test';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { launch } from './browsers.mjs';
 import { SEED, amount, report } from './campaign/amount.mjs';
 import { noTool, onlyInAll, smallCalibratedModel, smallModel } from './support.mjs';

@@ -4,8 +4,8 @@
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { pickBuild } from '../../js/load.js';
-import { Engine } from '../../js/engine.js';
+import { pickBuild } from '../../js/calls/load.js';
+import { Engine } from '../../js/engine/engine.js';
 import { Embedder } from '../../js/node.js';
 import { compileBuild } from '../../js/embedding-node.js';
 import { SEED, amount, report } from './campaign/amount.mjs';

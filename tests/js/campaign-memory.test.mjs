@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { Engine } from '../../js/engine.js';
+import { Engine } from '../../js/engine/engine.js';
 import { Embedder } from '../../js/node.js';
 import { SEED, amount, report } from './campaign/amount.mjs';
 import { sameBits } from './campaign/bits.mjs';
@@ -68,7 +68,7 @@ describe('memory and traps', () => {
   after(() => report('failed growths, failed allocations and traps', counts));
 
   /**
-   * Makes all calls, and the first once more: each gives its rows or an error of the code. Where the
+   * Makes all calls, and the first once more: each gives its rows or an error of the code. If the
    * first gave its rows, so does the last, whatever came between.
    * @param {Subject} subject
    * @param {(texts: string[]) => Float32Array | Promise<Float32Array>} embed

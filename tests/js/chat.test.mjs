@@ -27,6 +27,7 @@ const reply = (path, ...args) => wisp(['generate', '--messages', path, ...plain,
 
 const hello = [{ role: 'user', content: 'Once upon a time' }];
 const first = ', there was a little girl named Lily. She';
+const end = 'length';
 
 describe('chat', () => {
   test('replies line by line, and keeps what was said', () => {
@@ -69,14 +70,14 @@ describe('chat', () => {
     assert.match(run.err, /\/save FILE .*\n.*\/load FILE/);
   });
 
-  test('mistakes are errors, and end what is no terminal', () => {
+  test('mistakes are errors, and end what is not a terminal', () => {
     const notThere = join(folder, 'none', 'x.json');
     for (const [input, code, message] of /** @type {[string, number, RegExp][]} */ ([
       ['/wrong\nOnce\n', 2, /\/wrong: there is no such command \(\/help/],
       ['/\n', 2, /there is no such command/],
       [`/save ${notThere}\n`, 1, /none\/x\.json/],
       [`/load ${notThere}\n`, 1, /x\.json: cannot open/],
-      [`/load ${put('bad.json', '[1]')}\n`, 4, /bad\.json: messages\[0\]: not an object/],
+      [`/load ${put('bad.json', '3')}\n`, 4, /bad\.json: messages: neither an array/],
       [`${'x'.repeat(3000)}\n`, 2, /prompt: \d+ tokens, and the model's context has 512/],
     ])) {
       const run = chat(input);
@@ -85,15 +86,24 @@ describe('chat', () => {
     }
   });
 
-  test('a model without a known format says how to name one', () => {
+  test('a model without a template says how to name one', () => {
     for (const [args, code, message] of /** @type {[string[], number, RegExp][]} */ ([
-      [['--chat'], 3, /stories\.gguf: tokenizer\.chat_template: .* \(--chat-format, .*plain$/m],
+      [
+        ['--chat'],
+        3,
+        /stories\.gguf: tokenizer\.chat_template: .* --chat-template, or --chat-format/,
+      ],
       [['--chat', '--chat-format', 'chatml'], 3, /chatml needs the token <\|im_start\|>/],
-      [['--chat', '--chat-format', 'none'], 2, /no chat format "none", only llama2, /],
-      [['--chat', '--no-thinking', ...plain], 2, /no_thinking: the chat format plain has no/],
+      [['--chat', '--chat-format', 'none'], 2, /no chat format "none", only chatml and plain/],
+      [['--chat', '--no-thinking', ...plain], 2, /no_thinking: the chat template has no switch/],
       [['--chat', '--messages', 'x', ...plain], 2, /--chat and --messages: give one/],
       [['--chat', '--text', 'x', ...plain], 2, /--chat: --text does not go with it/],
-      [['--text', 'x', '--system', 'y'], 2, /--system belongs to --chat and --messages/],
+      [['--chat', ...plain, '--chat-template', 'x'], 2, /--chat-template does not go with it/],
+      [['--chat', ...plain, '--variables', '[]'], 2, /--variables: not a JSON object/],
+      [['--chat', ...plain, '--variables', '{'], 2, /--variables: line 1, column 2/],
+      [['--chat', ...plain, '--date', 'today'], 2, /date: "today" is not a date/],
+      [['--text', 'x', '--tools', 'y'], 2, /--tools requires --chat or --messages/],
+      [['--text', 'x', '--system', 'y'], 2, /--system requires --chat or --messages/],
       [['--chat', ...plain, '-m', 'models/wisp-default.gguf'], 3, /bert generate no text/],
     ])) {
       const run = wisp(['generate', ...args], '');
@@ -108,7 +118,7 @@ describe('messages', () => {
   test('one conversation, and one on each line', () => {
     const object = { messages: [{ role: 'user', content: [{ type: 'text', text: 'Once upon' }] }] };
     object.messages[0].content.push({ type: 'text', text: ' a time' });
-    const expected = { role: 'assistant', content: first };
+    const expected = { role: 'assistant', content: first, end };
     for (const content of [hello, object]) {
       const run = reply(put('one.json', content));
       assert.deepEqual([run.code, run.err], [0, '']);
@@ -124,27 +134,79 @@ describe('messages', () => {
     assert.equal(wisp(['generate', '--messages', '-', ...plain], lines).out, run.out);
   });
 
+  test('a template, tools, variables and the date', () => {
+    const template = put(
+      'template.jinja',
+      "{{ bos_token ~ messages[-1].content }}{{ tools[0].name if tools else '' }}{{ who }}{{ strftime_now('%Y') }}",
+    );
+    const tools = put('tools.json', [{ name: ' upon' }]);
+    const run = (/** @type {unknown} */ content, /** @type {string[]} */ ...args) =>
+      wisp([
+        ...['generate', '--messages', put('one.json', content), '-n', '12'],
+        ...['--chat-template', template, '--date', '1234-05-06', ...args],
+      ]);
+    const once = [{ role: 'user', content: [{ type: 'text', text: 'Once' }], name: 'x' }];
+    const expected = wisp(['generate', '-n', '12', '--text', 'Once upon a time1234']);
+    for (const done of [
+      run(once, '--tools', tools, '--variables', '{"who": " a time"}'),
+      run({ messages: once, tools: [{ name: ' upon' }] }, '--variables', '{"who": " a time"}'),
+      run(once, '--variables', '{"who": " a time", "tools": [{"name": " upon"}]}'),
+    ]) {
+      assert.deepEqual([done.code, done.err], [0, '']);
+      assert.equal(`${JSON.parse(done.out).content}\n`, expected.out);
+    }
+    const bad = put('bad.jinja', "a\n{{ raise_exception('not so') }}");
+    const refused = wisp([
+      'generate',
+      ...['--messages', put('one.json', once), '--chat-template', bad],
+    ]);
+    assert.equal(refused.code, 4);
+    assert.match(refused.err, /one\.json: .*line 2: the template refuses: not so/);
+  });
+
+  test('a reply that calls tools is a message with the calls, if there are tools', () => {
+    const called = '<tool_call>{"name": "f", "arguments": {"a": [1]}}</tool_call>';
+    const grammar = put('call.gbnf', `root ::= ${JSON.stringify(`Yes. ${called}`)}`);
+    const tools = put('tools.json', [{ name: 'f' }]);
+    const path = put('one.json', hello);
+    const run = (/** @type {string[]} */ ...args) =>
+      wisp([
+        ...['generate', '--messages', path, '--chat-format', 'plain', '--grammar', grammar],
+        ...args,
+      ]);
+    const { code, out, err } = run('--tools', tools);
+    assert.deepEqual([code, err], [0, '']);
+    assert.deepEqual(JSON.parse(out), {
+      role: 'assistant',
+      content: 'Yes. ',
+      tool_calls: [
+        { type: 'function', id: 'call00001', function: { name: 'f', arguments: { a: [1] } } },
+      ],
+      end: 'grammar',
+    });
+    const text = JSON.parse(run().out);
+    assert.deepEqual(text, { role: 'assistant', content: `Yes. ${called}`, end: 'grammar' });
+  });
+
   test('wrong ones name the file and the field, after replies to those before', () => {
     for (const [message, expected] of /** @type {[unknown, RegExp][]} */ ([
       [1, /messages\[1\]: not an object/],
-      [{ content: 'x' }, /messages\[1\]\.role: neither "system", "user" nor "assistant"/],
-      [{ role: 'tool', content: 'x' }, /messages\[1\]\.role: neither/],
-      [{ role: 'user' }, /messages\[1\]\.content: not a string/],
-      [{ role: 'user', content: 1 }, /messages\[1\]\.content: not a string/],
-      [{ role: 'user', content: [{ type: 'image_url' }] }, /\.content: a part that is no/],
-      [{ role: 'user', content: 'x', name: 'y' }, /messages\[1\]\.name: only role and content/],
-      [{ role: 'system', content: 'x' }, /messages\[1\]\.role: system, which only the first/],
-      [{ role: 'assistant', content: 'x' }, /messages\[1\]\.role: assistant: the last message/],
+      [{ content: 'x' }, /messages\[1\]\.role: not a string/],
+      [{ role: 7, content: 'x' }, /messages\[1\]\.role: not a string/],
     ])) {
       const whole = reply(put('wrong.json', [...hello, message]));
       assert.deepEqual([whole.code, whole.out], [4, ''], whole.err);
       assert.match(whole.err, /wrong\.json: messages\[1\]/);
       assert.match(whole.err, expected);
-      const lines = `${JSON.stringify(hello)}\n${JSON.stringify([...hello, message])}\n`;
+      const last = JSON.stringify({ id: 7, messages: hello });
+      const lines = `${JSON.stringify(hello)}\n${JSON.stringify([...hello, message])}\n${last}\n`;
       const second = reply(put('wrong.ndjson', lines));
       assert.equal(second.code, 4);
       assert.match(second.err, /wrong\.ndjson: line 2: messages\[1\]/);
-      assert.deepEqual(JSON.parse(second.out), { role: 'assistant', content: first });
+      const [good, bad, third] = second.out.trimEnd().split('\n');
+      assert.deepEqual(JSON.parse(good), { role: 'assistant', content: first, end });
+      assert.match(JSON.parse(bad).error, expected);
+      assert.deepEqual(JSON.parse(third), { id: 7, role: 'assistant', content: first, end });
     }
   });
 
@@ -161,9 +223,5 @@ describe('messages', () => {
       assert.match(run.err, message);
     }
     assert.equal(reply(join(folder, 'none.json')).code, 1);
-    assert.equal(
-      reply(put('two.json', [{ role: 'system', content: 'x' }, ...hello]), '--system', 'y').code,
-      4,
-    );
   });
 });

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { Ahead } from '../../js/cold-ahead.js';
-import { HttpFile } from '../../js/cold-http.js';
-import { RangeSet, Ranges, joinRanges } from '../../js/cold-ranges.js';
-import { EmbedJob } from '../../js/job.js';
+import { Ahead } from '../../js/ranges/cold-ahead.js';
+import { HttpFile } from '../../js/ranges/cold-http.js';
+import { RangeSet, Ranges, joinRanges } from '../../js/ranges/cold-ranges.js';
+import { EmbedJob } from '../../js/calls/job.js';
 import { Embedder } from '../../js/node.js';
 import { embedStream } from '../../js/text.js';
 import { serveRanges } from './range-server.mjs';
@@ -22,7 +22,7 @@ let server;
 let bytes;
 /** Texts of which each has a token of its own, in the order of the vocabulary. @type {string[]} */
 let texts = [];
-/** @type {import('../../js/rows.js').Rows} */
+/** @type {import('../../js/calls/rows.js').Rows} */
 let expected;
 
 before(async () => {
@@ -128,7 +128,7 @@ for (const [workers, options] of /** @type {[number, object][]} */ ([
     assert.deepEqual(await embedder.embed(texts), expected);
     assert.ok(
       4 * counted.waits < single.waits,
-      `${counted.waits} waits in place of ${single.waits}`,
+      `${counted.waits} waits instead of ${single.waits}`,
     );
     assertOnce();
     assert.equal(askedBytes(), wanted, 'the bytes of all texts, and no others');
@@ -252,9 +252,10 @@ describe('texts of waiting calls', () => {
   /** @param {EmbedJob[]} jobs */
   function watched(jobs) {
     const ahead = new Ahead();
-    const pool = /** @type {any} */ ({ submit: (/** @type {EmbedJob} */ job) => job.promise });
-    ahead.watch(pool);
-    for (const job of jobs) pool.submit(job).catch(() => {});
+    for (const job of jobs) {
+      job.promise.catch(() => {});
+      ahead.submitted(job);
+    }
     return ahead;
   }
 

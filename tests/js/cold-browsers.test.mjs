@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { launch } from './browsers.mjs';
 import { shortTexts } from './pool/texts.mjs';
 import { rangeFaults } from './range-faults.mjs';

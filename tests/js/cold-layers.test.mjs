@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { layersOf } from '../../js/cold-layers.js';
+import { layersOf } from '../../js/ranges/cold-layers.js';
 import { NEURON } from '../../js/cold-node.js';
 import { Embedder } from '../../js/node.js';
 import { shortTexts } from './pool/texts.mjs';

@@ -19,7 +19,7 @@ process.env.WISP_CACHE = folder;
 
 /** @type {import('./range-server.mjs').RangeServer} */
 let server;
-/** @type {import('../../js/rows.js').Rows} */
+/** @type {import('../../js/calls/rows.js').Rows} */
 let expected;
 before(async () => {
   server = await serveRanges(bytes);
@@ -55,7 +55,7 @@ async function load(
 /** @param {Embedder} embedder @returns {import('../../types/index.js').ColdTotals} */
 const coldOf = (embedder) => /** @type {any} */ (embedder.stats()).cold;
 
-/** Fails where less memory is given than a batch needs, and says how much that is. */
+/** Fails if less memory is given than a batch needs, and says how much that is. */
 async function leastMemory() {
   const error = await load({ memory: 1 }).catch((thrown) => thrown);
   assert.equal(error.code, 'argument');
@@ -146,7 +146,7 @@ test('files are read again', async () => {
   assert.ok(coldOf(embedder).evictions > 0);
 });
 
-test('memory is refused where nothing can be given up', async () => {
+test('memory is refused where nothing can be evicted', async () => {
   for (const options of [{ cold: 'all' }, { cold: 'skip' }, {}]) {
     const loading = Embedder.load(server.url, /** @type {any} */ ({ ...options, memory: 1e6 }));
     await assert.rejects(loading, { code: 'argument', field: 'memory' });
@@ -156,7 +156,7 @@ test('memory is refused where nothing can be given up', async () => {
     const loading = Embedder.load(server.url, /** @type {any} */ ({ memory }));
     await assert.rejects(loading, { code: 'argument', field: 'memory' });
   }
-  server.fault = (response) => response.end(bytes); // the whole file in place of a range
+  server.fault = (response) => response.end(bytes); // the whole file instead of a range
   await assert.rejects(load({ memory: 1e6 }), { code: 'unsupported', field: 'memory' });
 });
 

@@ -2,8 +2,8 @@
 // Cold rows that are handed to a worker that did not ask for them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { offerRows } from '../../js/cold-offers.js';
-import { Ranges } from '../../js/cold-ranges.js';
+import { offerRows } from '../../js/ranges/cold-offers.js';
+import { Ranges } from '../../js/ranges/cold-ranges.js';
 
 const SIZE = 5_500_000;
 const FIRST = 300_001;

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
-import { Bytes, Ranges } from '../../js/cold-ranges.js';
-import { Rest } from '../../js/cold-rest.js';
-import { readTable } from '../../js/cold-table.js';
+import { Bytes, Ranges } from '../../js/ranges/cold-ranges.js';
+import { Rest } from '../../js/ranges/cold-rest.js';
+import { readTable } from '../../js/ranges/cold-table.js';
 import {
   CHUNK,
   TEXTS,

@@ -10,11 +10,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { cache } from '../../js/cold-node.js';
-import { openStore } from '../../js/cold-store-node.js';
-import { KeptChunks } from '../../js/cold-store.js';
-import { ChunkTable, sha256 } from '../../js/cold-table.js';
+import { openStore } from '../../js/ranges/cold-store-node.js';
+import { KeptChunks } from '../../js/ranges/cold-store.js';
+import { ChunkTable, sha256 } from '../../js/ranges/cold-table.js';
 import { Embedder, WispError } from '../../js/node.js';
-import { writeWhole } from '../../js/output-node.js';
+import { writeWhole } from '../../js/files/output-node.js';
 import { serveRanges } from './range-server.mjs';
 import { rechunk } from './rechunk.mjs';
 import { ROOT, smallColdModel } from './support.mjs';
@@ -75,6 +75,16 @@ test('the file that was used longest ago goes first', async () => {
   assert.equal(await kept(), 'b');
   process.env.WISP_CACHE_BYTES = '1X';
   await assert.rejects(use('a'), { code: 'argument', field: 'WISP_CACHE_BYTES' });
+});
+
+test('a clock that was set back keeps no file for ever', async () => {
+  for (const name of await kept()) await cache.delete(serve(name));
+  process.env.WISP_CACHE_BYTES = String(Math.round(2.5 * file.length));
+  const { now } = Date;
+  Date.now = () => now() + 365 * 86_400_000;
+  await (await use('a')).close().finally(() => (Date.now = now));
+  for (const [name, left] of [['b', 'ab'], ['c', 'bc']]) await (await use(name)).close().then(async () => assert.equal(await kept(), left)); // prettier-ignore
+  for (const name of await kept()) await cache.delete(serve(name));
 });
 
 test('a file that is larger than the bound is not kept, and no other goes for it', async () => {

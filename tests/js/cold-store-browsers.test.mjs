@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { readTable } from '../../js/cold-table.js';
+import { readTable } from '../../js/ranges/cold-table.js';
 import { Embedder } from '../../js/node.js';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { launch } from './browsers.mjs';
 import { shortTexts } from './pool/texts.mjs';
 import { serveRanges } from './range-server.mjs';

@@ -10,8 +10,8 @@ import { dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { describe, test } from 'node:test';
 import { cache } from '../../js/cold-node.js';
-import { openStore } from '../../js/cold-store-node.js';
-import { findKept } from '../../js/cold-store.js';
+import { openStore } from '../../js/ranges/cold-store-node.js';
+import { findKept } from '../../js/ranges/cold-store.js';
 import {
   CHUNK,
   TEXTS,
@@ -375,7 +375,7 @@ test('threads of a process write files at once', async () => {
     import(file).then(async ({ writeWhole }) => {
       for (let i = 0; i < 50; i++) await writeWhole(path, 'path', new Uint8Array(100));
     });`;
-  const workerData = { file: `${ROOT}js/output-node.js`, path };
+  const workerData = { file: `${ROOT}js/files/output-node.js`, path };
   const workers = [1, 2].map(() => new Worker(code, { eval: true, workerData }));
   const codes = await Promise.all(workers.map((worker) => once(worker, 'exit')));
   assert.deepEqual(codes, [[0], [0]]);

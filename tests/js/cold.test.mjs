@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { HttpFile } from '../../js/cold-http.js';
-import { Ranges } from '../../js/cold-ranges.js';
+import { HttpFile } from '../../js/ranges/cold-http.js';
+import { Ranges } from '../../js/ranges/cold-ranges.js';
 import { Generator } from '../../js/generate-node.js';
-import { load as loadModel } from '../../js/load.js';
+import { load as loadModel } from '../../js/calls/load.js';
 import { Embedder } from '../../js/node.js';
 import { makeCertificate } from './certificate.mjs';
 import { shortTexts } from './pool/texts.mjs';
@@ -30,7 +30,7 @@ after(() => rmSync(folder, { recursive: true }));
 
 /** @type {RangeServer} */
 let server;
-/** @type {import('../../js/rows.js').Rows} */
+/** @type {import('../../js/calls/rows.js').Rows} */
 let expected;
 before(async () => {
   server = await serveRanges(bytes);
@@ -61,7 +61,7 @@ afterEach(async () => {
 });
 
 /**
- * Loads a model; the end of a test closes it where load() is called.
+ * Loads a model; the end of a test closes it if load() is called.
  * @param {any} [options]
  * @param {any} [source]
  */

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package and the library call nothing that connects to other machines or starts other programs; the program loads
-// libcurl where a model is a URL, and npx starts the program.
+// libcurl if a model is a URL, and npx starts the program.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { scriptsIn } from '../../tools/minify.mjs';
 import { PROGRAM, ROOT } from './support.mjs';
 
 const LIBRARY = `${ROOT}build/libwisp.so`;
-/** The reason to skip the test of the library, or false where it is built. CI builds it. */
+/** The reason to skip the test of the library, or false if it is built. CI builds it. */
 const noLibrary =
   existsSync(LIBRARY) || process.env.CI ? false : `${LIBRARY} is not there (make native)`;
 
@@ -24,26 +25,26 @@ const forbiddenIn = (file, ...options) => {
   return names.filter((name) => FORBIDDEN.test(name));
 };
 
-test('the program asks the C library for nothing that connects or starts programs, and loads libcurl alone', () => {
+test('the program asks the C library for nothing that connects or starts programs, and loads libcurl, CivetWeb and libwisp-cuda alone', () => {
   assert.deepEqual(forbiddenIn(PROGRAM), ['dlopen']);
   const loading = readdirSync(`${ROOT}src`, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.c'))
     .filter((file) => /\bdlopen\(/.test(readFileSync(`${ROOT}src/${file}`, 'utf8')));
-  assert.deepEqual(loading, ['http/curl.c']);
+  assert.deepEqual(loading.sort(), ['device/find_library.c', 'http/curl.c', 'serve/civetweb.c']);
 });
 
-test('the library loads no code, either', { skip: noLibrary }, () => {
-  assert.deepEqual(forbiddenIn(LIBRARY, '--dynamic'), []);
+test('the library loads no code but libwisp-cuda, either', { skip: noLibrary }, () => {
+  assert.deepEqual(forbiddenIn(LIBRARY, '--dynamic'), ['dlopen']);
 });
 
 test("the package imports only Node's files, threads, timers, hashes, addresses and terminals, and its program a server and wisp", () => {
   const allowed = ['crypto', 'fs', 'fs/promises', 'module', 'os', 'path', 'process', 'timers/promises', 'tty', 'url', 'vm', 'worker_threads']; // prettier-ignore
   const allowedOfProgram = [...allowed, 'http', 'net', 'stream', 'util'];
   const allowedOf = (/** @type {string} */ name) => {
-    if (name === 'cli-program.js') return [...allowed, 'child_process'];
-    return /^(cli|serve)\b/.test(name) ? allowedOfProgram : allowed;
+    if (name === 'program/cli-program.js') return [...allowed, 'child_process'];
+    return /^(cli\.js$|program\/)/.test(name) ? allowedOfProgram : allowed;
   };
-  for (const name of readdirSync(`${ROOT}js`).filter((file) => /\.c?js$/.test(file))) {
+  for (const name of scriptsIn(`${ROOT}js`)) {
     const source = readFileSync(`${ROOT}js/${name}`, 'utf8');
     const imported = [...source.matchAll(/(?:from |import\(|require\()'([^.'][^']*)'/g)];
     for (const [, module] of imported)

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { launch } from './browsers.mjs';
 import { filesOf } from './convert/folders.mjs';
 import { serveHub, sha256 } from './hub-server.mjs';

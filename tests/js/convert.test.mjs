@@ -27,8 +27,8 @@ import { runInNewContext } from 'node:vm';
 import { convert } from '../../js/convert-node.js';
 import { Generator } from '../../js/generate-node.js';
 import { Embedder } from '../../js/node.js';
-import { WispError } from '../../js/errors.js';
-import { serve } from '../../js/serve.js';
+import { WispError } from '../../js/base/errors.js';
+import { serve } from '../../js/program/serve.js';
 import { folderCases } from './convert/folder-cases.mjs';
 import { filesOf, tinyLlama } from './convert/folders.mjs';
 import { serveHub } from './hub-server.mjs';
@@ -197,14 +197,14 @@ describe('whatever holds the files', () => {
     });
   });
 
-  test('what is no model is refused with what to give', async () => {
+  test('what is not a model is refused with what to give', async () => {
     const file = Object.assign(new Blob(['{}']), { name: 'config.json' });
     for (const [source, says] of /** @type {[any, RegExp][]} */ ([
       [[], /there are no files/],
       [[file, file], /two files are called config\.json.*webkitdirectory/],
-      [{ 'config.json': 7 }, /'config\.json' is no File, Blob or bytes/],
+      [{ 'config.json': 7 }, /'config\.json' is not a File, Blob or bytes/],
       [null, /source is null/],
-      [7, /of type number/],
+      [7, /of type number: give a path/],
       ['', /the path is empty/],
       ['a\0b', /NUL/],
     ])) {
@@ -276,7 +276,17 @@ describe('whatever holds the files', () => {
       assert.deepEqual(await once(child, 'exit'), [0, null]);
       assertSame(readFileSync(output), wanted, 'program');
       hub.commit('o/bin', { 'config.json': '{}', 'pytorch_model.bin': 'x' });
-      await assert.rejects(convert('hf:o/bin', from), { code: 'unsupported', message: /save_pretrained/ }); // prettier-ignore
+      await assert.rejects(convert('hf:o/bin', from), {
+        code: 'unsupported',
+        message: /model_type/,
+      });
+      for (const name of ['checkpoint', 'checkpoint-old', 'onnx', 'onnx-new', 'onnx-int8']) {
+        const source = join(MODELS, name);
+        const native = fresh();
+        assert.equal(wisp(['convert', source, native]).code, 0);
+        hub.commit(`o/${name}`, filesOf(source));
+        assertSame(await convert(`hf:o/${name}`, from), readFileSync(native), name);
+      }
       hub.commit('o/gguf', { 'm.gguf': readFileSync(smallModel()) });
       assertSame(await convert('hf:o/gguf', { ...from, ...options }), wanted, 'a GGUF file');
     } finally {
@@ -358,7 +368,7 @@ describe('the output', () => {
   test('replaces the file that a link leads to, with its mode', async () => {
     const target = join(folder, 'target.gguf');
     const link = join(folder, 'link.gguf');
-    writeFileSync(target, 'old');
+    writeFileSync(target, 'GGUF old');
     chmodSync(target, 0o600);
     symlinkSync(target, link);
     assert.equal(await convert(TINY, { output: link }), link);
@@ -377,7 +387,7 @@ describe('the output', () => {
   test('stays as it was where the conversion is aborted or fails, and nothing is left', async () => {
     const output = join(folder, 'kept', 'kept.gguf');
     mkdirSync(join(folder, 'kept'));
-    writeFileSync(output, 'old');
+    writeFileSync(output, 'GGUF old');
     const stop = new AbortController();
     const onProgress = () => stop.abort();
     await assert.rejects(convert(TINY, { output, signal: stop.signal, onProgress }), {
@@ -392,12 +402,12 @@ describe('the output', () => {
     await assert.rejects(convert(TINY, { output, onProgress: throwing }), mine);
     await assert.rejects(convert(ROOT, { output }), { code: 'not_found' });
     assert.deepEqual(readdirSync(join(folder, 'kept')), ['kept.gguf']);
-    assert.equal(readFileSync(output, 'utf8'), 'old');
+    assert.equal(readFileSync(output, 'utf8'), 'GGUF old');
     await convert(TINY, { output });
     assertSame(readFileSync(output), expected(TINY), 'afterwards');
   });
 
-  test('in a folder that is not there, or in place of one', async () => {
+  test('in a folder that is not there, or instead of one', async () => {
     const message = /none\/x\.gguf: cannot create a temporary file beside it: no such file/;
     const output = join(folder, 'none', 'x.gguf');
     await assert.rejects(convert(TINY, { output }), { code: 'io', field: 'output', message });
@@ -423,9 +433,14 @@ describe('npx wisp-engine convert', () => {
     ['an unknown option', ['--nope'], 2, /'--nope'.*convert --help/],
     ['an empty input', ['', 'x'], 2, /input: the path is empty/],
     ['an empty output', [TINY, ''], 2, /output: the path is empty/],
-    ['a share', ['--hot', '1', TINY, 'x'], 2, /--hot 1: a number above 0 and below 1 belongs here/],
-    ['bytes', ['--hot-bytes', '3X', TINY, 'x'], 2, /--hot-bytes 3X: a number of bytes belongs/],
-    ['tokens', ['--hot-tokens', '0', TINY, 'x'], 2, /--hot-tokens 0: a whole number from 1/],
+    ['a share', ['--hot', '1', TINY, 'x'], 2, /--hot 1: expected a number above 0 and below 1/],
+    ['bytes', ['--hot-bytes', '3X', TINY, 'x'], 2, /--hot-bytes 3X: expected a number of bytes/],
+    [
+      'tokens',
+      ['--hot-tokens', '0', TINY, 'x'],
+      2,
+      /--hot-tokens 0: expected a whole number from 1/,
+    ],
     ['a type', ['--type', 'q9', TINY, join(folder, 'x')], 2, /type: q9 is not one of f32, f16/],
     ['no input', ['/nowhere', join(folder, 'x')], 3, /\/nowhere: cannot open: No such file or dir/],
     ['no folder', [TINY, '/nowhere/x'], 1, /\/nowhere\/x: cannot create a temporary file beside/],
@@ -453,13 +468,13 @@ describe('npx wisp-engine convert', () => {
 
   test('the output is the standard output, too', () => {
     const path = join(folder, 'both');
-    writeFileSync(path, 'old');
+    writeFileSync(path, 'GGUF old');
     const { status, stderr } = spawnSync(process.execPath, [CLI, 'convert', TINY, path], {
       stdio: ['ignore', openSync(path, 'a'), 'pipe'],
     });
     assert.equal(status, 1);
     assert.match(String(stderr), /output: .*both is the standard output, too/);
-    assert.equal(readFileSync(path, 'utf8'), 'old');
+    assert.equal(readFileSync(path, 'utf8'), 'GGUF old');
   });
 
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) {

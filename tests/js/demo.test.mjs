@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { passagesOf } from '../../web-demo/lines.js';
 import { CHROMIUM } from './browsers.mjs';
 import { withPageAt } from './demo-page.mjs';

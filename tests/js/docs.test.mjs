@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { LOAD_OPTIONS } from '../../js/base/options.js';
 import { environments } from '../compat/environments.mjs';
 import { bytesOf, scriptsOf } from './shipped.mjs';
 import { PROGRAM, ROOT } from './support.mjs';
@@ -24,8 +25,8 @@ const PAGES = [
 ];
 
 test('pages name files, tests and functions that exist', () => {
-  const sources = filesIn('tests', /\.c$/);
-  const inC = sources.map(read).join('\n');
+  const sources = ['tests', 'python/tests'].flatMap((folder) => filesIn(folder, /\.(c|py)$/));
+  const code = sources.map(read).join('\n');
   for (const page of PAGES) {
     const text = read(page);
     const paths =
@@ -41,8 +42,8 @@ test('pages name files, tests and functions that exist', () => {
       assert.ok(existsSync(`${ROOT}tests/js/${name}`), `${page}: ${name}`);
     }
     for (const [name] of text.matchAll(/(?<![\w/-])test_[a-z]\w+/g)) {
-      const isFile = sources.some((path) => path.endsWith(`/${name}.c`));
-      assert.ok(isFile || inC.includes(name), `${page}: ${name}`);
+      const isFile = sources.some((path) => /[^/]*$/.exec(path)?.[0].startsWith(`${name}.`));
+      assert.ok(isFile || code.includes(name), `${page}: ${name}`);
     }
   }
 });
@@ -70,8 +71,23 @@ test('links lead to files and headings', () => {
   }
 });
 
+test('the index of docs/decisions.md has each entry once', () => {
+  const text = read('docs/decisions.md');
+  const entries = [...text.matchAll(/^## (\d+)\. /gm)].map(([, number]) => number);
+  const listed = [...text.matchAll(/\[(\d+)\]\(#\1-/g)].map(([, number]) => number);
+  assert.deepEqual(listed.sort(), entries.sort());
+});
+
 test('pages name targets of make', () => {
-  const rules = ['Makefile', 'tests/rules.mk', 'bench/rules.mk'].map(read).join('\n');
+  const rules = [
+    'Makefile',
+    'tests/rules.mk',
+    'tests/cuda/rules.mk',
+    'python/rules.mk',
+    'bench/rules.mk',
+  ]
+    .map(read)
+    .join('\n');
   const targets = new Set(
     [...rules.matchAll(/^(?:\.PHONY: *)?([a-z][\w -]*?) *(?::|$)/gm)].flatMap(([, names]) =>
       names.split(' '),
@@ -130,8 +146,7 @@ test('docs/javascript.md lists the options of load, and the entries of the packa
   const listed = [...rows.matchAll(/^\| (.*?) \|/gm)].flatMap(([, cell]) =>
     [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name),
   );
-  const names = /LOAD_OPTIONS =\s*'([^']+)'/.exec(read('js/load.js'))?.[1].split(' ');
-  assert.deepEqual(listed.sort(), names?.sort());
+  assert.deepEqual(listed.sort(), Object.keys(LOAD_OPTIONS).sort());
   for (const entry of Object.keys(JSON.parse(read('package.json')).exports)) {
     const name = entry.slice(2);
     if (name === '' || /\.(wasm|gguf)$|^package\.json$/.test(name)) continue;
@@ -197,8 +212,10 @@ test('docs/javascript.md and the demo page say how much a page loads', () => {
       bytesOf(['wisp-program.wasm']),
     ],
     [text, /the module has (\d+) KB after brotli/, bytesOf(['wisp-embed-threads-relaxed.wasm'])],
+    [text, /wisp-encoders-\*\.wasm, which has (\d+) KB/, bytesOf(['wisp-encoders-relaxed.wasm'])],
     [text, /a module about (\d+) KB/, bytesOf(['wisp-relaxed.wasm'])],
     [text, /one module of about (\d+) KB/, bytesOf(['wisp-threads-relaxed.wasm'])],
+    [text, /wisp-languages\.wasm, which has (\d+) KB/, bytesOf(['wisp-languages.wasm'])],
     [read('web-demo/index.html'), /WebAssembly module of (\d+) KB/, bytesOf(['wisp-relaxed.wasm'])],
     [
       read('web-demo/index.html'),

@@ -12,12 +12,12 @@ import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
-import { pickBuild } from '../../js/load.js';
-import { Engine } from '../../js/engine.js';
+import { pickBuild } from '../../js/calls/load.js';
+import { Engine } from '../../js/engine/engine.js';
 import { Embedder, Rows, WispError } from '../../js/node.js';
 import { compileBuild } from '../../js/embedding-node.js';
-import { hasher } from '../../js/sha256.js';
-import { estimateTokens } from '../../js/job.js';
+import { hasher } from '../../js/base/sha256.js';
+import { estimateTokens } from '../../js/calls/job.js';
 import {
   DEFAULT_MODEL_PATH,
   ROOT,

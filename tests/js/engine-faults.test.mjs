@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { Engine } from '../../js/engine.js';
+import { Engine } from '../../js/engine/engine.js';
 import { compileBuild } from '../../js/embedding-node.js';
 import { withInstances } from './campaign/instances.mjs';
 import { smallModel } from './support.mjs';

@@ -5,11 +5,11 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { pickBuild } from '../../js/load.js';
-import { Engine } from '../../js/engine.js';
-import { WispError } from '../../js/errors.js';
+import { pickBuild } from '../../js/calls/load.js';
+import { Engine } from '../../js/engine/engine.js';
+import { WispError } from '../../js/base/errors.js';
 import { compileBuild } from '../../js/embedding-node.js';
-import { readBytes } from '../../js/platform-node.js';
+import { readBytes } from '../../js/platform/platform-node.js';
 import {
   DEFAULT_MODEL_PATH,
   cosine,

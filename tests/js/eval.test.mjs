@@ -89,7 +89,7 @@ describe('eval sts', () => {
   });
 
   for (const [what, input, message] of [
-    ['two columns', '1\ta\tb\n2\tc\n', /line 2: 2 columns, where 3 or at least 7 belong/],
+    ['two columns', '1\ta\tb\n2\tc\n', /line 2: 2 columns; expected 3 or at least 7/],
     ['a score that is none', 'high\ta\tb\n', /line 1: the score "high" is not a number/],
     ['no pairs', '', /no pairs/],
   ])
@@ -102,7 +102,7 @@ describe('eval sts', () => {
   test('explains wrong usage', () => {
     assert.equal(wisp(['eval']).code, 2);
     assert.equal(wisp(['eval', 'sts', 'a', 'b']).code, 2);
-    assert.match(wisp(['eval', 'sts', '--context', '9']).err, /--context belongs to eval ppl/);
+    assert.match(wisp(['eval', 'sts', '--context', '9']).err, /--context is an option of eval ppl/);
     assert.match(wisp(['eval', '--help']).out, /^usage: wisp eval sts/);
   });
 
@@ -150,8 +150,13 @@ describe('eval ppl', () => {
 
   test('what cannot be evaluated is an error', () => {
     for (const [args, input, code, message] of [
-      [['--context', '64', '--stride', '64'], 'a', 2, /--stride 64: a number below the 64 tokens/],
-      [['--limit', '3'], 'a', 2, /--limit belongs to eval mmlu/],
+      [
+        ['--context', '64', '--stride', '64'],
+        'a',
+        2,
+        /--stride 64: expected a number below the 64 tokens/,
+      ],
+      [['--limit', '3'], 'a', 2, /--limit is an option of eval mmlu/],
       [[], '', 4, /the text has 1 tokens/],
       [['--context', '513'], 'a', 2, /--context 513: the model takes 4 to 512 tokens/],
       [['-m', 'models/wisp-default.gguf'], 'a b', 3, /architecture bert generate no text/],
@@ -241,7 +246,7 @@ describe('eval mmlu', () => {
       [[broken], 4, /a_test\.csv: line 1: not a question/],
       [[open], 4, /a_test\.csv: line 2: a quoted field does not end/],
       [[questions, '--shots', 'x'], 2, /--shots x/],
-      [[questions, '--stride', '4'], 2, /--stride belongs to eval ppl/],
+      [[questions, '--stride', '4'], 2, /--stride is an option of eval ppl/],
       [[questions, '-m', 'models/wisp-default.gguf'], 3, /architecture bert generate no text/],
     ]) {
       const run = mmlu(/** @type {string[]} */ (args));

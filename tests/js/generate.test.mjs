@@ -61,7 +61,7 @@ describe('generate', () => {
     const long = generate([...slides, '--keep', '4', '--text', 'Once upon a time', '-n', '700']);
     assert.match(long.err, /^text: {3}700 tokens in /m);
     assert.match(long.err, /^dropped: 253 tokens/m);
-    assert.match(generate(['--keep', '4', '--text', 'a']).err, /--keep belongs to --context-shift/);
+    assert.match(generate(['--keep', '4', '--text', 'a']).err, /--keep requires --context-shift/);
     assert.equal(generate(['--context-shift', '--beams', '2', '--text', 'a']).code, 2);
   });
 
@@ -142,7 +142,7 @@ describe('generate', () => {
       assert.equal(score, logprob);
     const run = generate(['--text', 'a', '--length-penalty', '0']);
     assert.equal(run.code, 2);
-    assert.match(run.err, /--length-penalty belongs to --beams/);
+    assert.match(run.err, /--length-penalty requires --beams/);
   });
 
   test('--help lists each option', () => {
@@ -154,6 +154,7 @@ describe('generate', () => {
       'length-penalty',
       'state',
       'cache-type',
+      'attention',
       'logprobs',
       'chat-format',
       'typical-p',
@@ -167,7 +168,7 @@ describe('generate', () => {
     writeFileSync(
       schema,
       '{"properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}},' +
-        ' "required": ["name"], "type": "object"}',
+        ' "required": ["name"], "type": "object", "additionalProperties": false}',
     );
     const { out } = generate(['--text', 'One day', '--json-schema', schema, '-n', '300']);
     const { name, age, ...rest } = JSON.parse(out);
@@ -193,17 +194,33 @@ describe('generate', () => {
     }
   });
 
-  test('malformed lines of --data are errors, after the lines before them', () => {
-    for (const [input, message] of [
-      ['"a"\n7\n', /line 2: neither a JSON string nor an object with a string "prompt"/],
-      ['"a"\n{"text":"b"}\n', /line 2: neither a JSON string/],
-      ['"a"\n{"prompt":\n', /line 2/],
+  test('a line of --data without a text costs only its own', () => {
+    const long = JSON.stringify('cat dog '.repeat(600));
+    for (const [bad, message, error] of [
+      ['7', /line 2: neither a JSON string nor an object with a string "prompt"/, /neither a JSON/],
+      ['{"text":"b"}', /line 2: neither a JSON string/, /neither a JSON string/],
+      ['{"prompt":', /line 2, column/, /column/],
+      [long, /line 2: prompt: \d+ tokens/, /^prompt: \d+ tokens, and the model's context has/],
+      [`{"prompt":${long},"id":5}`, /line 2: prompt/, /^prompt/],
     ]) {
-      const run = generate(['-n', '2', '--data', '-'], /** @type {string} */ (input));
-      assert.equal(run.code, 4);
-      assert.match(run.err, /** @type {RegExp} */ (message));
-      assert.equal(run.out.trimEnd().split('\n').length, 1);
+      for (const atOnce of ['1', '8']) {
+        const args = ['-n', '2', '--at-once', atOnce, '--data', '-'];
+        const run = generate(args, `"a"\n${bad}\n"b"\n`);
+        assert.equal(run.code, 4);
+        assert.match(run.err, /** @type {RegExp} */ (message));
+        const [first, second, third, ...more] = run.out
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line));
+        assert.match(second.error, /** @type {RegExp} */ (error));
+        assert.equal(second.id, String(bad).includes('"id"') ? 5 : undefined);
+        assert.deepEqual([first.tokens, third.tokens, more.length], [2, 2, 0]);
+        assert.equal(run.out.split('\n')[2], generate(args, '"b"\n').out.trimEnd());
+      }
     }
+    const only = generate(['-n', '2', '--data', '-'], `${long}\n7\n`);
+    assert.equal(only.code, 4);
+    assert.equal(only.out.trimEnd().split('\n').length, 2);
   });
 
   test('a prompt of --data that is too long is named by its line', () => {
@@ -254,10 +271,37 @@ describe('generate', () => {
     assert.match(wrong.err, /--cache-type.*f32, f16, int8/);
   });
 
+  test('--attention chooses which keys a token looks at', () => {
+    const text = ['--text', 'Once', '-n', '5', '--temperature', '0'];
+    const whole = generate(text);
+    for (const policy of [
+      ...['full', 'local', 'full/local,window=64', 'strided,stride=2', 'mass,mass=1000'],
+      ...['full/quest', 'minference,budget=100/quest'],
+    ])
+      assert.equal(generate([...text, '--attention', policy]).out, whole.out);
+    /** @type {[string, RegExp][]} */
+    const wrong = [
+      ['exact', /attention: "exact" is none of the policies full, local, strided, mass, quest/],
+      ['quest', /attention: quest is for adding one token at a time, .* as in "full\/quest"/],
+      ['minference', /attention: minference is for reading prompts, .* as in "minference\/full"/],
+      ['full/quest,tokens=8', /tokens of quest is "8", and must be a whole number of at least 64/],
+      [
+        'local,window=8',
+        /attention: window of local is "8", and must be a whole number of at least 64/,
+      ],
+      ['full,sinks=4', /attention: full takes no "sinks"/],
+    ];
+    for (const [policy, message] of wrong) {
+      const { code, err } = generate([...text, '--attention', policy]);
+      assert.notEqual(code, 0);
+      assert.match(err, message);
+    }
+  });
+
   test('wrong options and models are errors', () => {
     for (const [args, code, message] of [
-      [['--text', 'a', '--bias', '5'], 2, /--bias 5: a token id, = and a number/],
-      [['--text', 'a', '--bias', '99999=1'], 2, /bias: id 99999, where there are 512 tokens/],
+      [['--text', 'a', '--bias', '5'], 2, /--bias 5: expected a token id, = and a number/],
+      [['--text', 'a', '--bias', '99999=1'], 2, /bias: id 99999, but there are 512 tokens/],
       [['--text', 'a', '--order', 'mine'], 2, /--order.*transformers, llama\.cpp/],
       [['--text', 'a', '--data', 'b'], 2, /--data: --text does not go with it/],
       [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams: neither/],
@@ -267,12 +311,12 @@ describe('generate', () => {
       [['--text', 'a', '--text', 'b'], 2, /b: one prompt, and a was given before/],
       [['--text', 'a', 'b.txt'], 2, /b\.txt: one prompt, and a was given before/],
       [['a.txt', '--', '-b.txt'], 2, /-b\.txt: one prompt, and a\.txt was given before/],
-      [['--text', 'a', '--logprobs', '2'], 2, /--logprobs belongs to --data/],
-      [['--text', 'a', '--temperature', 'hot'], 2, /--temperature hot: a number/],
+      [['--text', 'a', '--logprobs', '2'], 2, /--logprobs requires --data/],
+      [['--text', 'a', '--temperature', 'hot'], 2, /--temperature hot: expected a number/],
       [['--text', 'a', '--temperature', '-1'], 2, /temperature: -1 is not between 0 and/],
       [['--text', 'a', '--top-p', '2'], 2, /top_p: 2 is not between 0 and 1/],
       [['--text', 'a', '--stop', ''], 2, /--stop: an empty text/],
-      [['--text', 'a', '-n', '0'], 2, /--max-tokens 0: a whole number/],
+      [['--text', 'a', '-n', '0'], 2, /--max-tokens 0: expected a whole number/],
       [['--text', 'x'.repeat(3000)], 2, /prompt: \d+ tokens, and the model's context has 512/],
       [[join(folder, 'none.txt')], 1, /none\.txt: cannot open: No such file/],
       [['--text', 'a', '-m', 'models/wisp-default.gguf'], 3, /architecture bert generate no text/],

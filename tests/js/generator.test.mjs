@@ -9,15 +9,15 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { writeModel } from '../../bench/generate/model.mjs';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { Generator } from '../../js/generate-node.js';
-import { localLink } from '../../js/link-local.js';
-import { pickBuild } from '../../js/load.js';
+import { localLink } from '../../js/platform/link-local.js';
+import { pickBuild } from '../../js/calls/load.js';
 import { Embedder } from '../../js/node.js';
-import { compileRead, readBytes } from '../../js/platform-node.js';
-import { sharedPart } from '../../js/source.js';
-import { serveText } from '../../js/text-worker.js';
-import { openTeam } from '../../js/threads.js';
+import { compileRead, readBytes } from '../../js/platform/platform-node.js';
+import { sharedPart } from '../../js/files/source.js';
+import { serveText } from '../../js/engine/text-worker.js';
+import { openTeam } from '../../js/engine/threads.js';
 import { launch } from './browsers.mjs';
 import { cases } from './generator/cases.mjs';
 import {
@@ -146,7 +146,7 @@ test('await using closes a generator', async () => {
   await assert.rejects(generator.generate('x').text(), { code: 'closed' });
 });
 
-test('a text that nobody awaits is no unhandled rejection', async () => {
+test('a text that nobody awaits is not an unhandled rejection', async () => {
   const generator = await Generator.load();
   generator.generate('x'.repeat(3000));
   await assert.rejects(generator.generate('x'.repeat(3000)).text(), { code: 'argument' });

@@ -2,8 +2,8 @@
 // How a Web Worker and its page start a helper, with both on one thread.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startHelper } from '../../js/helpers-browser.js';
-import { startHelpers } from '../../js/helpers-page.js';
+import { startHelper } from '../../js/platform/helpers-browser.js';
+import { startHelpers } from '../../js/platform/helpers-page.js';
 
 /** @typedef {{ reply(message: object): void, end(error: unknown): void }} Handlers */
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { launch } from './browsers.mjs';
 import { breakingOff, serveHub, sha256 } from './hub-server.mjs';
 import { noTool, onlyInAll, smallModel } from './support.mjs';

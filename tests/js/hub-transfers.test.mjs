@@ -149,7 +149,7 @@ test('what a killed process left is taken over; what is wrong in it is found by 
   mkdirSync(join(cacheDir, FOLDER, 'blobs'), { recursive: true });
   const theirs = join(cacheDir, FOLDER, 'blobs', `${HASH}.wisp-${process.ppid}-1.incomplete`);
   writeFileSync(theirs, model.subarray(0, 10));
-  utimesSync(theirs, Date.now() / 1000 + 3600, Date.now() / 1000 + 3600);
+  utimesSync(theirs, Date.now() / 1000 + 8, Date.now() / 1000 + 8);
   hub.forget();
   let isDone = false;
   const waiting = get('o/m').finally(() => (isDone = true));

@@ -14,9 +14,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { RepoCache } from '../../js/hub-cache.js';
+import { RepoCache } from '../../js/hub/hub-cache.js';
 import { deleteCached, listCached } from '../../js/hub-node.js';
-import { checkMagic } from '../../js/hub.js';
+import { checkMagic } from '../../js/hub/hub.js';
 import { Embedder } from '../../js/node.js';
 import {
   FOLDER,
@@ -290,11 +290,11 @@ describe('models by name', () => {
     answerBytes(200, flipped);
     await wrong(/SHA-256 of what came is [0-9a-f]{64}, and not/);
     hub.fault = (_, response) => void response.writeHead(200).end('<html>log in</html>');
-    assert.match((await fail('o/m')).message, /no JSON: it is no Hub/);
+    assert.match((await fail('o/m')).message, /no JSON: it is not a Hub/);
     assert.match((await fail('o/m/m.gguf')).message, /no X-Repo-Commit: it comes from no Hub; check HF_ENDPOINT/); // prettier-ignore
     hub.fault = (_, response) =>
       void response.writeHead(200, { 'X-Repo-Commit': '../../x', ETag: '"a"' }).end();
-    assert.equal((await fail('o/m/m.gguf')).code, 'argument');
+    assert.equal((await fail('o/m/m.gguf')).code, 'format');
   });
 
   test('redirects are followed: to another name on the server, and by a mirror without headers', async () => {

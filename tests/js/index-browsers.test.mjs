@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { Index } from '../../js/index-node.js';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { launch } from './browsers.mjs';
 import { noTool, onlyInAll } from './support.mjs';
 
@@ -39,6 +39,39 @@ for (const name of ['chromium', 'firefox']) {
       }
       assert.equal(results.length, 2);
       assert.equal(refused, 'argument');
+    });
+
+    test('where there is no room, saving is an error, and what was saved stays', async () => {
+      await tab.open(`${server.origin}/tests/js/page/blank.html`);
+      for (const { failed, before, size } of await tab.call('fillStorage', 100)) {
+        assert.deepEqual([failed, before, size], [undefined, 0, 100]);
+      }
+      const assertFull = (
+        /** @type {any} */ { failed, before, size, inMemory },
+        /** @type {RegExp} */ message,
+      ) => {
+        assert.equal(failed?.code, 'io', JSON.stringify(failed));
+        assert.equal(failed.field, 'place');
+        assert.match(failed.message, message);
+        assert.deepEqual([before, size, inMemory], [100, 100, 9000]);
+      };
+      for (const fault of ['full', 'full or a broken pipe']) {
+        for (const refused of await tab.call('fillStorage', 9000, fault)) {
+          assertFull(
+            refused,
+            /^(opfs|indexeddb):full.*: cannot write: not enough room for \d+ bytes/,
+          );
+        }
+      }
+      if (tab.limitStorage) {
+        await tab.limitStorage(1_500_000);
+        const [files] = await tab.call('fillStorage', 9000); // Chromium counts large values of a database later
+        assertFull(files, /^opfs:full.*: cannot write: not enough room for \d+ bytes$/);
+        await tab.limitStorage();
+      }
+      for (const { failed, size } of await tab.call('fillStorage', 9000, 'a broken pipe')) {
+        assert.deepEqual([failed, size], [undefined, 9000]);
+      }
     });
   });
 }

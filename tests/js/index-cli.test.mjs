@@ -169,14 +169,14 @@ describe('searching', () => {
   test('what cannot be searched', () => {
     const other = `${ROOT}tests/data/models/prompted`;
     refused(['search', at('s.index'), '-m', other, '-q', 'x'], 2, /model/);
-    refused(['search', `${ROOT}models/wisp-stories.gguf`, '-q', 'x'], 3, /is no index/);
+    refused(['search', `${ROOT}models/wisp-stories.gguf`, '-q', 'x'], 3, /is not an index/);
     refused(['search', at('none.index'), '-q', 'x'], 3, /none\.index/);
     refused(['search'], 2, /no index is given/);
     refused(['search', at('s.index'), '--top', '0'], 2, /--top 0/);
     refused(['search', at('s.index'), '--format', 'npy'], 2, /choose one of text, json, ndjson/);
     refused(['index'], 2, /one of build, add, remove, list and info/);
     refused(['index', 'remove', at('s.index')], 2, /no ids are given/);
-    refused(['index', 'info', at('s.index'), 'x'], 2, /one index belongs here/);
+    refused(['index', 'info', at('s.index'), 'x'], 2, /expected one index/);
     refused(['index', 'build'], 2, /no index is given/);
     refused(['index', 'build', at('x.index'), '--kind', 'int4'], 2, /choose one of int8, f32/);
   });

@@ -2,10 +2,10 @@
 // How pools lend the model of a page, tested without a browser: workers only take down what they are sent.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { WispError } from '../../js/errors.js';
-import { OneTaskJob } from '../../js/job.js';
-import { Pool } from '../../js/pool.js';
-import { noTotals } from '../../js/usage.js';
+import { WispError } from '../../js/base/errors.js';
+import { OneTaskJob } from '../../js/calls/job.js';
+import { Pool } from '../../js/calls/pool.js';
+import { noTotals } from '../../js/engine/usage.js';
 
 const USAGE = { ...noTotals(), memoryBytes: 0 };
 
@@ -68,7 +68,7 @@ test('workers open lent bytes one after the other, and those that come back all 
   await pool.destroy();
 });
 
-test('a worker that could not start takes no bytes from the pool that is opened in place of its own', async () => {
+test('a worker that could not start takes no bytes from the pool that is opened instead of its own', async () => {
   const model = lentModel();
   const start = (/** @type {any} */ { end }) => {
     queueMicrotask(() => end(new WispError('worker', 'it could not start')));

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { request as ask, createServer } from 'node:http';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { launch } from './browsers.mjs';
 import { noTool, onlyInAll, smallCalibratedModel, smallModel } from './support.mjs';
 

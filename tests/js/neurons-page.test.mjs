@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { Embedder } from '../../js/node.js';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { Line } from '../../web-demo/line.js';
 import { CHROMIUM, launch } from './browsers.mjs';
 import { withPageAt } from './demo-page.mjs';

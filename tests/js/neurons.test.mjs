@@ -5,8 +5,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { pickBuild } from '../../js/load.js';
-import { Engine } from '../../js/engine.js';
+import { pickBuild } from '../../js/calls/load.js';
+import { Engine } from '../../js/engine/engine.js';
 import { Embedder } from '../../js/node.js';
 import { compileBuild } from '../../js/embedding-node.js';
 import { shortTexts } from './pool/texts.mjs';
@@ -22,7 +22,7 @@ describe('neurons as rows', () => {
 
   /**
    * @param {string} path
-   * @param {import('../../js/engine.js').EngineOptions} options
+   * @param {import('../../js/engine/engine.js').EngineOptions} options
    */
   async function embed(path, options) {
     const bytes = new Uint8Array(readFileSync(path));

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { pickBuild } from '../../js/load.js';
-import { Engine } from '../../js/engine.js';
+import { pickBuild } from '../../js/calls/load.js';
+import { Engine } from '../../js/engine/engine.js';
 import { compileBuild } from '../../js/embedding-node.js';
 import { shortTexts } from './pool/texts.mjs';
 import { cosine, floatsOf, smallCalibratedModel, wisp } from './support.mjs';

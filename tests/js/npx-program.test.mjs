@@ -104,7 +104,7 @@ describe('quantize in WebAssembly does what the program does', () => {
     const [target, link] = [at('kept.gguf'), at('link.gguf')];
     writeFileSync(target, 'before', { mode: 0o640 });
     symlinkSync('kept.gguf', link);
-    const run = npx(['quantize', '--type', 'f16', MODEL, link]);
+    const run = npx(['quantize', '-f', '--type', 'f16', MODEL, link]);
     assert.equal(run.code, 0, run.err);
     assert.ok(lstatSync(link).isSymbolicLink());
     assert.equal(statSync(target).mode & 0o777, 0o640);

@@ -4,13 +4,14 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { printFloat } from '../../js/cli-output.js';
+import { printFloat } from '../../js/program/cli-output.js';
 import { Embedder } from '../../js/node.js';
-import { serve } from '../../js/serve.js';
-import { VERSION } from '../../js/version.js';
+import { serve } from '../../js/program/serve.js';
+import { VERSION } from '../../js/base/version.js';
 import { installNative, runCli } from './package-run.mjs';
 import { writePackage } from './shipped.mjs';
 import { ROOT, floatsOf, noAddon, smallModel, wisp } from './support.mjs';
@@ -127,11 +128,17 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
     ['an unknown option', ['embed', '--nope'], '', 2, /'--nope'.*embed --help/],
     ['no value', ['embed', '--text'], '', 2, /--text/],
     ['a wrong choice', ['embed', '--format', 'xml'], '', 2, /choose one of text, json, ndjson/],
-    ['a wrong number', ['embed', '-t', '1.5'], '', 2, /--workers 1.5: a whole number from 0 to/],
+    [
+      'a wrong number',
+      ['embed', '-t', '1.5'],
+      '',
+      2,
+      /--workers 1.5: expected a whole number from 0 to/,
+    ],
     ['too many dimensions', ['embed', '--dimensions', '9999'], '', 2, /--dimensions 9999/],
     ['two prompts', ['embed', '--prompt', 'a', '--prompt-text', 'b'], '', 2, /give one of them/],
     ['an unknown prompt', ['embed', '--prompt', 'nope'], '', 2, /no prompt of this name/],
-    ['a prompt that is no name', ['embed', '--prompt', 'a: '], '', 2, /no prompt of this name/],
+    ['a prompt that is not a name', ['embed', '--prompt', 'a: '], '', 2, /no prompt of this name/],
     ['no file', ['embed', 'nowhere'], '', 1, /nowhere: cannot open: no such file or directory\n/],
     ['a folder', ['embed', ROOT], '', 1, /cannot read: illegal operation on a directory\n/],
     ['no model', ['embed', '-m', '/nowhere'], '', 3, /nowhere/],
@@ -172,14 +179,14 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
     for (const [line, says] of /** @type {[Buffer, RegExp][]} */ ([
       [Buffer.from('{"text": "a", "name": "\xff"}', 'latin1'), /line 2: not valid UTF-8\n$/],
       [Buffer.from('"\\ud83d"'), /line 2: the text has half of a surrogate pair\n$/],
-      [Buffer.from('{"text": "a", "te\\u0078t": "b"}'), /line 2: text: the key stands twice/],
+      [Buffer.from('{"text": "a", "te\\u0078t": "b"}'), /line 2: text: the key appears twice/],
       [
         Buffer.from('{"x": {"a": 1, "\\u0061" : 2}, "text": "a"}'),
-        /line 2: a: the key stands twice/,
+        /line 2: a: the key appears twice/,
       ],
       [
         Buffer.from('{"text": "a", "x": ["b", {"b": {"b": "b"}, "c": [{}], "b": 0}]}'),
-        /line 2: b: the key stands twice/,
+        /line 2: b: the key appears twice/,
       ],
       [nested(64), /line 2: nested too deeply/],
     ])) {
@@ -283,6 +290,30 @@ describe('serve-demo', () => {
       }
       const outside = await fetch(new URL('/%2e%2e/%2e%2e/etc/passwd', home));
       assert.equal(outside.status, 404);
+      for (const path of [
+        '/package.json',
+        '/build/wisp',
+        '/tests/js/npx.test.mjs',
+        '/src/wisp.h',
+      ]) {
+        assert.equal((await fetch(new URL(path, home))).status, 404, path);
+      }
+      // A name of another site may lead here: its page must not read what is served.
+      for (const [host, status] of /** @type {[string, number][]} */ ([
+        ['evil.example', 421],
+        ['evil.example:80', 421],
+        ['localhost.evil.example', 421],
+        ['127.0.0.1.evil.example', 421],
+        ['localhost', 200],
+        ['localhost:8080', 200],
+        ['a.localhost', 200],
+        ['[::1]:1', 200],
+      ])) {
+        const asked = get(home, { headers: { Host: host } });
+        const [answer] = await once(asked, 'response');
+        answer.resume();
+        assert.equal(answer.statusCode, status, host);
+      }
       const again = npx(['serve-demo', '--port', new URL(home).port]);
       assert.equal(again.code, 1);
       assert.match(again.err, /address already in use.*--port 0/);

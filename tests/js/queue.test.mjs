@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
-import { EmbedJob, OneTaskJob, gather } from '../../js/job.js';
-import { Queue } from '../../js/queue.js';
-import { estimateTokens } from '../../js/job.js';
+import { EmbedJob, OneTaskJob, gather } from '../../js/calls/job.js';
+import { Queue } from '../../js/calls/queue.js';
+import { estimateTokens } from '../../js/calls/job.js';
 
 /** @param {string[]} texts */
 const jobOf = (texts) => new EmbedJob(texts, { options: {}, dimensions: 1, maxTokens: 256 });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults of servers: each sends something else in place of the ranges that were asked for. A test expects right rows
+// Faults of servers: each sends something else instead of the ranges that were asked for. A test expects right rows
 // or an error.
 import { gzipSync } from 'node:zlib';
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small models with many chunks.
 import { createHash } from 'node:crypto';
-import { readTable } from '../../js/cold-table.js';
+import { readTable } from '../../js/ranges/cold-table.js';
 
 /**
  * Returns a file with chunks of another length. Digests have as many bytes as tensors are aligned to, so that what

@@ -2,7 +2,7 @@
 // wisp --model http://...: how much a cache keeps, and what it takes for the same file.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import {
@@ -49,6 +49,22 @@ describe('the bound of the cache', { skip: noCurl }, () => {
       env.WISP_CACHE_BYTES = '1M';
       assert.equal(await use('a'), true);
       assert.equal(entriesOf(cache).size, 3);
+    }));
+
+  test('a clock that was set back keeps no entry for ever', () =>
+    withServer(async (server) => {
+      const cache = newCache();
+      const use = async (/** @type {string} */ name) => {
+        server.etag = `"${name}"`;
+        assertRows(await embed(`${server.url}?${name}`, cache, { env: { WISP_CACHE_BYTES: '700K' } })); // prettier-ignore
+      };
+      await use('a');
+      const [before] = entriesOf(cache);
+      const later = Date.now() / 1000 + 365 * 86400;
+      for (const name of filesOf(cache)) utimesSync(join(cache, 'http', name), later, later);
+      for (const name of ['b', 'c']) await use(name);
+      assert.equal(entriesOf(cache).size, 2);
+      assert.ok(!entriesOf(cache).has(before), 'what was used a year from now is the oldest');
     }));
 
   test('a model in use stays, and one whose process was killed goes', () =>
@@ -148,7 +164,7 @@ describe('the bound of the cache', { skip: noCurl }, () => {
         const run = await embed(server.url, newCache(), { env: { WISP_CACHE_BYTES: value } });
         assert.equal(run.code, 2);
         assert.deepEqual(server.asked, []);
-        assert.match(run.err, /WISP_CACHE_BYTES: .*: a number of bytes belongs here/);
+        assert.match(run.err, /WISP_CACHE_BYTES: .*: expected a number of bytes/);
       }
     }));
 });

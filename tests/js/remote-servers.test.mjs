@@ -85,7 +85,7 @@ describe('servers', { skip: noCurl, concurrency: 16 }, () => {
     for (const [phase, args, begins] of phases) {
       // A file that is another one is opened anew, and this one then stays so.
       const mayReload = phase !== 'of cold rows' && error?.message.source.includes('has changed');
-      test(`that send, in place of a range ${phase}, ${name}`, () =>
+      test(`that send, instead of a range ${phase}, ${name}`, () =>
         withServer(async (server) => {
           const { fault: own = fault } = rangeFaults(undefined, bytes).ranges[name] ?? {};
           let first = -1;

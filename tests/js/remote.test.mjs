@@ -260,7 +260,7 @@ describe('a model by URL', { skip: noCurl }, () => {
       /** @type {[Record<string, string>, string, number, RegExp][]} */
       const wrong = [
         [none, server.url, 2, /WISP_CACHE/],
-        [{ WISP_HTTP_TIMEOUT: '0' }, server.url, 2, /WISP_HTTP_TIMEOUT.*0: a number/],
+        [{ WISP_HTTP_TIMEOUT: '0' }, server.url, 2, /WISP_HTTP_TIMEOUT.*0: expected a number/],
         [{}, server.url.replace('//', '//me:secret@'), 2, /password/],
         [{ WISP_CACHE: '/dev/null' }, server.url, 1, /folder of the cache/],
       ];

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package's scripts as it ships them, and bytes that pages load.
 import { execFileSync } from 'node:child_process';
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
-import { minified } from '../../tools/minify.mjs';
+import { minified, scriptsIn } from '../../tools/minify.mjs';
 import { ROOT } from './support.mjs';
 
-/** The package's scripts, minified, by their names. @type {Map<string, string>} */
+/** The package's scripts, minified, by their paths in js. @type {Map<string, string>} */
 export const shipped = new Map();
-for (const name of readdirSync(`${ROOT}js`).filter((file) => /\.c?js$/.test(file)))
+for (const name of scriptsIn(`${ROOT}js`))
   shipped.set(name, await minified(name, readFileSync(`${ROOT}js/${name}`, 'utf8')));
 
 /** Bytes of files of js/ after brotli, as shipped. @param {Iterable<string>} names */
@@ -28,8 +29,8 @@ export function bytesOf(names) {
 export function scriptsOf(...entries) {
   const reached = new Set(entries);
   for (const name of reached) {
-    for (const [, found] of String(shipped.get(name)).matchAll(/\bfrom"\.\/([^"]+)"/g))
-      reached.add(found);
+    for (const [, found] of String(shipped.get(name)).matchAll(/\bfrom"(\.[^"]+)"/g))
+      reached.add(join(dirname(name), found));
   }
   return { reached, bytes: bytesOf(reached) };
 }

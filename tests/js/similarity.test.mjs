@@ -74,14 +74,24 @@ describe('scores', () => {
     assert.match(lines(['-q', 'a', '-m', PROMPTED], 'a\0b\n')[0], /\ta\0b$/);
   });
 
-  test('pairs before a malformed line are scored, and the line is named', () => {
+  test('a malformed line costs its own score, and is named', () => {
     const file = join(folder, 'pairs.txt');
     writeFileSync(file, 'one\tone\n');
     const input = 'a\tb\nno tab here\nc\td\n';
     const { out, err, code } = wisp(['similarity', '--pairs', '-m', PROMPTED, file, '-'], input);
     assert.equal(code, 4);
-    assert.equal(out.trimEnd().split('\n').length, 2);
+    const whole = lines(['--pairs', '-m', PROMPTED], 'one\tone\na\tb\nc\td\n');
+    assert.deepEqual(out.trimEnd().split('\n'), [...whole.slice(0, 2), 'nan', whole[2]]);
     assert.match(err, /^wisp: -: line 2: no tab/);
+    assert.equal(wisp(['similarity', '--pairs', '-m', PROMPTED], 'no tab\n').out, 'nan\n');
+  });
+
+  test('an empty input is said', () => {
+    for (const how of [['-q', 'a'], ['--pairs']]) {
+      const { out, err, code } = wisp(['similarity', ...how, '-m', PROMPTED], '');
+      assert.deepEqual([out, code], ['', 0]);
+      assert.match(err, /no lines to compare/);
+    }
   });
 });
 

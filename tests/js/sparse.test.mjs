@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, describe, test } from 'node:test';
-import { pickBuild } from '../../js/load.js';
-import { Engine } from '../../js/engine.js';
+import { pickBuild } from '../../js/calls/load.js';
+import { Engine } from '../../js/engine/engine.js';
 import { Embedder } from '../../js/node.js';
 import { compileBuild } from '../../js/embedding-node.js';
 import { shortTexts } from './pool/texts.mjs';
@@ -32,7 +32,7 @@ const chooses = ({ predictor }) => predictor === 'lowrank' || predictor === 'sen
 /** @param {Float32Array} rows */
 const plain = (rows) => new Float32Array(rows.buffer);
 
-/** @param {import('../../js/engine.js').EngineOptions} options */
+/** @param {import('../../js/engine/engine.js').EngineOptions} options */
 async function openEngine(options) {
   const module = await compileBuild(pickBuild());
   return Engine.open(module, new Uint8Array(readFileSync(MODEL)), options);

@@ -225,7 +225,7 @@ describe('files that meet each other', () => {
     }
   });
 
-  test('an output that is no regular file is refused and stays', () => {
+  test('an output that is not a regular file is refused and stays', () => {
     for (const output of ['/dev/stdout', '/dev/null']) {
       const before = lstatSync(output);
       for (const command of [
@@ -261,7 +261,7 @@ describe('files that meet each other', () => {
       ['convert "$WISP_MODEL"', 'x.gguf'],
       ['embed --text a --trace', 'x.json'],
     ]) {
-      writeFileSync(pathOf(`there/${name}`), 'old');
+      writeFileSync(pathOf(`there/${name}`), '');
       symlinkSync(`there/${name}`, pathOf(name));
       assert.equal(shell(`"$wisp" ${command} "$dir/${name}" > "$dir/out.txt"`).code, 0);
       assert.ok(lstatSync(pathOf(name)).isSymbolicLink());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by the JavaScript tests.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { shortTexts } from './pool/texts.mjs';
@@ -12,7 +12,7 @@ export const ADDON = process.env.WISP_ADDON ?? `${ROOT}build/wisp.node`;
 export const DEFAULT_MODEL_PATH = `${ROOT}models/wisp-default.gguf`;
 const SHARED = process.env.WISP_SHARED ?? `${ROOT}../shared`;
 
-/** The reason to skip tests that need ../shared, or false where it exists. CI skips nothing. */
+/** The reason to skip tests that need ../shared, or false if it exists. CI skips nothing. */
 export const noShared =
   existsSync(SHARED) || process.env.CI ? false : `${SHARED} is not there (set WISP_SHARED)`;
 
@@ -33,7 +33,7 @@ export function extent(what, all, fewer) {
   return fewer;
 }
 
-/** The reason to skip tests of the addon, or false where it is built. CI builds it. */
+/** The reason to skip tests of the addon, or false if it is built. CI builds it. */
 export const noAddon =
   existsSync(ADDON) || process.env.CI ? false : `${ADDON} is not there (make addon)`;
 
@@ -114,17 +114,49 @@ export function start(args) {
   return spawn(PROGRAM, args, { env: { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH } });
 }
 
+/** A process that makes a model for longer than this was killed. */
+const ABANDONED_MS = 120_000;
+
+/**
+ * Makes a file unless it is current, once for all processes of tests.
+ * @param {string} path
+ * @param {() => boolean} isCurrent
+ * @param {string[]} args of the program, which writes the file
+ * @param {string} [input] its standard input
+ */
+function makeOnce(path, isCurrent, args, input) {
+  const lock = `${path}.lock`;
+  mkdirSync(dirname(path), { recursive: true });
+  while (!isCurrent()) {
+    try {
+      mkdirSync(lock);
+    } catch {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+      const since = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Infinity;
+      if (Date.now() - since > ABANDONED_MS) rmSync(lock, { recursive: true, force: true });
+      continue;
+    }
+    try {
+      if (isCurrent()) return;
+      const { code, err } = wisp(args, input);
+      if (code !== 0) throw new Error(err);
+    } finally {
+      rmSync(lock, { recursive: true, force: true });
+    }
+  }
+}
+
+/** @param {string} path @param {string} source */
+const isNewer = (path, source) =>
+  existsSync(path) && statSync(path).mtimeMs >= statSync(source).mtimeMs;
+
 /**
  * Returns a model of 147 kB that opens in milliseconds, or another of tests/data/models.
  * @param {string} [name]
  */
 export function smallModel(name = 'cls12') {
   const path = `${ROOT}build/test-models/${name}.gguf`;
-  if (!existsSync(path)) {
-    mkdirSync(dirname(path), { recursive: true });
-    const { code, err } = wisp(['convert', `${ROOT}tests/data/models/${name}`, path]);
-    if (code !== 0) throw new Error(err);
-  }
+  makeOnce(path, () => existsSync(path), ['convert', `${ROOT}tests/data/models/${name}`, path]);
   return path;
 }
 
@@ -135,10 +167,8 @@ export function smallModel(name = 'cls12') {
  */
 export function smallTypedModel(type, name = 'prompted') {
   const path = `${ROOT}build/test-models/${name}-${type}.gguf`;
-  if (!existsSync(path)) {
-    const { code, err } = wisp(['convert', '--type', type, smallModel(name), path]);
-    if (code !== 0) throw new Error(err);
-  }
+  const args = ['convert', '--type', type, smallModel(name), path];
+  makeOnce(path, () => existsSync(path), args);
   return path;
 }
 
@@ -148,15 +178,9 @@ export function smallTypedModel(type, name = 'prompted') {
  */
 export function smallCalibratedModel(name = 'cls12') {
   const path = `${ROOT}build/test-models/${name}-calibrated.gguf`;
-  const changed = statSync(PROGRAM).mtimeMs;
-  if (!existsSync(path) || statSync(path).mtimeMs < changed) {
-    const args = ['--data', '-', '-o', path, '--rank', '8', '--sparsity', '0.6', '--sentence'];
-    const { code, err } = wisp(
-      ['calibrate', smallModel(name), ...args],
-      shortTexts(256, 0).join('\n'),
-    );
-    if (code !== 0) throw new Error(err);
-  }
+  const options = ['--data', '-', '-o', path, '--rank', '8', '--sparsity', '0.6', '--sentence'];
+  const texts = shortTexts(256, 0).join('\n');
+  makeOnce(path, () => isNewer(path, PROGRAM), ['calibrate', smallModel(name), ...options], texts);
   return path;
 }
 
@@ -169,10 +193,7 @@ export function smallCalibratedModel(name = 'cls12') {
 function smallConvertedModel(name, kind, options) {
   const calibrated = smallCalibratedModel(name);
   const path = `${ROOT}build/test-models/${name}-${kind}.gguf`;
-  if (!existsSync(path) || statSync(path).mtimeMs < statSync(calibrated).mtimeMs) {
-    const { code, err } = wisp(['convert', ...options, calibrated, path]);
-    if (code !== 0) throw new Error(err);
-  }
+  makeOnce(path, () => isNewer(path, calibrated), ['convert', ...options, calibrated, path]);
   return path;
 }
 
@@ -185,7 +206,7 @@ export const smallColdTokensModel = (name = 'cls12') =>
   smallConvertedModel(name, 'cold-tokens', ['--plain', '--hot-tokens', '20']);
 
 /**
- * Returns the reason to skip a test that needs a program of .tools/bin, or false where it exists. CI skips nothing.
+ * Returns the reason to skip a test that needs a program of .tools/bin, or false if it exists. CI skips nothing.
  * @param {string} name
  */
 export const noTool = (name) =>

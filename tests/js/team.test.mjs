@@ -2,7 +2,7 @@
 // Workers of isolated pages: threads of one worker, which share its memory.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { launch } from './browsers.mjs';
 import { noTool, onlyInAll, smallModel } from './support.mjs';
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { openAsBlob, readdirSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { Embedder } from '../../js/node.js';
 import { launch } from './browsers.mjs';
 import { cases as poolCases } from './pool/cases.mjs';
@@ -110,7 +110,7 @@ describe('Node', () => {
   });
 
   test('a thread that cannot begin is an error of its worker, not of a promise, which a page would not hear of', async () => {
-    const script = new URL('../../js/threads.js', import.meta.url).href;
+    const script = new URL('../../js/engine/threads.js', import.meta.url).href;
     const worker = new Worker(
       `const empty = new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]));
       const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });

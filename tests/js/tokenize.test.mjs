@@ -69,14 +69,14 @@ describe('tokenize', () => {
     ] of /** @type {[string[], string, number, RegExp][]} */ ([
       [['--format', 'text'], '', 2, /--format text: choose one of json, ndjson, table/],
       [['--decode', '--format', 'table'], '', 2, /--format table: choose one of text, json/],
-      [['--special'], '', 2, /--special belongs to --decode/],
+      [['--special'], '', 2, /--special requires --decode/],
       [['--decode', '--input', 'ndjson'], '', 2, /--input ndjson: with --decode/],
       [['--decode'], '[1,', 4, /-: line 1, column 4: /],
       [['--decode'], '[1]\n3', 4, /-: line 2: neither an array of token ids nor/],
       [['--decode'], '{"text": "x"}', 4, /neither an array of token ids/],
       [['--decode'], '[1.5]', 4, /line 1: ids: not an array of token ids/],
       [['--decode'], '[-1]', 4, /line 1: ids: not an array/],
-      [['--decode'], '[99999999]', 4, /line 1: ids: id 99999999, where there are 30522 tokens/],
+      [['--decode'], '[99999999]', 4, /line 1: ids: id 99999999, but there are 30522 tokens/],
     ])) {
       const run = wisp(['tokenize', ...args], input);
       assert.equal(run.code, code, run.err);

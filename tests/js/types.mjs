@@ -12,14 +12,22 @@ export const browser = (real) => real;
 export const commonJs = (real) => real;
 /** @type {(real: import('../../js/node.js').Rows) => import('../../types/index.js').Rows} */
 export const rows = (real) => real;
-/** @type {(real: import('../../js/errors.js').WispError) => import('../../types/index.js').WispError} */
+/** @type {(real: import('../../js/base/errors.js').WispError) => import('../../types/index.js').WispError} */
 export const error = (real) => real;
-/** @type {(real: typeof import('../../js/errors.js').WispError) =>
+/** @type {(real: typeof import('../../js/base/errors.js').WispError) =>
  *   new (...given: ErrorArguments) => Error} */
 export const errorClass = (real) => real;
-/** @type {(real: typeof import('../../js/engine.js').Engine) =>
+/** @type {(real: typeof import('../../js/engine/engine.js').Engine) =>
  *   Pick<typeof import('../../types/engine.js').Engine, 'open'>} */
 export const engine = (real) => real;
+/** @typedef {Pick<typeof import('../../types/rerank.js').Reranker, 'load' | 'releaseModels'>} RerankerLoader */
+
+/** @type {(real: typeof import('../../js/rerank-node.js').Reranker) => RerankerLoader} */
+export const rerankNode = (real) => real;
+/** @type {(real: typeof import('../../js/rerank-browser.js').Reranker) => RerankerLoader} */
+export const rerankBrowser = (real) => real;
+/** @type {(real: typeof import('../../js/rerank-node.cjs').Reranker) => RerankerLoader} */
+export const rerankCommonJs = (real) => real;
 /** @type {(real: typeof import('../../js/hub-node.js')) =>
  *   Pick<typeof import('../../types/hub.js'), 'fromHub' | 'listCached' | 'deleteCached'>} */
 export const hubNode = (real) => real;

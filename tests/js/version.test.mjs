@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { Embedder } from '../../js/node.js';
-import { VERSION } from '../../js/version.js';
+import { VERSION } from '../../js/base/version.js';
 import { ROOT, smallModel, wisp } from './support.mjs';
 
 /** @param {string} name */
@@ -22,7 +22,7 @@ describe(`version ${version}`, () => {
     assert.equal(lock.packages[''].version, version);
   });
 
-  test('js/version.js, which an addon must equal', () => assert.equal(VERSION, version));
+  test('js/base/version.js, which an addon must equal', () => assert.equal(VERSION, version));
 
   test('CHANGELOG.md: the newest version that is closed, with its date', () => {
     const sections = [...read('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(([, title]) => title);

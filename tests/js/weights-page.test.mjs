@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { serve } from '../../js/serve.js';
+import { serve } from '../../js/program/serve.js';
 import { chromium } from 'playwright-core';
 import { CHROMIUM, launch } from './browsers.mjs';
 import { withPageAt } from './demo-page.mjs';
@@ -71,7 +71,7 @@ for (const name of ['chromium', 'firefox']) {
         const own = list.filter((/** @type {any} */ each) => each.type === named && !each.fallback);
         assert.ok(label.startsWith(named), label);
         if (own.length === 0) {
-          assert.equal(size, 'rows are no whole blocks of this type');
+          assert.equal(size, 'rows are not whole blocks of this type');
           continue;
         }
         fitting.push(named);

@@ -10,17 +10,23 @@ static size_t kv_head_of(const struct attention_case *c, size_t head) {
 
 static size_t keys_seen(const struct attention_case *c, size_t query) {
     const size_t position = c->sequence.keys - c->sequence.queries + query;
-    return c->shape.mask == ATTENTION_ALL_KEYS ? c->sequence.keys : position + 1;
+    if (c->shape.mask == ATTENTION_NEAR && position + c->shape.ahead < c->sequence.keys)
+        return position + c->shape.ahead + 1;
+    return c->shape.mask == ATTENTION_ALL_KEYS || c->shape.mask == ATTENTION_NEAR ? c->sequence.keys
+                                                                                  : position + 1;
 }
 
 /* Returns the first of those keys that the query sees. */
 static size_t first_seen(const struct attention_case *c, size_t query) {
     const size_t end = keys_seen(c, query);
+    const size_t position = c->sequence.keys - c->sequence.queries + query;
+    if (c->shape.mask == ATTENTION_NEAR)
+        return position > c->shape.window ? position - c->shape.window : 0;
     return c->shape.mask == ATTENTION_WINDOW && end > c->shape.window ? end - c->shape.window : 0;
 }
 
-/* Returns the distance between neighbouring 16-bit numbers of a head, as floats, where `sum` of
- * their products are added; 0 where floats are used. Values that are too small all become 0. */
+/* Returns the distance between neighbouring 16-bit numbers of a head, as floats, if `sum` of
+ * their products are added; 0 if floats are used. Values that are too small all become 0. */
 static double step_of(const struct attention_case *c, const struct attention_rows *rows,
                       size_t count, size_t head, size_t sum) {
     float largest = 0;
@@ -40,6 +46,17 @@ struct attention_steps attention_steps_of(const struct attention_case *c, size_t
                                     step_of(c, &s->v, s->keys, kv_head, s->keys)};
 }
 
+/* Returns number i of a query, which products with cached bytes round to 127 steps. */
+static double query_number(const struct attention_case *c, const float *q, size_t i) {
+    float largest = 0;
+    if (!c->policy->needs_cache || c->type != KV_INT8)
+        return (double)q[i];
+    for (size_t j = 0; j < c->shape.head_size; j++)
+        largest = fmaxf(largest, fabsf(q[j]));
+    return largest < 0x1p-100f ? 0
+                               : (double)rintf(q[i] * (127 / largest)) * (double)(largest / 127);
+}
+
 /* Returns the score of a query and a key, and bounds its error: the roundings of gemm_f32, which
  * adds in order of c, the two roundings of scaling, and half a step in q and in k. */
 static double exact_score(const struct attention_case *c, const struct attention_steps *steps,
@@ -49,11 +66,16 @@ static double exact_score(const struct attention_case *c, const struct attention
     const double scale = (double)c->shape.scale;
     double sum = 0, magnitudes = 0, rounding = 0;
     for (size_t i = 0; i < c->shape.head_size; i++) {
-        const double product = (double)q[i] * (double)k[i];
+        const double product = query_number(c, q, i) * (double)k[i];
         sum += product;
         magnitudes += fabs(product) + fabs(sum);
         rounding +=
             fabs((double)q[i]) * steps->k + fabs((double)k[i]) * steps->q + steps->q * steps->k / 2;
+    }
+    if (c->shape.bias) {
+        const ptrdiff_t position = (ptrdiff_t)(c->sequence.keys - c->sequence.queries + query);
+        sum += (double)(c->shape.bias + head * c->shape.bias_stride)[(ptrdiff_t)key - position];
+        magnitudes += fabs(sum);
     }
     *error = (ROUNDING * magnitudes + rounding / 2) * scale * 1.01;
     if (c->shape.soft_cap == 0)
@@ -102,6 +124,32 @@ static void round_shares(const double *shares, double *errors, size_t n, double 
         errors[j] += (0.5 + shares[j] * (double)n / 2) / most * 1.01;
 }
 
+/* Returns the scale of the bytes of a key's values. */
+static double value_scale(const struct attention_case *c, size_t key, size_t head) {
+    double largest = 0;
+    for (size_t i = 0; i < c->shape.head_size; i++)
+        largest = fmax(largest, fabs((double)vector_at(&c->kept_v, key, kv_head_of(c, head))[i]));
+    return largest / 127;
+}
+
+/* Adds the errors of shares that are rounded, times the scale of their values, to SHARE_STEPS steps
+ * of the largest in their step. */
+static void round_steps(const struct attention_case *c, size_t head, size_t first, size_t n,
+                        const double *shares, double *errors) {
+    for (size_t at = 0, next; at < n; at = next) {
+        double most = 0;
+        next = at + KV_STEP - (first + at) % KV_STEP;
+        next = next < n ? next : n;
+        for (size_t j = at; j < next; j++)
+            most = fmax(most, (shares[j] + errors[j]) * value_scale(c, first + j, head));
+        for (size_t j = at; j < next; j++) {
+            const double scale = value_scale(c, first + j, head);
+            if (scale > 0)
+                errors[j] += fmax(0.51 * most / (double)SHARE_STEPS, 0x1p-100) / scale;
+        }
+    }
+}
+
 void check_attention_head(const struct where *where, const struct attention_case *c, size_t head,
                           size_t query, const struct attention_steps *steps, double *shares,
                           double *errors, const float *got) {
@@ -112,6 +160,11 @@ void check_attention_head(const struct where *where, const struct attention_case
     exact_softmax(shares, errors, n);
     if (c->shape.i16)
         round_shares(shares, errors, n, (double)i16_most(c->sequence.keys));
+    if (c->policy->needs_cache) /* sums of steps are scaled down where a score is larger */
+        for (size_t j = 0; j < n; j++)
+            errors[j] += shares[j] * ((double)(n / KV_STEP + 2) * 3e-7);
+    if (c->policy->needs_cache && c->type == KV_INT8)
+        round_steps(c, head, first, n, shares, errors);
     for (size_t i = 0; i < size; i++) {
         double sum = 0, tolerance = steps->v / 2;
         for (size_t j = 0; j < n; j++) {

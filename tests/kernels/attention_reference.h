@@ -12,7 +12,7 @@ struct attention_case {
     struct attention_sequence sequence; /* all queries are asked for */
     size_t ld_context;
     enum fill kind;
-    enum kv_type type; /* of the cache, where the policy has one */
+    enum kv_type type; /* of the cache, if the policy has one */
     /* The keys and values that the policy computes with: those of the sequence, or those of the
      * cache, which has rounded them. */
     struct attention_rows kept_k, kept_v;
@@ -23,7 +23,7 @@ static inline const float *vector_at(const struct attention_rows *rows, size_t r
 }
 
 /* The distances between neighbouring 16-bit numbers of a query head and of its key-value head; 0
- * where floats are used. */
+ * if floats are used. */
 struct attention_steps {
     double q, k, v;
 };

@@ -341,7 +341,7 @@ const char *kernel_name(enum kernel kernel) {
         [SOFT_CAP] = "soft_cap",
         [SOFTMAX] = "softmax",
         [ADD] = "add",
-        [EXPAND] = "expand",
+        [KV] = "kv_step",
         [DOT] = "dot",
         [DOTS_INT8] = "dots_int8",
         [PACK] = "pack",

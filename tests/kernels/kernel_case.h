@@ -37,7 +37,7 @@ void fill_floats(float *x, size_t n, enum fill kind);
 /* Allocates n floats with such values. The caller frees them. */
 float *new_floats(size_t n, enum fill kind);
 
-/* Calls malloc and ends the program where it fails. */
+/* Calls malloc and ends the program if it fails. */
 void *allocate(size_t bytes);
 
 /* ---- guarded buffers ------------------------------------------------------------------------ */
@@ -89,7 +89,7 @@ enum kernel {
     SOFT_CAP, /* k is the cap, and scores are multiplied by SOFT_CAP_SCALE */
     SOFTMAX,
     ADD,
-    EXPAND, /* expand_by_column and expand_by_row */
+    KV, /* the kernels of kv_step.h */
     DOT,
     DOTS_INT8,
     PACK,      /* pack_f32 */
@@ -114,8 +114,8 @@ struct product {
     bool narrow;
     const void *stored; /* w as Q4_0 blocks or as 16-bit floats; else NULL */
     bool bfloats;       /* the 16-bit floats are bfloat16, not halves */
-    enum kernel blocks; /* that of a type where w is stored as blocks of it, GEMM_TERNARY where as
-                           TQ2_0, GEMM_I2_S where as floats, else 0 */
+    enum kernel blocks; /* that of a type if w is stored as blocks of it, GEMM_TERNARY if as
+                           TQ2_0, GEMM_I2_S if as floats, else 0 */
 };
 
 /* Returns the product's kind, by the inputs that it has. */
@@ -154,7 +154,7 @@ struct quantised_rows place_quantised(size_t m, size_t k, bool narrow);
 
 const char *kernel_name(enum kernel kernel);
 
-/* The result that is compared, for the message where it is wrong. */
+/* The result that is compared, for the message if it is wrong. */
 struct where {
     enum kernel kernel;
     const struct kernels *set;
@@ -166,11 +166,11 @@ struct where {
 void expect_near(const struct where *where, size_t i, size_t j, float got, double want,
                  double tolerance);
 
-/* Fails the test where the n bytes differ. */
+/* Fails the test if the n bytes differ. */
 void expect_same_bits(const struct where *where, const char *what, const void *got,
                       const void *want, size_t n);
 
-/* Fails the test where anything was written outside the buffers, or between the rows of y. */
+/* Fails the test if anything was written outside the buffers, or between the rows of y. */
 void expect_intact(const struct where *where);
 void expect_padding(const struct where *where, const float *y, size_t m, size_t n, size_t ldy);
 
@@ -199,7 +199,7 @@ void check_product(const struct product *product, const struct exact *exact, enu
 struct quantised_rows new_quantised(size_t m, size_t k, bool narrow);
 void free_quantised(struct quantised_rows rows);
 
-/* Calls a kernel that works element by element on x [n], with a second input where it has one.
+/* Calls a kernel that works element by element on x [n], with a second input if it has one.
  * Checks that an element's bits do not depend on its place. The caller frees the result. */
 float *run_elementwise(const struct where *where, const float *x, const float *other);
 
@@ -213,7 +213,7 @@ void sweep_elementwise(void (*check)(const float *x, size_t n, enum fill kind), 
  * for itself; it uses 2^-126 for any lesser power. */
 #define EXP_ERROR 2e-7
 
-/* Returns the relative error of e^x where x was rounded four times on the way to being a power of
+/* Returns the relative error of e^x if x was rounded four times on the way to being a power of
  * 2, which counts for more the larger x is. */
 double exponent_error(double x);
 
@@ -276,7 +276,6 @@ void test_gemm_f16(void **state);
 void test_add_and_relu(void **state);
 void test_gelu(void **state);
 void test_silu_mul(void **state);
-void test_expand(void **state);
 void test_elementwise_special_values(void **state);
 
 /* kernel_rows.c */
@@ -302,6 +301,13 @@ void test_i16_numbers(void **state);
 void test_i16_gemm(void **state);
 void test_i16_softmax(void **state);
 void test_i16_special_values(void **state);
+
+/* kernel_kv_step.c */
+void test_kv_score_int8(void **state);
+void test_kv_shares(void **state);
+void test_kv_shares_int8(void **state);
+void test_kv_mass(void **state);
+void test_kv_add_up(void **state);
 
 /* kernel_portable.c */
 void test_portable_elementwise(void **state);

@@ -16,7 +16,7 @@
 /* ---- gelu_tanh ------------------------------------------------------------------------------ */
 
 /* Four roundings, and the error of e^-|2u| as far as it counts. 2u is rounded twice as often as the
- * exponent of a softmax. Where e^-|2u| is replaced by 2^-126, the result is as good as 0. */
+ * exponent of a softmax. If e^-|2u| is replaced by 2^-126, the result is as good as 0. */
 static void check_gelu_tanh(const float *x, size_t n, enum fill kind) {
     for (size_t s = 0; kernels_at(s); s++) {
         const struct where where = {GELU_TANH, kernels_at(s), 1, n, 0, kind};

@@ -140,7 +140,7 @@ void test_gelu(void **state) {
 
 /* ---- silu_mul ------------------------------------------------------------------------------- */
 
-/* Four roundings, and the error of e^-|gate| as far as it counts. Where e^-|gate| is replaced by
+/* Four roundings, and the error of e^-|gate| as far as it counts. If e^-|gate| is replaced by
  * 2^-126, the result is as good as 0. */
 static void check_silu_mul(const float *gate, const float *up, size_t n, enum fill kind) {
     for (size_t s = 0; checked_at(s); s++) {
@@ -176,37 +176,6 @@ void test_silu_mul(void **state) {
     check_silu_mul(gate, up, SWEEP, FILL_UNIFORM);
     free(gate);
     free(up);
-}
-
-/* ---- expanding bytes ------------------------------------------------------------------------- */
-
-/* A product of two floats has one rounding: every set gives the bits of the plain product. */
-static void check_expand(const struct kernels *set, size_t rows, enum fill kind, bool by_row) {
-    const struct where where = {EXPAND, set, rows, set->f32_panel, 0, kind};
-    const size_t n = set->f32_panel, scales = by_row ? rows : n;
-    float *scale = new_floats(scales, kind), *want = allocate(rows * n * sizeof *want);
-    int8_t *q = place_anywhere(SLOT_Q, rows * n);
-    for (size_t i = 0; i < rows * n; i++) {
-        q[i] = (int8_t)((int)rng_below(&kernel_rng, 256) - 128);
-        want[i] = (float)q[i] * scale[by_row ? i / n : i % n];
-    }
-    const float *placed = place_rows(SLOT_SCALE, scale, 1, scales, scales);
-    float *y = place(SLOT_Y, rows * n * sizeof *y);
-    (by_row ? set->expand_by_row : set->expand_by_column)(q, placed, rows, y);
-    expect_intact(&where);
-    expect_same_bits(&where, by_row ? "by row" : "by column", y, want, rows * n * sizeof *y);
-    free(scale);
-    free(want);
-}
-
-void test_expand(void **state) {
-    (void)state;
-    for (size_t s = 0; kernels_at(s) && kernels_at(s)->expand_by_row; s++)
-        for (int kind = 0; kind < FILL_FINITE; kind++)
-            for (size_t rows = 1; rows <= 40; rows++) {
-                check_expand(kernels_at(s), rows, (enum fill)kind, false);
-                check_expand(kernels_at(s), rows, (enum fill)kind, true);
-            }
 }
 
 /* ---- NaN and infinities --------------------------------------------------------------------- */

@@ -189,7 +189,7 @@ static void check(struct product *product, enum fill kind, bool exactly) {
     free_weights(w);
 }
 
-/* Makes rows of 0, d and -d of n weights, where d is the size of a row's first weight, and the
+/* Makes rows of 0, d and -d of n weights, if d is the size of a row's first weight, and the
  * first weight of the row that is stored. */
 static void write_ternary_rows(const float *w, size_t n, size_t k, unsigned char *stored) {
     for (size_t i = 0; i < n; i++) {
@@ -200,7 +200,7 @@ static void write_ternary_rows(const float *w, size_t n, size_t k, unsigned char
     }
 }
 
-/* Returns the byte of a block where its scale is, and after it the minimum, where it has one. */
+/* Returns the byte of a block where its scale is, and after it the minimum, if it has one. */
 static size_t halves_of(const struct block_format *format) {
     const bool last =
         format->id == BLOCK_Q3_K || format->id == BLOCK_Q6_K || format->id == BLOCK_TQ2_0;
@@ -530,7 +530,7 @@ void test_gemm_i2_s(void **state) {
 /* ---- saturation ----------------------------------------------------------------------------- */
 
 /* Multiplies the least and largest activations by the least and largest codes with scales of 1. All
- * numbers are whole, and where `exactly` is set below 2^24, so that the result must be exact. */
+ * numbers are whole, and if `exactly` is set below 2^24, so that the result must be exact. */
 static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, int kind,
                         bool exactly) {
     static const float zeros[] = {0, 255, 128, 1};

@@ -102,7 +102,7 @@ static void check_f32(const struct product *p, enum fill kind) {
     free_exact(exact);
 }
 
-/* Multiplies values of one kind by uniform ones, which are small where the others are so large that
+/* Multiplies values of one kind by uniform ones, which are small if the others are so large that
  * the sum would overflow. With `swapped` the weights are of that kind. */
 static void check_shape(size_t m, size_t n, size_t k, enum fill kind, bool swapped) {
     float *x = new_floats(m * k, swapped ? FILL_UNIFORM : kind);

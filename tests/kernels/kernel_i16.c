@@ -168,7 +168,7 @@ void test_i16_gemm(void **state) {
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-/* The relative error of e^x where x was rounded when it became a power of 2 with log2 of `most`
+/* The relative error of e^x if x was rounded when it became a power of 2 with log2 of `most`
  * added, together with the error of e^x itself: as for softmax in kernel_rows.c. */
 static double power_error(double exponent) {
     return 4 * ROUNDING * (fabs(exponent) + 16) + 2e-7;

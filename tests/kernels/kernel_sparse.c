@@ -105,6 +105,7 @@ static const enum activation kinds[] = {
     ACTIVATION_GATED_RELU,
     ACTIVATION_GATED_RELU_SQUARED,
     ACTIVATION_GATED_GELU_TANH,
+    ACTIVATION_GATED_GELU,
 #endif
 };
 
@@ -477,7 +478,7 @@ void test_sparse_extremes(void **state) {
         check_case(fills[(size_t)i % (sizeof fills / sizeof *fills)]);
 }
 
-/* Returns the largest magnitude of n values, or NaN where one of them is NaN. */
+/* Returns the largest magnitude of n values, or NaN if one of them is NaN. */
 static float largest_or_nan(const float *values, size_t n) {
     float largest = 0;
     for (size_t i = 0; i < n; i++) {
@@ -498,7 +499,7 @@ static float contribute_special(const struct where *w, enum activation kind, flo
     return largest;
 }
 
-/* NaN is above no threshold. Where a contribution is NaN or infinite, so is the largest one, and
+/* NaN is above no threshold. If a contribution is NaN or infinite, so is the largest one, and
  * no bytes are kept: a NaN would become a byte like any other. Others are kept as ever. */
 void test_sparse_special_values(void **state) {
     enum { N = 150 };

@@ -19,7 +19,7 @@
 
 enum { CAPACITY = 8 << 20 };
 
-static struct guarded q_rows, k_rows, v_rows, working, context;
+static struct guarded q_rows, k_rows, v_rows, working, context, bias_rows;
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
@@ -149,18 +149,21 @@ static void expect_kept(enum kv_type type, float kept, float written, float scal
 static void read_cache(const struct kv_cache *cache, const struct attention_case *c, float *keys,
                        float *values) {
     const size_t size = c->shape.head_size, panel = cache->shape.panel;
+    const bool bytes = c->type == KV_INT8;
     for (size_t t = 0; t < c->sequence.keys; t++)
         for (size_t h = 0; h < c->shape.kv_heads; h++) {
             const struct kv_head head = kv_cache_head(cache, t / KV_PAGE, CACHE_LAYER, h);
-            const size_t at = t % KV_PAGE;
+            const size_t at = t % KV_PAGE, step = at / KV_STEP, in = at % KV_STEP;
+            const float v = bytes ? head.value_scales[at] : 0;
             for (size_t i = 0; i < size; i++, keys++, values++) {
-                const size_t scale = i / KV_BLOCK * KV_PAGE + at;
-                const float k = c->type == KV_INT8 ? head.key_scales[scale] : 0;
-                const float v = c->type == KV_INT8 ? head.value_scales[scale] : 0;
-                *keys =
-                    number_at(c->type, head.keys, (at / panel * size + i) * panel + at % panel, k);
-                *values = number_at(c->type, head.values,
-                                    (i / panel * KV_PAGE + at) * panel + i % panel, v);
+                const float k = bytes ? head.key_scales[i / KV_BLOCK * KV_PAGE + at] : 0;
+                const size_t key =
+                    bytes ? step * KV_STEP * kv_key_bytes(size) + (i / 4 * KV_STEP + in) * 4 + i % 4
+                          : (at / panel * size + i) * panel + at % panel;
+                const size_t value = bytes ? (at / 4 * kv_channels(size) + i) * 4 + at % 4
+                                           : (i / panel * KV_PAGE + at) * panel + i % panel;
+                *keys = number_at(c->type, head.keys, key, k);
+                *values = number_at(c->type, head.values, value, v);
                 expect_kept(c->type, *keys, vector_at(&c->sequence.k, t, h)[i], k);
                 expect_kept(c->type, *values, vector_at(&c->sequence.v, t, h)[i], v);
             }
@@ -251,17 +254,31 @@ static void check_sets(const struct attention_case *c) {
     free(errors);
 }
 
-/* Checks every policy and mask, f32 and 16-bit. */
+/* Returns a bias for all distances of a case, or NULL. */
+static const float *random_bias(struct attention_case *c) {
+    const size_t keys = c->sequence.keys;
+    c->shape.bias_stride = 2 * keys - 1 + rng_below(&kernel_rng, 3);
+    if (!c->policy->biases || rng_coin(&kernel_rng))
+        return NULL;
+    const size_t floats = (c->shape.heads - 1) * c->shape.bias_stride + 2 * keys - 1;
+    float *bias = guarded_place(&bias_rows, floats * sizeof *bias, GUARDED_END);
+    fill_floats(bias, floats, FILL_UNIFORM);
+    return bias + keys - 1;
+}
+
+/* Checks every policy and mask, with and without a bias, f32 and 16-bit. */
 static void check_size(struct size n, enum fill kind, float factor) {
     struct attention_case c = new_case(n, kind, factor);
-    for (size_t i = 0; attention_policy_at(i); i++)
+    for (size_t i = 0; attention_policies[i]; i++)
         for (unsigned mask = 0; mask < ATTENTION_MASKS; mask++) {
-            c.policy = attention_policy_at(i);
-            if (!(c.policy->masks >> mask & 1))
-                continue;
+            c.policy = attention_policies[i];
+            if (!(c.policy->masks >> mask & 1) || c.policy->select_blocks)
+                continue; /* test_attention_policies has those that leave out steps */
             c.shape.mask = (enum attention_mask)mask;
             c.shape.window = rng_range(&kernel_rng, 1, rng_coin(&kernel_rng) ? 8 : n.keys);
+            c.shape.ahead = rng_below(&kernel_rng, rng_coin(&kernel_rng) ? 8 : n.keys);
             c.shape.soft_cap = 0;
+            c.shape.bias = random_bias(&c);
 #ifdef DECODER_KERNELS
             if (c.policy->needs_cache && rng_coin(&kernel_rng))
                 c.shape.soft_cap = rng_coin(&kernel_rng) ? 50 : 1;
@@ -270,7 +287,7 @@ static void check_size(struct size n, enum fill kind, float factor) {
                 c.shape.i16 = i16;
                 check_sets(&c);
             }
-            const int types = kernels_scalar.expand_by_row ? KV_INT8 : KV_F16; /* for decoders */
+            const int types = kernels_scalar.kv ? KV_INT8 : KV_F16; /* for decoders */
             for (int type = KV_F32; c.policy->needs_cache && type <= types; type++) {
                 struct attention_case cached = c;
                 float *keys, *values;
@@ -348,6 +365,41 @@ static void test_special_values(void **state) {
     }
 }
 
+/* In floats, near keys alone have the bits that all keys have when a bias takes the others away,
+ * and those of any division among calls. */
+static void test_near_keys(void **state) {
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        struct size n = random_size(4, 70, 400);
+        n.queries = n.keys;
+        struct attention_case c = new_case(n, FILL_UNIFORM, 1);
+        const size_t size = n.heads * n.head_size, values = (n.keys - 1) * c.ld_context + size;
+        float *biases = allocate((2 * n.keys - 1) * sizeof *biases);
+        float *whole = allocate(values * sizeof *whole);
+        struct attention_case near = c;
+        near.shape.mask = ATTENTION_NEAR;
+        near.shape.window = rng_below(&kernel_rng, 90);
+        near.shape.ahead = rng_below(&kernel_rng, 90);
+        c.shape.mask = ATTENTION_ALL_KEYS;
+        for (size_t at = 0; at < 2 * n.keys - 1; at++)
+            biases[at] = at + near.shape.window < n.keys - 1 || at > n.keys - 1 + near.shape.ahead
+                             ? -1e30f
+                             : 0;
+        c.shape.bias = biases + n.keys - 1;
+        for (size_t set = 0; kernels_at(set); set++) {
+            const struct where where = {ATTENTION, kernels_at(set), n.keys,
+                                        n.heads,   n.head_size,     FILL_UNIFORM};
+            memcpy(whole, run(kernels_at(set), &c, n.keys), values * sizeof *whole);
+            const float *found = run(kernels_at(set), &near, rng_range(&kernel_rng, 1, n.keys));
+            for (size_t t = 0; t < n.keys; t++)
+                expect_same_bits(&where, "near keys", found + t * c.ld_context,
+                                 whole + t * c.ld_context, size * sizeof *whole);
+        }
+        free(biases);
+        free(whole);
+    }
+}
+
 /* A decoder computes one token at a time. With a causal mask, or a window of it, and floats, each
  * token gets the keys up to its own, and must have the bits that it has when all tokens are
  * computed at once. */
@@ -360,7 +412,7 @@ static void test_token_by_token(void **state) {
         const size_t size = n.heads * n.head_size;
         if (i % 2) {
             c.policy = &attention_cached;
-            c.type = (enum kv_type)(i / 2 % (kernels_scalar.expand_by_row ? 3 : 2));
+            c.type = (enum kv_type)(i / 2 % (kernels_scalar.kv ? 3 : 2));
         }
         float *whole = allocate(((n.keys - 1) * c.ld_context + size) * sizeof *whole);
         c.shape.mask = i % 4 == 3 ? ATTENTION_WINDOW : ATTENTION_CAUSAL;
@@ -383,7 +435,7 @@ static void test_token_by_token(void **state) {
     }
 }
 
-/* Keys and values outside of a window are not read, but for those that share a panel with its first
+/* Keys and values outside of a window are not read, but for those that share a step with its first
  * key: were they multiplied by a share of 0, NaN would show. */
 static void test_window_reads_no_others(void **state) {
     (void)state;
@@ -400,10 +452,9 @@ static void test_window_reads_no_others(void **state) {
         for (size_t set = 0; kernels_at(set); set++) {
             const struct where where = {ATTENTION, kernels_at(set), n.keys,
                                         n.heads,   n.head_size,     FILL_UNIFORM};
-            const size_t panel = kernels_at(set)->f32_panel;
             memcpy(wanted, run(kernels_at(set), &c, 1), size * sizeof *wanted);
             struct attention_case spoilt = c;
-            const size_t others = (n.keys - c.shape.window) / panel * panel;
+            const size_t others = (n.keys - c.shape.window) / KV_STEP * KV_STEP;
             float *nans = allocate(n.keys * n.kv_heads * n.head_size * sizeof *nans);
             for (size_t t = 0; t < n.keys; t++)
                 for (size_t h = 0; h < n.kv_heads; h++)
@@ -428,25 +479,28 @@ static void test_window_reads_no_others(void **state) {
     }
 }
 
+/* Those that look at all steps of a cache need as much for any number of keys. */
 static void test_workspace_saturates(void **state) {
     (void)state;
     const struct attention_shape shape = {.heads = 4, .kv_heads = 2, .head_size = 64};
-    for (size_t i = 0; attention_policy_at(i); i++) {
-        assert_non_null(attention_policy_at(i)->name);
-        assert_true(attention_policy_at(i)->workspace_bytes(&kernels_scalar, &shape,
-                                                            SIZE_MAX / 64) == SIZE_MAX);
+    for (size_t i = 0; attention_policies[i]; i++) {
+        assert_non_null(attention_policies[i]->name);
+        const size_t bytes =
+            attention_policies[i]->workspace_bytes(&kernels_scalar, &shape, SIZE_MAX / 64);
+        assert_true(attention_policies[i] == &attention_cached ? bytes < 1 << 20
+                                                               : bytes > SIZE_MAX / 64 / KV_STEP);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_shapes),           cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_random_shapes),          cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_special_values),         cmocka_unit_test(test_token_by_token),
-        cmocka_unit_test(test_window_reads_no_others), cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_workspace_saturates),
+        cmocka_unit_test(test_small_shapes),   cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_random_shapes),  cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_special_values), cmocka_unit_test(test_near_keys),
+        cmocka_unit_test(test_token_by_token), cmocka_unit_test(test_window_reads_no_others),
+        cmocka_unit_test(test_pages),          cmocka_unit_test(test_workspace_saturates),
     };
-    struct guarded *const places[] = {&q_rows, &k_rows, &v_rows, &working, &context};
+    struct guarded *const places[] = {&q_rows, &k_rows, &v_rows, &working, &context, &bias_rows};
     kernel_cases_open(rng_seed(), false);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         guarded_open(places[i], CAPACITY);

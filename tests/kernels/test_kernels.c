@@ -81,7 +81,11 @@ static int run_all(void) {
         cmocka_unit_test(test_add_and_relu),
         cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_silu_mul),
-        cmocka_unit_test(test_expand),
+        cmocka_unit_test(test_kv_score_int8),
+        cmocka_unit_test(test_kv_shares),
+        cmocka_unit_test(test_kv_shares_int8),
+        cmocka_unit_test(test_kv_mass),
+        cmocka_unit_test(test_kv_add_up),
         cmocka_unit_test(test_elementwise_special_values),
         cmocka_unit_test(test_dot),
 #ifndef __wasm__

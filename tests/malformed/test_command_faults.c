@@ -4,7 +4,7 @@
  * with an error (support/commands.h). make test runs a sample.
  *
  * The program is build/native/wisp-refusing: wisp with refuse.c. The sanitizers' programs are left
- * out: they fail where the system refuses what they need for themselves. */
+ * out: they fail if the system refuses what they need for themselves. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -80,7 +80,7 @@ static void let_trace(void *context) {
         _exit(126);
 }
 
-/* Starts the command and lets it run to the first system call of main. Returns 0 where the system
+/* Starts the command and lets it run to the first system call of main. Returns 0 if the system
  * allows no tracing. */
 static pid_t start_traced(struct command_run *run) {
     int status;
@@ -108,7 +108,7 @@ static bool moves_bytes(long call) {
 }
 
 /* brk returns the break instead of an error, and getpid always succeeds: a program that is told
- * another process id takes itself for a fork. glibc ends the program where a futex or a signal mask
+ * another process id takes itself for a fork. glibc ends the program if a futex or a signal mask
  * fails, which does not happen. */
 static bool cannot_fail(long call) {
     return call == SYS_exit_group || call == SYS_exit || call == SYS_brk || call == SYS_getpid ||
@@ -116,7 +116,7 @@ static bool cannot_fail(long call) {
            call == SYS_rt_sigaction;
 }
 
-/* Returns the error that the fault gives the call, or 0 where it gives it none. */
+/* Returns the error that the fault gives the call, or 0 if it gives it none. */
 static int error_of(enum fault fault, long call) {
     if (cannot_fail(call))
         return 0;
@@ -140,7 +140,7 @@ static int error_of(enum fault fault, long call) {
     }
 }
 
-/* Does that to the call that the program is about to make. Returns false where the fault does not
+/* Does that to the call that the program is about to make. Returns false if the fault does not
  * befall this call. */
 static bool befall(pid_t child, enum fault fault, int *status, bool *ended) {
     struct user_regs_struct registers = registers_of(child);
@@ -170,7 +170,7 @@ static bool befall(pid_t child, enum fault fault, int *status, bool *ended) {
 /* Counts over all commands: what became of them. */
 static size_t good, failed;
 
-/* Lets the fault befall call number `n`. Returns false where the command makes fewer. */
+/* Lets the fault befall call number `n`. Returns false if the command makes fewer. */
 static bool fault_at(const struct command *command, enum fault fault, size_t n) {
     struct command_run run = {.command = command, .refusing = true, .existing = n & 1};
     char what[64];
@@ -203,7 +203,7 @@ static bool fault_at(const struct command *command, enum fault fault, size_t n) 
     return true;
 }
 
-/* Errors befall every call where everything runs. The other faults, of which commands take little
+/* Errors befall every call if everything runs. The other faults, of which commands take little
  * notice, befall one call in three, so that CI takes less than an hour. */
 static void every_call(void **state) {
     struct sampling sampling = sampling_of("system calls of the commands", 48);
@@ -236,7 +236,7 @@ static void ask_for_refusal(void *context) {
     setenv("WISP_REFUSE_REPORT", text, 1);
 }
 
-/* Returns false where the command makes fewer allocations. */
+/* Returns false if the command makes fewer allocations. */
 static bool refuse_allocation(const struct command *command, size_t n, bool onwards) {
     struct refusal refusal = {.n = n, .onwards = onwards};
     struct command_run run = {.command = command,

@@ -26,11 +26,12 @@
 
 #include "support/folder.h"
 #include "support/opening.h"
+#include "support/sampling.h"
 
 static char input[128], output[128], folder[128];
 static struct bytes old, new; /* the two files that `output` may be */
 static bool quantises;        /* to BITNET_T158, rather than converts */
-static char texts[128];       /* by these, where there is a name */
+static char texts[128];       /* by these, if there is a name */
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
@@ -104,7 +105,7 @@ static _Noreturn void become_program(bool traced) {
     _exit(127);
 }
 
-/* Starts the program, stopped before its first instruction. Returns 0 where the system allows no
+/* Starts the program, stopped before its first instruction. Returns 0 if the system allows no
  * tracing. */
 static pid_t start(void) {
     int status;
@@ -166,9 +167,11 @@ enum { AT_EVERY = 1 };
 #endif
 
 static void killed_at_every_call(void **state) {
+    struct sampling sampling =
+        sampling_of("system calls at which the program is killed", AT_EVERY > 1 ? 1 : 4);
     size_t found[2] = {0}, leftovers = 0;
     (void)state;
-    for (unsigned n = 0;; n += AT_EVERY) {
+    for (unsigned n = 0;; n += AT_EVERY * (unsigned)sampling_stride(&sampling)) {
         put_old_output();
         const pid_t child = start();
         if (child == 0)
@@ -241,7 +244,7 @@ static void interrupted_at_every_call(void **state) {
     assert_true(interrupted > 0);
 }
 
-/* AddressSanitizer fails where the system refuses memory that it needs for itself. */
+/* AddressSanitizer fails if the system refuses memory that it needs for itself. */
 #if !defined(__SANITIZE_ADDRESS__)
 
 static void set_registers(pid_t child, unsigned long long call, unsigned long long result) {
@@ -318,7 +321,7 @@ static int set_up(void **state) {
     snprintf(output, sizeof output, "%s", temporary_path("out/out.gguf"));
     make_folder(folder);
     write_file(input, bytes.data, bytes.size);
-    bytes_put(&old, "what stood here before", 22);
+    bytes_put(&old, "GGUF that stood here before", 27);
     bytes_release(&bytes);
     if (wisp_convert(input, output, NULL, &error) != WISP_OK)
         return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Makes reading and writing fail at every place in turn. The error must report it. Where a model
+ * Makes reading and writing fail at every place in turn. The error must report it. If a model
  * was to be written, the earlier file must be whole, with nothing left beside it. */
 #include <dirent.h>
 #include <fcntl.h>

@@ -186,7 +186,11 @@ static const struct refused all_refused[] = {
     {"gemma2", "attention.layer_norm_rms_epsilon", NULL, 0, NULL, MISSING, WISP_ERROR_NOT_FOUND},
     {"gemma2", "attention.head_count_kv", NULL, 3, "do not divide", INTEGER, WISP_ERROR_FORMAT},
     {"gemma3", "attention.key_length", NULL, 7, NULL, INTEGER, WISP_ERROR_UNSUPPORTED},
-    {"llama", "rope.dimension_count", NULL, 4, NULL, INTEGER, WISP_ERROR_UNSUPPORTED},
+    {"llama", "rope.dimension_count", NULL, 3, "not an even number", INTEGER, WISP_ERROR_FORMAT},
+    {"llama", "rope.dimension_count", NULL, 10, "10 of a head's 8", INTEGER, WISP_ERROR_FORMAT},
+    {"granite", "logit_scale", NULL, -1, "at least 0", FLOAT, WISP_ERROR_FORMAT},
+    {"granite", "residual_scale", NULL, NAN, "finite", FLOAT, WISP_ERROR_FORMAT},
+    {"olmo2", "residual_scale", NULL, 2, "only 1", FLOAT, WISP_ERROR_UNSUPPORTED},
 };
 
 static void bad_values_are_named(void **state) {
@@ -223,7 +227,7 @@ static void names_are_refused(void **state) {
                  {"gemma3", "wisp.hidden_act", "silu", "only gelu_pytorch_tanh and relu"},
                  {"llama", "general.architecture", "llama4", "llama4"},
                  {"llama", "general.architecture", "gemma3n", "gemma3n"},
-                 {"llama", "general.architecture", "qwen3moe", "qwen3moe"}};
+                 {"llama", "general.architecture", "qwen2moe", "qwen2moe"}};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct tiny_decoder *tiny = tiny_decoders;

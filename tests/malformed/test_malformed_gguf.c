@@ -280,7 +280,7 @@ static void set_prompt_name(struct gguf *file, uint64_t value) {
 /* ---- what wisp does not compute ------------------------------------------------------------- */
 
 static const char *const strange_tensors[] = {
-    "cls.weight",        "cls.output.bias",       "dense_2.weight",     "blk.0.attn_q_norm.weight",
+    "cls.weight",        "cls.output.bias",       "dense_4.weight",     "blk.0.attn_q_norm.weight",
     "blk.2.ffn_up.bias", "blk.0.ffn_gate.weight", "blk.01.ffn_up.bias", "token_embd.weight.lora_a"};
 
 static void add_strange_tensor(struct gguf *file, uint64_t index) {
@@ -313,8 +313,8 @@ static void set_general_type(struct gguf *file, uint64_t value) {
     gguf_set_text(file, "general.type", "adapter");
 }
 
-static void drop_token_types(struct gguf *file, uint64_t value) {
-    (void)value;
+static void drop_token_types(struct gguf *file, uint64_t count) {
+    gguf_set_u32(file, "tokenizer.ggml.token_type_count", (uint32_t)count);
     gguf_drop_tensor(file, "token_types.weight");
 }
 
@@ -371,13 +371,13 @@ static const struct malformed cases[] = {
     {"11: a bool of 2", set_bool, 2, FORMAT, "wisp.normalize", "neither 0 nor 1"},
     {"11: a key that ends inside a character when cut", set_long_key, 200, FORMAT, NULL,
      ": ?[2J?\xE2\x96\x81"},
-    {"11: a key longer than a message", set_long_key, 1000, FORMAT, NULL, "13 is no type"},
+    {"11: a key longer than a message", set_long_key, 1000, FORMAT, NULL, "13 is not a type"},
     {"12: an array of arrays", set_element_type, VALUE_ARRAY, UNSUPPORTED, TYPES, "arrays"},
     {"13: 2^62 + 32 elements of 4", set_array_count, TWO_TO_THE(62) + 32, FORMAT, TYPES, NULL},
     {"13: 2^61 + 16 elements of 8", set_u64_array_count, TWO_TO_THE(61) + 16, FORMAT, TYPES, NULL},
     {"13: 2^60 + 1 tokens", set_token_count, TWO_TO_THE(60) + 1, FORMAT, TOKENS, NULL},
     {"13: -1 elements", set_array_count, MINUS_1, FORMAT, TYPES, "18446744073709551615"},
-    {"14: alignment 0", set_alignment, 0, FORMAT, ALIGNMENT, "0 is no power of two"},
+    {"14: alignment 0", set_alignment, 0, FORMAT, ALIGNMENT, "0 is not a power of two"},
     {"14: alignment 13", set_alignment, 13, FORMAT, ALIGNMENT, "13"},
     {"14: alignment 2^31", set_alignment, TWO_TO_THE(31), FORMAT, ALIGNMENT, "2147483648"},
     {"14: alignment 64 is good", obey_alignment, 64, WISP_OK, NULL, NULL},
@@ -397,8 +397,8 @@ static const struct malformed cases[] = {
     {"20: 2^62 rows of 32 bytes", set_dim, TWO_TO_THE(62), FORMAT, UP, "overflow"},
     {"20: a row of 2^64 bytes", set_row, TWO_TO_THE(62), FORMAT, UP, "overflow"},
     {"21: sizes that wrap when padded", overflow_sum, TWO_TO_THE(62) - 1, FORMAT, NULL, NULL},
-    {"22: a row that is no whole block", set_type, BLOCK_Q8_0, FORMAT, UP, "Q8_0 block of 32"},
-    {"22: a row that is no whole block of I2_S", set_type, 36, FORMAT, UP, "I2_S block of 128"},
+    {"22: a row that is not a whole block", set_type, BLOCK_Q8_0, FORMAT, UP, "Q8_0 block of 32"},
+    {"22: a row that is not a whole block of I2_S", set_type, 36, FORMAT, UP, "I2_S block of 128"},
     {"23: tensor type -1", set_type, UINT32_MAX, UNSUPPORTED, UP, "4294967295"},
     {"23: tensor type 4, removed", set_type, 4, UNSUPPORTED, UP, "4"},
     {"23: tensor type 37, removed", set_type, 37, UNSUPPORTED, UP, "37"},
@@ -444,8 +444,8 @@ static const struct malformed cases[] = {
     {"34: 17 positions for 16", set_positions, 17, FORMAT, "position_embd.weight", "17"},
     {"34: the head of a classifier", add_strange_tensor, 0, UNSUPPORTED, "cls.weight", "reranker"},
     {"34: its output", add_strange_tensor, 1, UNSUPPORTED, "cls.output.bias", "reranker"},
-    {"34: a dense layer after pooling", add_strange_tensor, 2, UNSUPPORTED, "dense_2.weight",
-     "after pooling"},
+    {"34: a third dense layer after pooling", add_strange_tensor, 2, UNSUPPORTED, "dense_4.weight",
+     "only two"},
     {"34: a norm of queries", add_strange_tensor, 3, UNSUPPORTED, "blk.0.attn_q_norm.weight",
      "architecture bert"},
     {"34: a layer more than said", add_strange_tensor, 4, UNSUPPORTED, "blk.2.ffn_up.bias",
@@ -454,7 +454,8 @@ static const struct malformed cases[] = {
     {"34: a layer 01", add_strange_tensor, 6, UNSUPPORTED, "blk.01.ffn_up.bias", NULL},
     {"34: an adapter's tensor", add_strange_tensor, 7, UNSUPPORTED, "token_embd.weight.lora_a",
      NULL},
-    {"34: no token types", drop_token_types, 0, NOT_FOUND, "token_types.weight", "DistilBERT"},
+    {"34: no token types of 2", drop_token_types, 2, NOT_FOUND, "token_types.weight", "2 types"},
+    {"34: no token types", drop_token_types, 0, WISP_OK, NULL, NULL},
     {"33: a sliding window", set_strange_size, 0, UNSUPPORTED, "bert.attention.sliding_window",
      "3"},
     {"33: experts", set_strange_size, 1, UNSUPPORTED, "bert.expert_count", "3"},

@@ -42,8 +42,8 @@ static const struct malformed cases[] = {
     /* JSON itself */
     {"an empty config.json", CONFIG, NULL, "", FORMAT, NULL, "line 1, column 1"},
     {"a config.json of white space", CONFIG, NULL, " \n ", FORMAT, NULL, "line 2, column 2"},
-    {"a config.json that is no object", CONFIG, NULL, "[]", FORMAT, NULL, "an object belongs"},
-    {"a modules.json that is no array", MODULES, NULL, "{}", FORMAT, NULL, "an array belongs"},
+    {"a config.json that is not an object", CONFIG, NULL, "[]", FORMAT, NULL, "expected an object"},
+    {"a modules.json that is not an array", MODULES, NULL, "{}", FORMAT, NULL, "expected an array"},
     {"text after the end", CONFIG, "\"absolute\"}", "\"absolute\"}x", FORMAT, NULL, "after"},
     {"two values", CONFIG, "\"absolute\"}", "\"absolute\"}{}", FORMAT, NULL, "after"},
     {"a comma too many", CONFIG, "\"absolute\"}", "\"absolute\",}", FORMAT, NULL, "quoted key"},
@@ -135,8 +135,8 @@ static const struct malformed cases[] = {
     {"no weights", WEIGHTS, NULL, NULL, NOT_FOUND, NULL, "No such file"},
     {"36: an empty file", WEIGHTS, NULL, "", FORMAT, "header length", NULL},
     {"36: a file of 7 bytes", WEIGHTS, NULL, "\x02", FORMAT, "header length", NULL},
-    {"36: a header that is no object", WEIGHTS, "{\"embeddings.word", "[\"embeddings.word", FORMAT,
-     NULL, NULL},
+    {"36: a header that is not an object", WEIGHTS, "{\"embeddings.word", "[\"embeddings.word",
+     FORMAT, NULL, NULL},
     {"36: a header with text after it", WEIGHTS, "{\"embeddings.word", "{}{\"embeddings.word",
      FORMAT, NULL, "after"},
     {"37: a hole", WEIGHTS, "[0,1024]", "[1,1025]", FORMAT, NULL, NULL},
@@ -162,7 +162,8 @@ static const struct malformed cases[] = {
     {"38: 2^62 elements of 4 bytes", WEIGHTS, "[32,8]", "[4611686018427387904]", FORMAT, NULL,
      "overflow"},
     {"38: no data_offsets", WEIGHTS, "\"data_offsets\"", "\"x\"", FORMAT, NULL, "data_offsets"},
-    {"38: an entry that is no object", WEIGHTS, "{\"emb", "{\"x\":1,\"emb", UNSUPPORTED, "x", NULL},
+    {"38: an entry that is not an object", WEIGHTS, "{\"emb", "{\"x\":1,\"emb", UNSUPPORTED, "x",
+     NULL},
     {"39: an offset as a float", WEIGHTS, "[0,1024]", "[0,1024.0]", FORMAT, NULL, "whole numbers"},
     {"39: an offset with an exponent", WEIGHTS, "[0,1024]", "[0,1e3]", FORMAT, NULL, NULL},
     {"39: a negative offset", WEIGHTS, "[0,1024]", "[-0,1024]", FORMAT, NULL, "whole numbers"},
@@ -204,7 +205,7 @@ static const struct malformed cases[] = {
     {"31: an id past the vocabulary", TOKENIZER, "\"food\":12", "\"food\":32", FORMAT,
      "model.vocab", "food"},
     {"31: id -1", TOKENIZER, "\"food\":12", "\"food\":-1", FORMAT, "model.vocab", "food"},
-    {"31: an id that is no number", TOKENIZER, "\"food\":12", "\"food\":\"12\"", FORMAT,
+    {"31: an id that is not a number", TOKENIZER, "\"food\":12", "\"food\":\"12\"", FORMAT,
      "model.vocab", "food"},
     {"31: an id twice", TOKENIZER, "\"food\":12", "\"food\":13", FORMAT, "model.vocab", "food"},
     {"31: no unknown token", TOKENIZER, "\"unk_token\":\"[UNK]\"", "\"unk_token\":\"[X]\"", FORMAT,
@@ -229,7 +230,8 @@ static const struct malformed cases[] = {
      "post_processor.special_tokens", NULL},
     {"32: a token with a NUL", TOKENIZER, "\"food\"", "\"fo\\u0000d\"", FORMAT, NULL, NULL},
     {"41: a model with merges", TOKENIZER, "\"model\":{\"type\":\"WordPiece\"",
-     "\"model\":{\"merges\":[\"x y\"],\"type\":\"BPE\"", UNSUPPORTED, "model.type", "WordPiece"},
+     "\"model\":{\"merges\":[\"x y\"],\"type\":\"BPE\"", UNSUPPORTED, "normalizer",
+     "BertNormalizer"},
     {"41: another prefix", TOKENIZER, "\"##\"", "\"@@\"", UNSUPPORTED,
      "model.continuing_subword_prefix", NULL},
     {"41: words of 2^40 characters", TOKENIZER, "_per_word\":100", "_per_word\":1099511627776",
@@ -304,7 +306,8 @@ static const struct malformed cases[] = {
      "\"cls_token\":\"<x>\",\"tokenizer_class\":\"BertTokenizer\"", FORMAT, "cls_token", "<x>"},
     {"a last token that is null", TOKENIZER_CONFIG, "\"tokenizer_class\":\"BertTokenizer\"",
      "\"sep_token\":null,\"tokenizer_class\":\"BertTokenizer\"", UNSUPPORTED, "sep_token", "null"},
-    {"a limit that is no whole number", TOKENIZER_CONFIG, "\"tokenizer_class\":\"BertTokenizer\"",
+    {"a limit that is not a whole number", TOKENIZER_CONFIG,
+     "\"tokenizer_class\":\"BertTokenizer\"",
      "\"model_max_length\":7.5,\"tokenizer_class\":\"BertTokenizer\"", WISP_OK, NULL, NULL},
     {"do_lower_case null", TOKENIZER_CONFIG, "\"do_lower_case\":true", "\"do_lower_case\":null",
      FORMAT, "do_lower_case", "true or false"},
@@ -332,8 +335,8 @@ static const struct malformed cases[] = {
 
     /* sentence-transformers */
     {"no modules.json is good", MODULES, NULL, NULL, WISP_OK, NULL, NULL},
-    {"an unknown module", MODULES, "models.Normalize", "models.Dense", UNSUPPORTED, "type",
-     "models.Dense"},
+    {"an unknown module", MODULES, "models.Normalize", "models.CNN", UNSUPPORTED, "type",
+     "models.CNN"},
     {"a module without a type", MODULES, "\"type\"", "\"x\"", FORMAT, NULL, "type, path"},
     {"a module that is a number", MODULES, "[{", "[1,{", FORMAT, NULL, "type, path"},
     {"a path out of the folder", MODULES, "\"path\":\"1_Pooling\"", "\"path\":\"../1_Pooling\"",
@@ -417,7 +420,7 @@ static const struct malformed cases[] = {
     {"a setting of Pooling that is not known", POOLING, "\"include_prompt\"",
      "\"x\":1,\"include_prompt\"", UNSUPPORTED, "x", "does not know"},
     {"pooling by the last token", POOLING, NULL, "{\"pooling_mode\":\"lasttoken\"}", UNSUPPORTED,
-     "pooling_mode", "lasttoken pooling"},
+     "bert.pooling_type", "pooling type 3"},
     {"pooling by two modes", POOLING, NULL, "{\"pooling_mode\":[\"cls\",\"mean\"]}", UNSUPPORTED,
      "pooling_mode", "an array"},
     {"pooling by a list of one", POOLING, NULL, "{\"pooling_mode\":[\"cls\"]}", WISP_OK, NULL,
@@ -493,7 +496,7 @@ static const struct malformed nomic_cases[] = {
      "rotary_emb_base", "1000 disagrees with rope_theta = 10"},
 };
 
-/* Returns the path that errors begin with: the file's, or the folder's where only the folder is
+/* Returns the path that errors begin with: the file's, or the folder's if only the folder is
  * known. */
 static void expect_file(const struct opening *opening, const char *path, const char *file) {
     char full[256];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Hugging Face folders with faults at every place in turn: every file cut at every byte and with
- * every bit flipped, files of ten megabytes, and folders or devices in place of files. opening.h
+ * every bit flipped, files of ten megabytes, and folders or devices instead of files. opening.h
  * has the numbers. */
 #include <fcntl.h>
 #include <setjmp.h>

@@ -294,7 +294,7 @@ static void very_many_equal_ids(void **state) {
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Opens an index, changes it, searches and saves. Where a call fails, the index stays as it was and
+/* Opens an index, changes it, searches and saves. If a call fails, the index stays as it was and
  * the call can be made again. */
 static wisp_status use(const struct bytes *good, wisp_error *error) {
     static const float rows[3 * WIDTH] = {1, 2, 3}, query[WIDTH] = {1};

@@ -160,7 +160,7 @@ static void drop_both_row_scales(struct gguf *file, const char *name, int64_t pl
     drop_tensor(file, name, place, value);
 }
 
-/* Gives the file digests of chunks of 4096 bytes, and drops the key of this name where there is
+/* Gives the file digests of chunks of 4096 bytes, and drops the key of this name if there is
  * one.
  */
 static void set_chunks(struct gguf *file, const char *name, int64_t place, int64_t value) {
@@ -215,8 +215,8 @@ static const struct malformed cases[] = {
     {"type -2", set_entry, KINDS, 1, -2, FORMAT, KINDS, "-2"},
     {"a type that the rows do not have", set_entry, KINDS, 1, BLOCK_F16, FORMAT, HOT_1, "F16"},
     {"a type whose rows are bytes", set_entry, KINDS, 0, BLOCK_Q8_0, FORMAT, HOT_0, "I8"},
-    {"a layer less", set_length, KINDS, 1, BLOCK_F32, FORMAT, PLACES, "array of 4, where 2"},
-    {"a layer more", set_length, KINDS, 3, BLOCK_F32, FORMAT, PLACES, "array of 4, where 6"},
+    {"a layer less", set_length, KINDS, 1, BLOCK_F32, FORMAT, PLACES, "array of 4; expected 2"},
+    {"a layer more", set_length, KINDS, 3, BLOCK_F32, FORMAT, PLACES, "array of 4; expected 6"},
     {"no layers", set_length, KINDS, 0, 0, NOT_FOUND, UP_0, NULL},
     {"2^20 layers", set_length, KINDS, MANY, BLOCK_F32, FORMAT, KINDS, "1048576 layers"},
     {"2^20 layers without rows", set_length, KINDS, MANY, -1, NOT_FOUND, UP_0, NULL},
@@ -230,15 +230,15 @@ static const struct malformed cases[] = {
     {"place 2^31 - 1", set_entry, PLACES, 3, INT32_MAX, FORMAT, PLACES, "2147483647"},
     {"a gate that there is not", set_length, PLACES, 6, 1, FORMAT, HOT_0, "64 and 64 bytes"},
     {"an order of type f32", set_element, ORDER, 0, VALUE_F32, FORMAT, ORDER, "i32"},
-    {"an order of one layer", set_length, ORDER, 12, 0, FORMAT, ORDER, "12, where 24"},
+    {"an order of one layer", set_length, ORDER, 12, 0, FORMAT, ORDER, "12; expected 24"},
     {"an order with a neuron twice", set_length, ORDER, 24, 0, FORMAT, ORDER, "entry 1 is 0"},
     {"an order with neuron -1", set_entry, ORDER, 20, -1, FORMAT, ORDER, "entry 20 is -1"},
     {"an order with neuron 12", set_entry, ORDER, 20, 12, FORMAT, ORDER, "entry 20 is 12"},
-    {"a count of the hot too few", set_length, HOT, 1, 9, FORMAT, HOT, "1, where 2"},
+    {"a count of the hot too few", set_length, HOT, 1, 9, FORMAT, HOT, "1; expected 2"},
     {"-1 hot", set_entry, HOT, 1, -1, FORMAT, HOT, "-1"},
     {"13 hot", set_entry, HOT, 1, 13, FORMAT, HOT, "entry 1 is 13"},
     {"8 hot of 9", set_entry, HOT, 1, 8, FORMAT, HOT, "9 hot"},
-    {"no hot rows", drop_tensor, HOT_0, 0, 0, FORMAT, ORDER, "24, where 6"},
+    {"no hot rows", drop_tensor, HOT_0, 0, 0, FORMAT, ORDER, "24; expected 6"},
     {"no cold rows", drop_tensor, COLD_1, 0, 0, FORMAT, HOT_1, "9 neurons"},
     {"no rows", drop_layer, COLD_1, 0, 0, NOT_FOUND, HOT_1, "missing"},
     {"rows of 15", set_shape, HOT_0, 15, 9, FORMAT, HOT_0, "60 and 64 bytes"},
@@ -248,7 +248,7 @@ static const struct malformed cases[] = {
     {"rows of 1", set_shape, HOT_0, 1, 9, FORMAT, HOT_0, "4 and 64 bytes"},
     {"a row less", set_shape, COLD_1, 16, 2, FORMAT, HOT_1, "11 neurons"},
     {"rows of rows", set_rows_of_rows, HOT_0, 3, 3, FORMAT, HOT_0, "3 dimensions"},
-    {"rows of another type", set_type, HOT_0, 0, BLOCK_F16, FORMAT, HOT_0, "F16, where F32"},
+    {"rows of another type", set_type, HOT_0, 0, BLOCK_F16, FORMAT, HOT_0, "F16; expected F32"},
     {"cold rows of another type", set_type, COLD_0, 0, BLOCK_I8, FORMAT, COLD_0, "I8"},
     {"no row scales in one layer", drop_tensor, ROW_SCALES_1, 0, 0, WISP_OK, NULL, NULL},
     {"no row scales", drop_both_row_scales, ROW_SCALES_1, 0, 0, WISP_OK, NULL, NULL},
@@ -266,15 +266,16 @@ static const struct malformed cases[] = {
     {"a wrong digest", spoil_digest, SHA256, 0, 0, WISP_OK, NULL, NULL},
     {"chunks without a size", set_chunks, BYTES, 0, 0, FORMAT, BYTES, "missing"},
     {"chunks without digests", set_chunks, SHA256, 0, 0, FORMAT, SHA256, "missing"},
-    {"chunks of 0 bytes", set_chunk_bytes, BYTES, 0, 0, FORMAT, BYTES, "0 is no power of two"},
+    {"chunks of 0 bytes", set_chunk_bytes, BYTES, 0, 0, FORMAT, BYTES, "0 is not a power of two"},
     {"chunks of 2048 bytes", set_chunk_bytes, BYTES, 0, 2048, FORMAT, BYTES, "2048 is no"},
     {"chunks of 2^21 bytes", set_chunk_bytes, BYTES, 0, 1 << 21, FORMAT, BYTES, "2097152 is no"},
     {"chunks of 4097 bytes", set_chunk_bytes, BYTES, 0, 4097, FORMAT, BYTES, "4097 is no"},
-    {"chunks of 8192 bytes", set_chunk_bytes, BYTES, 0, 8192, FORMAT, SHA256, "96 bytes, where 64"},
+    {"chunks of 8192 bytes", set_chunk_bytes, BYTES, 0, 8192, FORMAT, SHA256,
+     "96 bytes; expected 64"},
     {"a size that is text", set_text, BYTES, 0, 0, FORMAT, BYTES, "an integer"},
     {"digests that are a number", set_number, SHA256, 0, 4096, FORMAT, BYTES, "missing"},
     {"digests of i8", set_digests, SHA256, 96, VALUE_I8, FORMAT, SHA256, "array of u8"},
-    {"a digest less", set_digests, SHA256, 64, 0, FORMAT, SHA256, "64 bytes, where 96"},
+    {"a digest less", set_digests, SHA256, 64, 0, FORMAT, SHA256, "64 bytes; expected 96"},
     {"a byte of digests less", set_digests, SHA256, 95, 0, FORMAT, SHA256, "95 bytes"},
     {"no digests", set_digests, SHA256, 0, 0, FORMAT, SHA256, "0 bytes"},
     {"NaN in a row of W_up", set_weight, COLD_0, 3, 0x7FC00000, FORMAT, UP_0, "finite"},
@@ -284,7 +285,7 @@ static const struct malformed cases[] = {
 /* Layers of 64 neurons of 34 up, 34 gate and 32 down bytes, with scales of 32 x 2. */
 static const struct malformed quantised_cases[] = {
     {"no scales", drop_tensor, SCALES_1, 0, 0, NOT_FOUND, SCALES_1, "missing"},
-    {"scales of type f32", set_type, SCALES_1, 0, BLOCK_F32, FORMAT, SCALES_1, "F32, where F16"},
+    {"scales of type f32", set_type, SCALES_1, 0, BLOCK_F32, FORMAT, SCALES_1, "F32; expected F16"},
     {"scales of a row less", set_shape, SCALES_1, 2, 31, FORMAT, SCALES_1, "[31, 2]"},
     {"scales of a block less", set_shape, SCALES_1, 1, 32, FORMAT, SCALES_1, "[32, 1]"},
     {"rows of a type that has no scales", set_entry, KINDS, 0, BLOCK_F32, FORMAT, HOT_0, "F32"},

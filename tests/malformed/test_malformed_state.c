@@ -30,8 +30,13 @@ enum {
     AT_IDENTITY = 24,
     AT_SEQUENCES = 72,
     AT_TOKENS = 80 + 8,
-    AT_IDS = AT_TOKENS + 16 + 8,
-    AT_LAYERS = AT_IDS + 4 * TOKENS + 8
+    AT_BLOCK = AT_TOKENS + 16 + 8,
+    BLOCK_HEADER = 80, /* before its checksum */
+    AT_NAME = AT_BLOCK + 24,
+    AT_FIRST = AT_NAME + 32,
+    AT_COUNT = AT_FIRST + 4,
+    AT_IDS = AT_BLOCK + BLOCK_HEADER + 8,
+    AT_LAYERS = AT_IDS + 4 * TOKENS
 };
 
 static struct {
@@ -52,7 +57,7 @@ static void add(wisp_session *session, const int32_t *ids, size_t n) {
     const float *rows;
     wisp_error error;
     assert_int_equal(generation_open(session, 1, &error), WISP_OK);
-    const struct addition addition = {&session->generation->sequences[0], ids, n};
+    const struct addition addition = {&session->generation->sequences[0], ids, n, false};
     assert_int_equal(generation_pass(session, &addition, 1, false, &rows, &error), WISP_OK);
 }
 
@@ -196,8 +201,9 @@ struct forgery {
 };
 
 static void contents_that_are_wrong(void **state) {
-    enum { HEADER = 80, F32_LAYER = TOKENS * 2 * KV_HEADS * HEAD_SIZE * 4 };
-    enum { F16_LAYER = F32_LAYER / 2, INT8_LAYER = F32_LAYER / 4 + TOKENS * 2 * KV_HEADS * 4 };
+    enum { HEADER = 80, IDS = 4 * TOKENS, VALUES = LAYERS * TOKENS * 2 * KV_HEADS * HEAD_SIZE };
+    enum { F32 = IDS + 4 * VALUES, F16 = IDS + 2 * VALUES };
+    enum { SCALES = LAYERS * TOKENS * 2 * KV_HEADS * 4, INT8 = IDS + VALUES + SCALES };
     static const struct forgery forgeries[] = {
         {"size", 0, HEADER, AT_SIZE, 5, 8, WISP_CACHE_F32},
         {"sequences", 0, HEADER, AT_SEQUENCES, 0, 8, WISP_CACHE_F32},
@@ -206,18 +212,21 @@ static void contents_that_are_wrong(void **state) {
         {"tokens", AT_TOKENS, 16, AT_TOKENS, UINT64_MAX, 8, WISP_CACHE_F32},
         {"tokens", AT_TOKENS, 16, AT_TOKENS, TOKENS + 1, 8, WISP_CACHE_F32},
         {"tokens", AT_TOKENS, 16, AT_TOKENS, 513, 8, WISP_CACHE_F32}, /* the context has 512 */
-        {"ids", AT_TOKENS, 16, AT_TOKENS, TOKENS - 1, 8, WISP_CACHE_F32},
-        {"ids", AT_IDS, 4 * TOKENS, AT_IDS + 4, VOCABULARY, 4, WISP_CACHE_F32},
-        {"ids", AT_IDS, 4 * TOKENS, AT_IDS + 8, UINT32_MAX, 4, WISP_CACHE_F32},
-        {"keys and values", AT_LAYERS, F32_LAYER, AT_LAYERS, 0x7f800000, 4, WISP_CACHE_F32},
-        {"keys and values", AT_LAYERS, F32_LAYER, AT_LAYERS + F32_LAYER - 4, 0xffc00000, 4,
-         WISP_CACHE_F32},
-        {"keys and values", AT_LAYERS, F16_LAYER, AT_LAYERS + F16_LAYER - 2, 0x7c00, 2,
-         WISP_CACHE_F16},
-        {"keys and values", AT_LAYERS, INT8_LAYER, AT_LAYERS + INT8_LAYER - 4, 0x7f800000, 4,
+        {"tokens", AT_TOKENS, 16, AT_TOKENS, TOKENS - 1, 8, WISP_CACHE_F32},
+        {"tokens", AT_BLOCK, BLOCK_HEADER, AT_COUNT, 0, 4, WISP_CACHE_F32},
+        {"tokens", AT_BLOCK, BLOCK_HEADER, AT_COUNT, UINT32_MAX, 4, WISP_CACHE_F32},
+        {"block", AT_BLOCK, BLOCK_HEADER, AT_COUNT, TOKENS - 1, 4, WISP_CACHE_F32},
+        {"block", AT_BLOCK, BLOCK_HEADER, AT_FIRST, 64, 4, WISP_CACHE_F32},
+        {"ids", AT_BLOCK, BLOCK_HEADER, AT_NAME, 0, 8, WISP_CACHE_F32},
+        {"ids", AT_IDS, F32, AT_IDS, 2, 4, WISP_CACHE_F32},
+        {"ids", AT_IDS, F32, AT_IDS + 4, VOCABULARY, 4, WISP_CACHE_F32},
+        {"ids", AT_IDS, F32, AT_IDS + 8, UINT32_MAX, 4, WISP_CACHE_F32},
+        {"keys and values", AT_IDS, F32, AT_LAYERS, 0x7f800000, 4, WISP_CACHE_F32},
+        {"keys and values", AT_IDS, F32, AT_IDS + F32 - 4, 0xffc00000, 4, WISP_CACHE_F32},
+        {"keys and values", AT_IDS, F16, AT_IDS + F16 - 2, 0x7c00, 2, WISP_CACHE_F16},
+        {"keys and values", AT_IDS, INT8, AT_IDS + INT8 - 4, 0x7f800000, 4, WISP_CACHE_INT8},
+        {"keys and values", AT_IDS, INT8, AT_LAYERS + 2 * KV_HEADS * HEAD_SIZE, 0x7fc00000, 4,
          WISP_CACHE_INT8},
-        {"keys and values", AT_LAYERS, INT8_LAYER, AT_LAYERS + 2 * KV_HEADS * HEAD_SIZE, 0x7fc00000,
-         4, WISP_CACHE_INT8},
     };
     (void)state;
     for (size_t i = 0; i < sizeof forgeries / sizeof *forgeries; i++) {

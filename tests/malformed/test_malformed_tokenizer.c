@@ -16,7 +16,7 @@ static const char TOKENS[] = "tokenizer.ggml.tokens", TYPES[] = "tokenizer.ggml.
 
 static void set_tokenizer_model(struct gguf *file, uint64_t value) {
     (void)value;
-    gguf_set_text(file, "tokenizer.ggml.model", "gpt2");
+    gguf_set_text(file, "tokenizer.ggml.model", "rwkv");
 }
 
 static void set_tokens_of_numbers(struct gguf *file, uint64_t value) {
@@ -143,14 +143,14 @@ static const struct malformed cases[] = {
     {"30: token type 7", set_one_type, 7, FORMAT, TYPES, "entry 7"},
     {"30: token type -1", set_one_type, UINT32_MAX, FORMAT, TYPES, "entry 7"},
     {"30: a tokenizer of another kind", set_tokenizer_model, 0, UNSUPPORTED, "tokenizer.ggml.model",
-     "gpt2"},
+     "rwkv"},
     {"30: flags for fewer added tokens", set_added_flags_length, TINY_SPECIAL - 1, FORMAT,
      "wisp.tokenizer.added_flags", NULL},
     {"30: flags for more added tokens", set_added_flags_length, TINY_SPECIAL + 1, FORMAT,
      "wisp.tokenizer.added_flags", NULL},
     {"30: unknown flags", set_added_flag, 16, FORMAT, "wisp.tokenizer.added_flags", NULL},
     {"30: a token twice", set_same_token, 0, FORMAT, TOKENS, "twice"},
-    {"30: a token of 257 bytes", set_long_token, 257, UNSUPPORTED, TOKENS, NULL},
+    {"30: a token of 513 bytes", set_long_token, 513, UNSUPPORTED, TOKENS, NULL},
     {"30: words of 2^31 characters", set_word_limit, TWO_TO_THE(31), UNSUPPORTED,
      "wisp.tokenizer.max_input_chars_per_word", "2147483648"},
     {"31: a byte token", set_one_type, 6, UNSUPPORTED, TYPES, "byte tokens"},

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares wisp's chat formats with transformers, id for id.
+"""Compares the prompts of wisp's chat templates with transformers, id for id.
 
     python-torch tests/oracle/chat.py CHAT_DRIVER
 
-CHAT_DRIVER is tests/oracle/chat_driver.c built against the core. Each format has here a template of the kind that models
-are published with, written for this test, and a small vocabulary of its kind. wisp recognises the format in the GGUF file;
-transformers runs the template on random conversations: many turns, white space, empty texts, all of Unicode. Roles that a
-template refuses must be refused by wisp too.
+CHAT_DRIVER is tests/oracle/chat_driver.c built against the core. Each family has here a template of the kind that models
+are published with, written for this test, and a small vocabulary of its kind, as GGUF and for transformers. Both run the
+template on random conversations: many turns, white space, empty texts, all of Unicode. Roles that a template refuses must
+be refused by wisp too. tests/oracle/jinja.py compares the texts of templates.
 """
 
 import importlib.util
+import json
 import os
 import random
 import subprocess
@@ -23,10 +24,11 @@ HERE = Path(__file__).resolve().parent
 sys.path += [str(folder) for folder in (HERE.parents[1] / ".tools" / "python" / "lib").glob("python3*/site-packages")]
 
 try:
+    from gguf import GGUFValueType
     from tokenizers import AddedToken, normalizers, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 except ImportError as error:
-    print(f"skipped: chat formats: {error}")
+    print(f"skipped: chat templates: {error}")
     sys.exit(0)
 
 # codecs.py beside this file; Python has a module of that name.
@@ -35,7 +37,6 @@ vocabularies = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(vocabularies)
 
 SEED = 17
-ROLES = {"system": 0, "user": 1, "assistant": 2}
 
 TURNS = "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('take turns') }}{% endif %}"
 SPLIT = ("{% if messages[0]['role'] == 'system' %}{% set system = messages[0]['content'] %}{% set rest = messages[1:] %}"
@@ -139,12 +140,25 @@ TEXTS = ["", " ", "\n", "  a  ", "\n\nHello\n", "\tx\x1f", "\u3000 in \u2003", "
 def make(folder, name, training, merges):
     template, kind, control, added, bos = FORMATS[name]
 
-    def more(writer):
+    eos = "</s>" if "</s>" in control or kind in ("llama", "first") else None
+
+    def more(writer, tokens):
         writer.add_chat_template(template)
+        if eos:
+            writer.add_eos_token_id(tokens.index(eos))
+        if kind == "no prefix":
+            writer.add_add_space_prefix(False)
+        if name == "phi3":  # its marks take the white space after them
+            writer.add_array("wisp.tokenizer.added_tokens", [tokens.index(token) for token in PHI3_TOKENS])
+            writer.add_key_value("wisp.tokenizer.added_flags", [4] * len(PHI3_TOKENS), GGUFValueType.ARRAY, GGUFValueType.UINT8)
+
+    def more_of_bytes(writer, tokens):
+        more(writer, tokens)
+        if bos:
+            writer.add_bos_token_id(tokens.index(bos))
 
     if kind in ("llama", "first", "no prefix"):
-        codec = vocabularies.sentencepiece(folder, training, name, control, lambda writer: (
-            more(writer), kind == "no prefix" and writer.add_add_space_prefix(False)))
+        codec = vocabularies.sentencepiece(folder, training, name, control, bos, more)
         peer = codec.peer
         peer.add_special_tokens([AddedToken(token, normalized=False, rstrip=token in PHI3_TOKENS)
                                  for token in ["<s>", "</s>", *control]])
@@ -153,8 +167,7 @@ def make(folder, name, training, merges):
         if kind == "first":
             peer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     else:
-        codec = vocabularies.byte_level(folder, kind, name, merges[kind], added=added, control=control, more=more)
-    eos = "</s>" if "</s>" in control or kind in ("llama", "first") else None
+        codec = vocabularies.byte_level(folder, kind, name, merges[kind], added=added, control=control, more=more_of_bytes)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=codec.peer, bos_token=bos, eos_token=eos, chat_template=template)
     return codec, tokenizer
 
@@ -172,50 +185,51 @@ def conversation(chosen, name):
     return messages
 
 
+# The mark that each template writes after a reply.
+ENDS = {"llama2": "</s>", "llama3": "<|eot_id|>", "llama3.1": "<|eot_id|>", "chatml": "<|im_end|>", "qwen2": "<|im_end|>",
+        "qwen2.5": "<|im_end|>", "qwen3": "<|im_end|>", "lfm2": "<|im_end|>", "gemma": "<end_of_turn>", "mistral-v1": "</s>",
+        "mistral-v3": "</s>", "mistral-v3, byte-level": "</s>", "phi3": "<|end|>"}
+
 ALTERNATE = {"llama2", "gemma", "mistral-v1", "mistral-v3", "mistral-v3, byte-level"}
 
 
-def packed(messages, no_thinking):
-    number = lambda value: value.to_bytes(4, "little")  # noqa: E731
-    out = number(len(messages)) + number(int(no_thinking))
-    for message in messages:
-        content = message["content"].encode("utf-8")
-        out += number(ROLES[message["role"]]) + number(len(content)) + content
-    return out
+def packed(messages, options):
+    data = json.dumps({"messages": messages, "variables": options}).encode("utf-8")
+    return len(data).to_bytes(4, "little") + data
+
+
+def run(driver, path, cases):
+    """Returns for each case the ids, or the error, and the id of the mark that ends a reply."""
+    done = subprocess.run([driver, path], input=b"".join(packed(*case) for case in cases), capture_output=True, check=True)
+    numbers = lambda at, n: [int.from_bytes(done.stdout[at + 4 * i:at + 4 * i + 4], "little") for i in range(n)]  # noqa: E731
+    results, at = [], 0
+    for _ in cases:
+        status, end, n = numbers(at, 3)
+        results.append((numbers(at + 12, n) if status == 0 else done.stdout[at + 12:at + 12 + n].decode(), end))
+        at += 12 + (n if status else 4 * n)
+    return results
 
 
 def check(driver, folder, name, training, merges, count):
     codec, tokenizer = make(folder, name, training, merges)
     chosen = random.Random(SEED)
-    cases = [(conversation(chosen, name), name == "qwen3" and i % 2 == 1) for i in range(count)]
-    sent = b"".join(packed(*case) for case in cases)
-    done = subprocess.run([driver, codec.path], input=sent, capture_output=True, check=False)
-    if done.returncode != 0:
-        print(f"{name}: {done.stderr.decode()}")
-        return 1
-    recognised, _, rest = done.stdout.partition(b"\n")
+    cases = [(conversation(chosen, name), {"enable_thinking": False} if name == "qwen3" and i % 2 else {})
+             for i in range(count)]
     wrong = 0
-    if recognised.decode() != name.split(",")[0]:
-        print(f"{name}: recognised as {recognised.decode()}")
-        wrong += 1
-    at = 0
-    for messages, no_thinking in cases:
-        n = int.from_bytes(rest[at:at + 4], "little")
-        mine = [int.from_bytes(rest[at + 4 + 4 * i:at + 8 + 4 * i], "little") for i in range(n)]
-        at += 4 + 4 * n
-        options = {"enable_thinking": False} if no_thinking else {}
+    for (messages, options), (mine, end) in zip(cases, run(driver, codec.path, cases), strict=True):
         theirs = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False,
                                                **options)
-        if mine == theirs:
+        if mine == theirs and tokenizer.convert_ids_to_tokens(end) == ENDS[name]:
             continue
         wrong += 1
         if wrong <= 3:
-            print(f"{name}: {messages}\n  wisp   {mine}\n         {tokenizer.convert_ids_to_tokens(mine)}\n"
+            shown = tokenizer.convert_ids_to_tokens(mine) if isinstance(mine, list) else ""
+            print(f"{name}: {messages}\n  wisp   {mine}\n         {shown}, ended by {end}\n"
                   f"  theirs {theirs}\n         {tokenizer.convert_ids_to_tokens(theirs)}")
     turned = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
-    refused = subprocess.run([driver, codec.path], input=packed(turned, False), capture_output=True, check=False)
-    if (refused.returncode != 0) != (name in ALTERNATE):
-        print(f"{name}: two messages of the user: {refused.stderr.decode() or 'accepted'}")
+    [(refused, _)] = run(driver, codec.path, [(turned, {})])
+    if isinstance(refused, str) != (name in ALTERNATE):
+        print(f"{name}: two messages of the user: {refused}")
         wrong += 1
     return wrong
 
@@ -226,7 +240,7 @@ def main():
     merges = {pre: vocabularies.train_merges(pre, training, 2000) for pre in ("llama-bpe", "qwen2")}
     with tempfile.TemporaryDirectory() as folder:
         wrong = {name: check(sys.argv[1], folder, name, training, merges, count) for name in FORMATS}
-    print(f"{len(FORMATS)} chat formats, {count} conversations each: {sum(wrong.values())} mismatches")
+    print(f"{len(FORMATS)} chat templates, {count} conversations each: {sum(wrong.values())} mismatches")
     return 1 if any(wrong.values()) else 0
 
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The chat formats on a GGUF file's vocabulary as a filter, for tests/oracle/chat.py.
+ * The chat template of a file as a filter, for tests/oracle/chat.py.
  *
- *     chat_driver FILE [FORMAT]
+ *     chat_driver FILE
  *
- * Prints the name of the format, which is that of the file's template unless FORMAT names one. Then
- * it reads conversations from standard input: the number of messages, 1 for no_thinking, and the
- * role, length and bytes of each message; and writes for each the number of its ids, and the ids.
+ * Reads conversations from standard input, each a JSON object with "messages" and "variables" after
+ * the number of its bytes. Writes for each the wisp_status, the id of the mark that ends a reply,
+ * and the number of its ids and these, or the number of the bytes of the error's message and these.
  * Numbers are 32-bit and little-endian. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/half.h"
+#include "base/json.h"
+#include "chat/chat.h"
 #include "native/open_path.h"
-#include "text/chat.h"
-
-enum { MAX_MESSAGES = 64 };
 
 static bool read_number(uint32_t *value) {
     unsigned char bytes[4];
@@ -24,69 +24,69 @@ static bool read_number(uint32_t *value) {
     return true;
 }
 
-static bool write_number(size_t value) {
-    unsigned char bytes[4];
+static void write_number(uint32_t value) {
     for (int i = 0; i < 4; i++)
-        bytes[i] = (unsigned char)(value >> 8 * i);
-    return fwrite(bytes, 1, 4, stdout) == 4;
+        putchar((int)(value >> 8 * i & 0xFF));
 }
 
-static bool read_message(wisp_message *message) {
-    uint32_t role, length;
-    if (!read_number(&role) || !read_number(&length))
-        return false;
-    char *bytes = malloc((size_t)length + 1);
-    message->role = (wisp_role)role;
-    message->content = (wisp_text){bytes, length};
-    return bytes && fread(bytes, 1, length, stdin) == length;
+static wisp_text raw_of(const struct json *value) {
+    return value ? (wisp_text){value->raw, value->raw_length} : (wisp_text){0};
 }
 
-static wisp_status filter(const struct chat_format *format, const struct directory *dir,
-                          const struct codec *codec, wisp_error *error) {
-    struct token_list list = {0};
-    uint32_t count, no_thinking;
-    wisp_status status = WISP_OK;
-    while (status == WISP_OK && read_number(&count) && read_number(&no_thinking)) {
-        wisp_message messages[MAX_MESSAGES] = {0};
-        const wisp_conversation conversation = {
-            .messages = messages, .n = count, .no_thinking = no_thinking != 0};
-        int32_t end;
-        bool read = count <= MAX_MESSAGES;
-        for (uint32_t i = 0; read && i < count; i++)
-            read = read_message(&messages[i]);
-        list.count = 0;
-        status = read ? chat_encode(format, dir, codec, &conversation, &list, &end, error)
-                      : fail(error, WISP_ERROR_IO, NULL, NULL, "the input is cut");
-        for (uint32_t i = 0; i < count && i < MAX_MESSAGES; i++)
-            free((void *)(uintptr_t)messages[i].content.bytes);
-        if (status == WISP_OK)
-            write_number(list.count);
-        for (size_t i = 0; status == WISP_OK && i < list.count; i++)
-            write_number((size_t)list.ids[i]);
+static wisp_status encode(const struct directory *dir, const struct codec *codec, wisp_text text,
+                          struct token_list *list, int32_t *end, wisp_error *error) {
+    struct arena arena = {0};
+    const struct json *root;
+    wisp_status status = json_parse(&arena, text.bytes, text.length, NULL, &root, error);
+    if (status == WISP_OK) {
+        const wisp_conversation conversation = {.json = raw_of(json_get(root, "messages")),
+                                                .variables = raw_of(json_get(root, "variables"))};
+        status = chat_encode(dir, codec, &conversation, list, end, error);
     }
-    free(list.ids);
+    arena_release(&arena);
     return status;
+}
+
+static void filter(const struct directory *dir, const struct codec *codec) {
+    uint32_t length;
+    while (read_number(&length)) {
+        struct token_list list = {0};
+        wisp_error error;
+        int32_t end = -1;
+        char *bytes = malloc((size_t)length + 1);
+        if (!bytes || fread(bytes, 1, length, stdin) != length)
+            exit(1);
+        const wisp_status status =
+            encode(dir, codec, (wisp_text){bytes, length}, &list, &end, &error);
+        write_number((uint32_t)status);
+        write_number((uint32_t)end);
+        if (status == WISP_OK) {
+            write_number((uint32_t)list.count);
+            for (size_t i = 0; i < list.count; i++)
+                write_number((uint32_t)list.ids[i]);
+        } else {
+            write_number((uint32_t)strlen(error.message));
+            fputs(error.message, stdout);
+        }
+        free(list.ids);
+        free(bytes);
+    }
 }
 
 int main(int argc, char **argv) {
     static struct directory dir;
-    const struct chat_format *format;
     struct codec *codec = NULL;
     wisp_error error = {0};
-    if (argc < 2) {
-        fprintf(stderr, "usage: %s FILE [FORMAT]\n", argv[0]);
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s FILE\n", argv[0]);
         return 2;
     }
     wisp_status status = directory_open_path(&dir, argv[1], &error);
     if (status == WISP_OK)
         status = codec_open(&dir, &codec, &error);
     if (status == WISP_OK)
-        status = chat_format_find(&dir, argc > 2 ? argv[2] : NULL, &format, &error);
-    if (status == WISP_OK) {
-        printf("%s\n", chat_format_name(format));
-        status = filter(format, &dir, codec, &error);
-    }
-    if (status != WISP_OK)
+        filter(&dir, codec);
+    else
         fprintf(stderr, "%s\n", error.message);
     codec_close(codec);
     directory_release(&dir);

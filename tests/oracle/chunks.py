@@ -21,8 +21,8 @@ from gguf import GGUFReader
 from neurons import MODELS, REPO, WISP, columns_of_down, tensors_of, wisp, write_ordered
 
 HOT_TOKENS = 5000
-SMALL = REPO / "tests" / "data" / "releases" / "unreleased" / "gelu-cold.gguf"
-SMALL_HEADER = "dbf06cb85a8dbd2c3139062f2a83395a6abe922d262735f429348d15360ddf50"
+SMALL = REPO / "tests" / "data" / "releases" / "0.2.0" / "gelu-cold.gguf"
+SMALL_HEADER = "591ac332229de801047cedfb69399d39797380139cb9aed393afd02916d32603"
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 

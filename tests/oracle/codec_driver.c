@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The codec of a GGUF file as a filter, for tests/oracle/codecs.py.
  *
- *     codec_driver FILE [REPEATS]
+ *     codec_driver FILE [REPEATS | whole]
  *
  * Reads texts from standard input, each as its length and its bytes, and writes for each the number
  * of its ids, the ids, the length of what they decode to, and that. Numbers are 32-bit and
- * little-endian. With REPEATS it encodes each text that often and prints the seconds that took. */
+ * little-endian. With REPEATS it encodes each text that often and prints the seconds that took.
+ * With "whole" texts have the special tokens around them that a model which embeds has.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/half.h"
 #include "native/open_path.h"
-#include "text/codec.h"
+#include "tokenizers/tokenizer.h"
 
 static bool write_number(size_t value) {
     unsigned char bytes[4];
@@ -36,7 +38,23 @@ static bool write_result(const struct codec *codec, const struct token_list *lis
     return good;
 }
 
-static int filter(const struct codec *codec, int repeats, wisp_error *error) {
+/* Writes the ids of a text as a model that embeds has them. */
+static bool write_whole(const struct tokenizer *tokenizer, wisp_text text, wisp_error *error) {
+    struct token_list list = {0};
+    bool good =
+        tokenizer_encode(tokenizer, text, SIZE_MAX, NULL, &list.count, NULL, error) == WISP_OK;
+    list.ids = malloc((list.count + 1) * sizeof *list.ids);
+    good = good && list.ids &&
+           tokenizer_encode(tokenizer, text, SIZE_MAX, list.ids, &list.count, NULL, error) ==
+               WISP_OK &&
+           write_result(tokenizer_codec(tokenizer), &list);
+    free(list.ids);
+    return good;
+}
+
+/* With 0 repeats texts are whole. */
+static int filter(const struct tokenizer *tokenizer, int repeats, wisp_error *error) {
+    const struct codec *codec = tokenizer_codec(tokenizer);
     struct token_list list = {0};
     unsigned char header[4];
     double seconds = 0;
@@ -54,8 +72,10 @@ static int filter(const struct codec *codec, int repeats, wisp_error *error) {
             }
         }
         seconds += clock_seconds() - start;
+        const bool good = repeats > 0 ? write_result(codec, &list)
+                                      : write_whole(tokenizer, (wisp_text){bytes, length}, error);
         free(bytes);
-        if (!write_result(codec, &list))
+        if (!good)
             return 1;
     }
     free(list.ids);
@@ -66,19 +86,21 @@ static int filter(const struct codec *codec, int repeats, wisp_error *error) {
 
 int main(int argc, char **argv) {
     static struct directory dir;
-    struct codec *codec = NULL;
+    struct tokenizer *tokenizer = NULL;
     wisp_error error = {0};
     int result = 1;
     if (argc < 2) {
-        fprintf(stderr, "usage: %s FILE [REPEATS]\n", argv[0]);
+        fprintf(stderr, "usage: %s FILE [REPEATS | whole]\n", argv[0]);
         return 2;
     }
     if (directory_open_path(&dir, argv[1], &error) != WISP_OK ||
-        codec_open(&dir, &codec, &error) != WISP_OK)
+        tokenizer_open(&dir, &tokenizer, &error) != WISP_OK)
         fprintf(stderr, "%s\n", error.message);
+    else if (!tokenizer_codec(tokenizer))
+        fprintf(stderr, "%s: WordPiece, which tokenize_driver is for\n", argv[1]);
     else
-        result = filter(codec, argc > 2 ? atoi(argv[2]) : 1, &error);
-    codec_close(codec);
+        result = filter(tokenizer, argc > 2 ? atoi(argv[2]) : 1, &error);
+    tokenizer_close(tokenizer);
     directory_release(&dir);
     return result;
 }

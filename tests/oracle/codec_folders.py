@@ -27,7 +27,7 @@ sys.path += map(str, Path(__file__).resolve().parents[2].glob(".tools/python/lib
 
 import tokenizer as texts_of  # tests/oracle/tokenizer.py: texts, samples and the comparison of ids
 
-# tests/oracle/codecs.py, which has the name of a module of Python's own. It skips where packages are missing.
+# tests/oracle/codecs.py, which has the name of a module of Python's own. It skips if packages are missing.
 SPEC = importlib.util.spec_from_file_location("codec_texts", Path(__file__).with_name("codecs.py"))
 codecs = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(codecs)
@@ -86,7 +86,53 @@ class Converted(FolderCodec):
     def __init__(self, codec, wisp):
         self.name, self.peer, self.round_trip = codec.name + ", as GGUF", codec.peer, codec.round_trip
         self.path = codec.path.with_suffix(".gguf")
+        if isinstance(codec, EncoderFolder):
+            self.options = codec.options
         subprocess.run([wisp, "convert", codec.path, self.path], check=True)
+
+
+def write_encoder(folder, words):
+    """A BERT of one tiny layer with random weights."""
+    size, inner = 4, 6
+    config = dict(model_type="bert", architectures=["BertModel"], hidden_size=size, intermediate_size=inner, num_hidden_layers=1,
+                  num_attention_heads=1, max_position_embeddings=64, vocab_size=words, type_vocab_size=2, layer_norm_eps=1e-12,
+                  hidden_act="gelu")
+    layer = "encoder.layer.0."
+    shapes = {"embeddings.word_embeddings": (words, size), "embeddings.position_embeddings": (64, size),
+              "embeddings.token_type_embeddings": (2, size)}
+    dense = {f"{layer}attention.self.{part}": (size, size) for part in ("query", "key", "value")}
+    dense |= {f"{layer}attention.output.dense": (size, size), f"{layer}intermediate.dense": (inner, size),
+              f"{layer}output.dense": (size, inner)}
+    norms = ["embeddings.LayerNorm", f"{layer}attention.output.LayerNorm", f"{layer}output.LayerNorm"]
+    shapes |= dense | {norm: (size,) for norm in norms}
+    draw = numpy.random.default_rng(1)
+    tensors = {f"{name}.weight": draw.standard_normal(shape).astype("<f4") for name, shape in shapes.items()}
+    tensors |= {f"{name}.bias": draw.standard_normal(shape[0]).astype("<f4")
+                for name, shape in [*dense.items(), *((norm, (size,)) for norm in norms)]}
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": size,
+                                                                  "pooling_mode_mean_tokens": True}))
+    (folder / "modules.json").write_text(json.dumps([
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate((("", "Transformer"), ("1_Pooling", "Pooling")))]))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 60, "do_lower_case": False}))
+
+
+class EncoderFolder(FolderCodec):
+    """A codec of a model that embeds, with special tokens around each text."""
+
+    options = ("whole",)
+
+    def __init__(self, root, name, peer):
+        self.name, self.peer, self.round_trip = name, peer, False
+        self.path = Path(root, "".join(c if c.isalnum() else "-" for c in name))
+        self.path.mkdir()
+        peer.encode_special_tokens = True
+        (self.path / "tokenizer.json").write_bytes(peer.to_str().encode("utf-8"))
+        (self.path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
+        write_encoder(self.path, peer.get_vocab_size())
 
 
 # ---- byte-level BPE -------------------------------------------------------------------------------------------------
@@ -112,7 +158,7 @@ def byte_level(root, training):
 
 
 def from_files(files, kind):
-    """Returns what transformers makes of vocab.json and merges.txt, by its own class where it is installed."""
+    """Returns what transformers makes of vocab.json and merges.txt, by its own class if it is installed."""
     with tempfile.TemporaryDirectory() as folder:
         for name, contents in files.items():
             Path(folder, name).write_text(contents, encoding="utf-8", newline="\n")
@@ -263,14 +309,17 @@ def double_array(replacements):
     for source, target in replacements.items():
         places[source.encode("utf-8")] = len(texts)
         texts += target.encode("utf-8") + b"\0"
-    units, used = {0: 0}, {0}
+    units, used, bases = {0: 0}, {0}, set()
 
     def insert(unit, prefix):
         below = {key[len(prefix)]: None for key in places if key.startswith(prefix) and len(key) > len(prefix)}
         labels = [*([0] if prefix in places else []), *sorted(below)]
         # The offset is relative to the place of the unit by exclusive or, and has 21 bits.
-        offset = next(o for o in range(1, 1 << 20) if all((unit ^ o ^ label) not in used for label in labels))
+        # No two nodes may have their children about one place: a label there says nothing of the parent.
+        offset = next(o for o in range(1, 1 << 20) if unit ^ o not in bases and
+                      all((unit ^ o ^ label) not in used for label in labels))
         used.update(unit ^ offset ^ label for label in labels)
+        bases.add(unit ^ offset)
         units[unit] |= offset << 10 | (1 << 8 if prefix in places else 0)
         for label in labels:
             child = unit ^ offset ^ label
@@ -279,7 +328,8 @@ def double_array(replacements):
             insert(unit ^ offset ^ label, prefix + bytes([label]))
 
     insert(0, b"")
-    blob = b"".join(struct.pack("<I", units.get(i, 0)) for i in range(max(units) + 1))
+    # Hugging Face's reader looks up to 255 units past any offset without a check.
+    blob = b"".join(struct.pack("<I", units.get(i, 0)) for i in range((max(units) | 255) + 257))
     return struct.pack("<I", len(blob)) + blob + texts
 
 
@@ -315,12 +365,38 @@ def bpe_models(root, training):
         "tokenizer.model": model_file(pieces, 2), "tokenizer_config.json": json.dumps({"add_bos_token": False})})
 
 
+def encoders(root, training, pieces):
+    """Tokenizers of encoders that are no WordPiece, as XLM-R, RoBERTa and ModernBERT have them."""
+    between = [("<s>", 1), ("</s>", 2)]
+    # No character here has combining ones after it: Precompiled would replace both by the character's replacement.
+    replacements = {"\t": " ", "\n": " ", "\r": " ", "\x01": "+1"}
+    xlmr = Tokenizer(models.Unigram(pieces, 0, False))
+    xlmr.normalizer = normalizers.Precompiled(double_array(replacements))
+    xlmr.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(SPACE)])
+    xlmr.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=between)
+    xlmr.add_special_tokens([AddedToken("<s>", normalized=False), AddedToken("</s>", normalized=False)])
+    yield EncoderFolder(root, "encoder, Unigram", xlmr)
+    merges = codecs.train_merges("gpt-2", training, 2000)
+    for name, normalizer in (("RoBERTa", None), ("ModernBERT", normalizers.NFC())):
+        tokens = ["[UNK]", "<s>", "</s>", *codecs.ALPHABET, *dict.fromkeys("".join(pair) for pair in merges)]
+        peer = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
+        peer.pre_tokenizer = codecs.split_of("gpt-2")
+        if normalizer:
+            peer.normalizer = normalizer
+            peer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=between)
+        else:
+            peer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 1))
+        peer.add_special_tokens([AddedToken("<s>", normalized=False), AddedToken("</s>", normalized=False)])
+        yield EncoderFolder(root, f"encoder, {name}", peer)
+
+
 def all_codecs(root, only_vocab):
     training = codecs.training_texts()
     if only_vocab:
         yield from vocabulary_files(root, training)
         return
     pieces = train_unigram(training)
+    yield from encoders(root, training, pieces)
     yield from byte_level(root, training)
     yield from vocabulary_files(root, training)
     yield from sentencepiece(root, training)

@@ -7,7 +7,7 @@
 DRIVER is tests/oracle/codec_driver.c built against the core. Byte-level BPE vocabularies (GPT-2, Llama 3, Qwen2) and a
 SentencePiece-like one are trained here on generated texts, and written as GGUF by the gguf package. Texts hold every
 code point alone and beside letters, digits, spaces and quotes, random strings, and those of $WISP_SHARED (../shared by
-default) where it is there. With WISP_TEST_ALL in the environment, as `make test-all` sets it, all texts are compared,
+default) if it is there. With WISP_TEST_ALL in the environment, as `make test-all` sets it, all texts are compared,
 else a sample of them. --speed measures both sides on WikiText instead. Exits with 1 on any mismatch.
 """
 
@@ -112,7 +112,7 @@ class Codec:
     @property
     def peer_decodes(self):
         """Whether Hugging Face decodes ids to the same text. It takes the characters of user-defined tokens for bytes
-        where they can spell some."""
+        if they can spell some."""
         return "user-defined" not in self.name
 
     def decodes_to(self, text, decoded):
@@ -121,7 +121,7 @@ class Codec:
         return decoded == text or normalise(decoded) == normalise(text)
 
 
-def byte_level(folder, pre, name, merges, unmerged=(), added=(), control=(), more=lambda writer: None):
+def byte_level(folder, pre, name, merges, unmerged=(), added=(), control=(), more=lambda writer, tokens: None):
     """A byte-level codec. `unmerged` are tokens that no merge leads to, `added` user-defined and `control` control tokens.
     `more` adds metadata."""
     tokens = [*ALPHABET, *dict.fromkeys("".join(pair) for pair in merges)]
@@ -149,12 +149,12 @@ def byte_level(folder, pre, name, merges, unmerged=(), added=(), control=(), mor
         writer.add_tokenizer_model("gpt2")
         writer.add_tokenizer_pre(pre)
         writer.add_token_merges([" ".join(pair) for pair in merges])
-        more(writer)
+        more(writer, tokens)
 
     return Codec(folder, f"{pre}, {name}", peer, [token.encode("utf-8") for token in tokens], types, write)
 
 
-def sentencepiece(folder, texts, name="SentencePiece BPE", control=(), more=lambda writer: None):
+def sentencepiece(folder, texts, name="SentencePiece BPE", control=(), bos="<s>", more=lambda writer, tokens: None):
     """SentencePiece's BPE with byte tokens: the merges of two pieces come in the order of the result's score. `control` are
     further control tokens, and `more` adds metadata."""
     trained = Tokenizer(models.BPE())
@@ -180,9 +180,9 @@ def sentencepiece(folder, texts, name="SentencePiece BPE", control=(), more=lamb
     def write(writer):
         writer.add_tokenizer_model("llama")
         writer.add_token_scores([-float(i) for i in range(len(tokens))])
-        writer.add_bos_token_id(1)
+        writer.add_bos_token_id(tokens.index(bos))
         writer.add_add_bos_token(False)
-        more(writer)
+        more(writer, tokens)
 
     codec = Codec(folder, name, peer, [token.encode("utf-8") for token in tokens],
                   [UNKNOWN, CONTROL, CONTROL] + [CONTROL] * len(control) + [BYTE] * 256 + [NORMAL] * len(pieces), write)
@@ -190,10 +190,10 @@ def sentencepiece(folder, texts, name="SentencePiece BPE", control=(), more=lamb
     return codec
 
 
-def run(driver, path, texts):
+def run(driver, path, texts, *options):
     """Returns all ids, their number for each text, and what they decode to."""
     sent = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
-    done = subprocess.run([driver, path], input=sent, capture_output=True, check=False)
+    done = subprocess.run([driver, path, *options], input=sent, capture_output=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{path}: {done.stderr.decode()}")
     ids, counts, decoded, at = [], [], [], 0
@@ -210,7 +210,7 @@ def run(driver, path, texts):
 
 def check(driver, report, codec, name, texts):
     strings = [text.decode("utf-8", errors="replace") for text in texts]
-    ids, counts, decoded = run(driver, codec.path, texts)
+    ids, counts, decoded = run(driver, codec.path, texts, *getattr(codec, "options", ()))
     report.compare(f"{codec.name}: {name}", texts, (ids, counts), texts_of.peer_ids(codec.peer, strings))
     wrong = [i for i, text in enumerate(strings) if not codec.decodes_to(text, decoded[i].decode("utf-8"))]
     if codec.peer_decodes:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Compares the numbers in src/http/curl.h with those of libcurl's header. tests/js/remote.test.mjs
- * compiles it where that header is there. */
+ * compiles it if that header is there. */
 #include "http/curl.h"
 
 #if __has_include(<curl/curl.h>)

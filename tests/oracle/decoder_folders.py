@@ -21,14 +21,14 @@ from pathlib import Path
 
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
-import decoders  # tests/oracle/decoders.py: models, and the driver. It skips where packages are missing.
+import decoders  # tests/oracle/decoders.py: models, and the driver. It skips if packages are missing.
 
 import numpy as np  # noqa: E402  (the packages are there)
 import torch  # noqa: E402
 from tokenizers import Tokenizer, models, normalizers  # noqa: E402
 from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3Config, Gemma3ForCausalLM,  # noqa: E402
                           Gemma3ForConditionalGeneration, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, Lfm2Config,
-                          Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
+                          Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mistral3Config, Mistral3ForConditionalGeneration, MistralConfig, MistralForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, logging)
 
 READ, TOLERANCE = 300, 1e-4
@@ -44,6 +44,8 @@ def as_version_4(config):
         rope = rope["full_attention"]
     if rope:
         config["rope_theta"] = rope.pop("rope_theta")
+        if "partial_rotary_factor" in rope:
+            config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
         kind = rope.pop("rope_type")
         config["rope_scaling"] = None if kind == "default" else {"type": kind, **rope}
     if config["model_type"] == "lfm2":  # as LiquidAI's own folders have it
@@ -83,6 +85,10 @@ MORE = {
         **SIZES, num_key_value_heads=4, original_max_position_embeddings=128, pad_token_id=0, rope_parameters={
             "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": decoders.LONGROPE["short_factor"][:8],
             "long_factor": decoders.LONGROPE["long_factor"][:8]})),
+    "phi3, LongRoPE of a part of each head": (Phi3ForCausalLM, Phi3Config(
+        **SIZES, num_key_value_heads=2, original_max_position_embeddings=128, pad_token_id=0, rope_parameters={
+            "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75,
+            "short_factor": decoders.LONGROPE["short_factor"][:6], "long_factor": decoders.LONGROPE["long_factor"][:6]})),
     "gpt2, neurons of their own number, ReLU, a head of its own": (GPT2LMHeadModel, GPT2Config(
         vocab_size=VOCABULARY, n_positions=512, n_embd=64, n_layer=2, n_head=4, n_inner=96, activation_function="relu",
         layer_norm_epsilon=1e-3, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)),
@@ -97,6 +103,11 @@ MORE = {
         text_config=dict(**{**SIZES, "num_hidden_layers": 7}, **GEMMA3), mm_tokens_per_image=4, boi_token_index=290, eoi_token_index=291,
         image_token_index=292, vision_config=dict(
             hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14))),
+    "mistral3 with images": (Mistral3ForConditionalGeneration, Mistral3Config(
+        tie_word_embeddings=False, text_config=dict(**SIZES, model_type="mistral", num_key_value_heads=2, head_dim=16, sliding_window=None,
+                         rope_parameters=decoders.plain_rope(10000.0)),
+        vision_config=dict(model_type="pixtral", hidden_size=16, intermediate_size=24, num_hidden_layers=1,
+                           num_attention_heads=2, image_size=28, patch_size=14), image_token_index=292)),
     "lfm2, an adjusted number of neurons": (Lfm2ForCausalLM, Lfm2Config(
         **{**SIZES, "num_hidden_layers": 4, "intermediate_size": 211}, num_key_value_heads=2,
         layer_types=["conv", "full_attention", "conv", "full_attention"], block_multiple_of=24,
@@ -125,10 +136,13 @@ def compare(driver, wisp, root, index, name, dtype, shards, version_4):
     for parameter in model.parameters():  # norms and biases too, which would else be 1 and 0
         parameter.copy_(torch.randn_like(parameter) * (0.3 if parameter.dim() == 1 else 0.12) +
                         (1 if parameter.dim() == 1 else 0))
+    for buffer in (buffer for name, buffer in model.named_buffers() if name.endswith("expert_bias")):
+        buffer.copy_(torch.randn_like(buffer) * 0.3)
     folder, file = root / str(index), root / f"{index}.gguf"
     with contextlib.redirect_stderr(io.StringIO()):
         model.to(dtype).save_pretrained(folder, max_shard_size="40KB" if shards else "1GB")
-        theirs = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+        theirs = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                       experts_implementation="eager").eval()
     if version_4:
         path = folder / "config.json"
         settings = json.loads(path.read_text())

@@ -26,8 +26,8 @@ NAMES = ["a", "size", "the \"name\"", "naïve", "x/y", "", "tab\t", "日本"]
 
 
 def random_schema(rng, depth=0, defs=()):
-    kind = rng.choice(["scalar", "scalar", "enum", "const", "string", "types", "array", "object", "any", "ref", "true"]
-                      if depth < 3 else ["scalar", "enum", "const", "string"])
+    kind = rng.choice(["scalar", "enum", "const", "string", "text", "range", "types", "array", "tuple", "object", "any", "one",
+                       "all", "ref", "true"] if depth < 3 else ["scalar", "enum", "const", "string", "text", "range"])
     if kind == "scalar":
         return {"type": rng.choice(SCALARS), "description": "ignored"}
     if kind == "enum":
@@ -37,6 +37,23 @@ def random_schema(rng, depth=0, defs=()):
     if kind == "string":
         least = rng.randint(0, 4)
         return {"type": "string", "minLength": least, "maxLength": least + rng.randint(0, 6)}
+    if kind == "text":
+        return {"type": "string", **rng.choice([{"pattern": "^[a-z]{1,8}(-[0-9]{2})?$"}, {"pattern": "^(ab|[^c])x{2,3}$"},
+                                                {"pattern": "end$", "maxLength": 9}, {"format": "date-time"}, {"format": "ipv4"},
+                                                {"format": "uuid"}, {"format": "date"}, {"not": {"pattern": "a"}, "maxLength": 5}])}
+    if kind == "range":
+        least = rng.randint(-200, 200)
+        return {"type": rng.choice(["integer", "number"]), rng.choice(["minimum", "exclusiveMinimum"]): least,
+                rng.choice(["maximum", "exclusiveMaximum"]): least + rng.randint(2, 300)}
+    if kind == "tuple":
+        parts = [random_schema(rng, depth + 1, defs) for _ in range(rng.randint(1, 3))]
+        return {"type": "array", "prefixItems": parts, "items": False, "minItems": rng.randint(0, len(parts))}
+    if kind == "one":
+        return {"oneOf": [{"type": "object", "properties": {"kind": {"const": name}, "value": random_schema(rng, depth + 1, defs)},
+                           "required": ["kind", "value"], "additionalProperties": False} for name in ["x", "y"]]}
+    if kind == "all":
+        return {"allOf": [{"type": "object", "properties": {"a": random_schema(rng, 3, defs)}, "required": ["a"]},
+                          {"type": "object", "properties": {"b": random_schema(rng, 3, defs)}, "maxProperties": 2}]}
     if kind == "types":
         return {"type": rng.sample(SCALARS, rng.randint(1, 3))}
     if kind == "array":
@@ -53,7 +70,7 @@ def random_schema(rng, depth=0, defs=()):
         if not names and rng.random() < 0.7:
             del schema["properties"]
             schema["additionalProperties"] = random_schema(rng, depth + 1, defs)
-        elif rng.random() < 0.5:
+        else:
             schema["additionalProperties"] = False
         return schema
     if kind == "any":

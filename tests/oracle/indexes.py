@@ -6,7 +6,7 @@
 
 The file that WISP builds must have exactly the bytes that this program makes of the embeddings, and of the texts. The
 matches that WISP finds must be those of integer products in numpy, with the same scores. Files of random vectors that
-this program writes must be listed by WISP as they are. Where the sqlite_vec package is there, it finds the same
+this program writes must be listed by WISP as they are. If the sqlite_vec package is there, it finds the same
 entries among the vectors of the file, and the lines of docs/indexes.md run.
 """
 
@@ -85,7 +85,7 @@ def write_index(kind, rows, ids, metadata, deleted=(), name=b"", fingerprint=Non
 
 
 def read_index(data):
-    """Returns kind, rows of values and scales, and a list of (id, metadata), None where a row is deleted."""
+    """Returns kind, rows of values and scales, and a list of (id, metadata), None if a row is deleted."""
     fields = struct.unpack_from("<8sIIQIIQQQII", data)
     magic, version, kind, size, dimensions, width, n, deleted, text_bytes, name_bytes, model = fields
     assert (magic, version, size) == (b"WISPINDX", 1, len(data)) and width == row_bytes(kind, dimensions)
@@ -112,7 +112,7 @@ def read_index(data):
 
 
 def best(kind, rows, scales, entries, query, k):
-    """Returns (score, row) of the k best, by integer products where the index is int8."""
+    """Returns (score, row) of the k best, by integer products if the index is int8."""
     if kind == INT8:
         steps = np.float32(min((2**31 - 1) // (128 * len(query)), 32767))
         most = np.abs(query).max()

@@ -7,7 +7,7 @@
 Run `npm ci` in bench/ first. Small models of random weights, of each architecture, are written as GGUF and quantised by
 WISP to each type. At 300 positions of each file wisp's likeliest token must be llama.cpp's at 99 % of them, and the mean
 Kullback-Leibler divergence at most 0.01. Of the F32 file wisp must be within a divergence of 1e-8 of transformers in
-doubles, and of 1e-6 of llama.cpp where that keeps floats and does without flash attention, which computes in 16 bits.
+doubles, and of 1e-6 of llama.cpp if that keeps floats and does without flash attention, which computes in 16 bits.
 
 Hidden states share the token's embedding with the rows of the output, so that models are as sure of their tokens as
 trained ones are. Of purely random weights the two likeliest tokens differ by 0.2 nats, and 8-bit activations, which both
@@ -28,7 +28,7 @@ import tempfile
 import unicodedata
 from pathlib import Path
 
-import decoders  # tests/oracle/decoders.py: how models are written. It skips where packages are missing.
+import decoders  # tests/oracle/decoders.py: how models are written. It skips if packages are missing.
 
 import numpy as np  # noqa: E402  (the packages are there)
 import quantise  # noqa: E402  (tests/oracle/quantise.py: comparisons)

@@ -5,7 +5,7 @@ The file opens with text that says what is where, padded with spaces to the leng
 `dequantise NAME` stand the bytes of the blocks and the floats they expand to; after `quantise NAME` the floats and the
 blocks they are packed into. Each is an offset from the end of the header and a length in bytes, all little-endian.
 
-Blocks are packed by ggml's library, which node-llama-cpp brings (bench/package.json), and by the gguf package too where
+Blocks are packed by ggml's library, which node-llama-cpp brings (bench/package.json), and by the gguf package too if
 it can; both must agree. Another build of the library can be named as an argument.
 
 Run with the Python of tools/setup.py: .tools/bin/python tests/oracle/make_block_goldens.py [LIBGGML_BASE]

@@ -11,10 +11,21 @@ import string
 import sys
 from pathlib import Path
 
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / ".tools" / "sentence")]
+
 import numpy as np
+import tokenizers
 import torch
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer, models
-from transformers import BertConfig, BertModel, BertTokenizerFast, NomicBertConfig, NomicBertModel
+from tokenizers import Tokenizer
+from transformers import (Gemma3TextConfig, Gemma3TextModel, Lfm2Config, ModernBertConfig, ModernBertModel, Qwen3Config, Qwen3Model, BertConfig, BertModel, BertTokenizerFast, DistilBertConfig, DistilBertModel, ElectraConfig, ElectraModel, MPNetConfig,
+                          MPNetModel, MPNetTokenizer, NomicBertConfig, NomicBertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel, XLMRobertaConfig,
+                          XLMRobertaModel)
+
+from lfm2_bidirectional import Lfm2BidirectionalModel
+from model_weights import STORES
+from new_model import NewConfig, NewModel
 
 OUT = Path(__file__).resolve().parents[1] / "data" / "models"
 
@@ -66,6 +77,129 @@ VARIANTS = {
                     rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
         pooling="cls", normalize=False, lowercase=False, text_lowercase=False, max_seq_length=48, dtype=torch.float32,
         prompts={}, shard=None),
+    # byte-level BPE, positions that begin after the padding token's, one type of tokens: as all-distilroberta
+    "roberta": dict(
+        architecture=(RobertaConfig, RobertaModel), tokenizer="bytes",
+        config=dict(hidden_size=24, num_attention_heads=3, intermediate_size=40, num_hidden_layers=2,
+                    max_position_embeddings=50, layer_norm_eps=1e-5, type_vocab_size=1, pad_token_id=1),
+        pooling="mean", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=48, dtype=torch.float32,
+        prompts={}, shard=None),
+    # a unigram vocabulary, two types of tokens, CLS pooling: as bge-m3
+    "xlm-roberta": dict(
+        architecture=(XLMRobertaConfig, XLMRobertaModel), tokenizer="unigram",
+        config=dict(hidden_size=32, num_attention_heads=4, intermediate_size=48, num_hidden_layers=2,
+                    max_position_embeddings=66, layer_norm_eps=1e-5, type_vocab_size=2, pad_token_id=1),
+        pooling="cls", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=64, dtype=torch.float16,
+        prompts={"query": "query: "}, shard=None),
+    # a dense layer after pooling, which makes embeddings longer: as mdbr-leaf
+    "dense": dict(
+        config=dict(hidden_size=24, num_attention_heads=3, intermediate_size=40, num_hidden_layers=2,
+                    max_position_embeddings=48, layer_norm_eps=1e-12),
+        pooling="mean", normalize=True, lowercase=True, text_lowercase=False, max_seq_length=48, dtype=torch.float32,
+        prompts={}, shard=None, dense=[(24, 40, True, torch.nn.Identity())]),
+    # two, one of them with tanh, and no Normalize: as LaBSE and EmbeddingGemma
+    "dense-twice": dict(
+        config=dict(hidden_size=24, num_attention_heads=3, intermediate_size=40, num_hidden_layers=1,
+                    max_position_embeddings=48, layer_norm_eps=1e-12),
+        pooling="cls", normalize=False, lowercase=True, text_lowercase=False, max_seq_length=48, dtype=torch.float32,
+        prompts={}, shard=None, dense=[(24, 36, False, torch.nn.ReLU()), (36, 16, True, torch.nn.Tanh())]),
+    # norms first, layers whose tokens see only near ones, two bases of rotary positions: as gte-modernbert-base
+    "modernbert": dict(
+        architecture=(ModernBertConfig, ModernBertModel), tokenizer="bytes",
+        config=dict(hidden_size=24, num_attention_heads=3, intermediate_size=36, num_hidden_layers=5,
+                    max_position_embeddings=120, local_attention=6, global_attn_every_n_layers=2, pad_token_id=1,
+                    bos_token_id=0, eos_token_id=2, cls_token_id=0, sep_token_id=2, initializer_cutoff_factor=4.0),
+        pooling="cls", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=120, dtype=torch.float32,
+        prompts={}, shard=None),
+    # embeddings smaller than hidden states, and as large: as electra-small and electra-base
+    **{name: dict(
+        architecture=(ElectraConfig, ElectraModel),
+        config=dict(hidden_size=24, embedding_size=size, num_attention_heads=3, intermediate_size=40,
+                    num_hidden_layers=2, max_position_embeddings=48, layer_norm_eps=1e-12),
+        pooling="mean", normalize=True, lowercase=True, text_lowercase=False, max_seq_length=48, dtype=torch.float32,
+        prompts={}, shard=None) for name, size in [("electra-small", 16), ("electra-base", 24)]},
+    # one matrix of queries, keys and values with biases, GeGLU, no types, positions scaled by NTK: as gte-base-en-v1.5
+    "gte-en": dict(
+        architecture=(NewConfig, NewModel),
+        config=dict(hidden_size=24, num_attention_heads=3, intermediate_size=36, num_hidden_layers=3,
+                    max_position_embeddings=128, layer_norm_eps=1e-12, type_vocab_size=0, rope_theta=500000,
+                    rope_scaling={"factor": 2.0, "type": "ntk"}),
+        pooling="cls", normalize=False, lowercase=True, text_lowercase=False, max_seq_length=128, dtype=torch.float16,
+        prompts={}, shard=None,
+        edits={"config.json": {"rope_parameters": DROP, "rope_scaling": {"factor": 2.0, "type": "ntk"}}}),
+    # the same with a unigram vocabulary, a type of tokens and no scaling: as gte-multilingual-base and its like
+    "gte-multilingual": dict(
+        architecture=(NewConfig, NewModel), tokenizer="unigram",
+        config=dict(hidden_size=32, num_attention_heads=4, intermediate_size=40, num_hidden_layers=2,
+                    max_position_embeddings=64, layer_norm_eps=1e-12, type_vocab_size=1, rope_theta=20000,
+                    pad_token_id=1),
+        pooling="cls", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=64, dtype=torch.float32,
+        prompts={}, shard=None),
+    # no types of tokens: as distilbert-base
+    "distilbert": dict(
+        architecture=(DistilBertConfig, DistilBertModel),
+        config=dict(dim=24, n_heads=2, hidden_dim=36, n_layers=3, max_position_embeddings=40),
+        pooling="mean", normalize=True, lowercase=True, text_lowercase=False, max_seq_length=40, dtype=torch.float32,
+        prompts={}, shard=None),
+    # decoders that embed: the last token, which a template adds, and prompts: as Qwen3-Embedding
+    "qwen3-embedding": dict(
+        architecture=(Qwen3Config, Qwen3Model), tokenizer="ended bytes",
+        config=dict(hidden_size=24, num_attention_heads=4, num_key_value_heads=2, head_dim=10, intermediate_size=36,
+                    num_hidden_layers=3, max_position_embeddings=256, rms_norm_eps=1e-6,
+                    rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
+        pooling="lasttoken", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=100,
+        dtype=torch.bfloat16, prompts={"query": "Instruct: find the water\nQuery:", "document": ""}, shard=None),
+    # tokens that see all others, or in local layers those of a window on both sides; two dense layers: as EmbeddingGemma
+    "embeddinggemma": dict(
+        architecture=(Gemma3TextConfig, Gemma3TextModel), tokenizer="bos and eos",
+        config=dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=12, intermediate_size=36,
+                    num_hidden_layers=5, max_position_embeddings=200, query_pre_attn_scalar=12, sliding_window=9,
+                    use_bidirectional_attention=True, pad_token_id=1, bos_token_id=0, eos_token_id=2,
+                    layer_types=["sliding_attention", "sliding_attention", "full_attention", "sliding_attention",
+                                 "full_attention"],
+                    rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                                     "full_attention": {"rope_type": "default", "rope_theta": 1000000.0}}),
+        pooling="mean", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=180, dtype=torch.float32,
+        prompts={"query": "task: search result | query: ", "document": "title: none | text: "}, shard=None,
+        dense=[(24, 40, False, torch.nn.Identity()), (40, 24, False, torch.nn.Identity())],
+        edits={"config.json": {"sliding_window": 9}}),  # which the class has halved
+    # the same decoder, whose tokens see those before them: as harrier-270m
+    "gemma3-last": dict(
+        architecture=(Gemma3TextConfig, Gemma3TextModel), tokenizer="bos and eos",
+        config=dict(hidden_size=20, num_attention_heads=2, num_key_value_heads=1, head_dim=12, intermediate_size=28,
+                    num_hidden_layers=4, max_position_embeddings=200, query_pre_attn_scalar=12, sliding_window=7,
+                    pad_token_id=1, bos_token_id=0, eos_token_id=2,
+                    layer_types=["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
+                    rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                                     "full_attention": {"rope_type": "default", "rope_theta": 1000000.0}}),
+        pooling="lasttoken", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=180,
+        dtype=torch.float32, prompts={"query": "Instruct: find\nQuery: "}, shard=None),
+    # short convolutions around each token, the first token: as LFM2.5-Embedding
+    "lfm2-embedding": dict(
+        architecture=(Lfm2Config, Lfm2BidirectionalModel), tokenizer="bos and eos",
+        config=dict(hidden_size=24, num_attention_heads=4, num_key_value_heads=2, intermediate_size=40,
+                    num_hidden_layers=5, max_position_embeddings=160, full_attn_idxs=[1, 4], conv_L_cache=3,
+                    block_auto_adjust_ff_dim=False, pad_token_id=1, bos_token_id=0, eos_token_id=2,
+                    rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
+        pooling="cls", normalize=False, lowercase=False, text_lowercase=False, max_seq_length=128, dtype=torch.float32,
+        prompts={"query": "query: ", "document": "document: "}, shard=None, spread=0.1,
+        edits={"config.json": {"architectures": ["Lfm2BidirectionalModel"]}}),
+    # a bias of scores by distance, in texts longer than the longest distance that has a bucket: as all-mpnet-base-v2
+    "mpnet": dict(
+        architecture=(MPNetConfig, MPNetModel), tokenizer="mpnet",
+        config=dict(hidden_size=24, num_attention_heads=3, intermediate_size=40, num_hidden_layers=2,
+                    max_position_embeddings=202, layer_norm_eps=1e-5),
+        pooling="mean", normalize=True, lowercase=True, text_lowercase=False, max_seq_length=190, dtype=torch.float32,
+        prompts={}, shard=None, texts=[*TEXTS, "the cat sat on a mat <mask> x " * 25]),
+    # weights as older models and transformers.js have them; the last is quantised, with scales for each output
+    **{name: dict(
+        config=dict(hidden_size=24, num_attention_heads=3, intermediate_size=40, num_hidden_layers=2,
+                    max_position_embeddings=48, layer_norm_eps=1e-12),
+        pooling="mean", normalize=True, lowercase=True, text_lowercase=False, max_seq_length=48, dtype=torch.float32,
+        prompts={}, shard=None, store=store, dense=dense)
+       for name, store, dense in [("checkpoint", "checkpoint", [(24, 40, True, torch.nn.Tanh())]),
+                                  ("checkpoint-old", "old checkpoint", []), ("onnx", "onnx", []),
+                                  ("onnx-new", "new onnx", []), ("onnx-int8", "int8 onnx", [])]},
     # files that disagree, as edits by hand leave them: the tokenizer's settings, a special token and the limit in
     # tokenizer_config.json only; CLS pooling that leaves the prompt out; embeddings cut to 8 values; a null prompt
     "overridden": dict(
@@ -106,6 +240,47 @@ def vocabulary():
             + ["##e", "A", "B", "T", "##A", "##T", "The", "Cat"])
 
 
+def words_tokenizer(source, spec):
+    words = list(dict.fromkeys(vocabulary()))
+    (source / "vocab.txt").write_text("\n".join(words) + "\n")
+    return BertTokenizerFast(vocab=str(source / "vocab.txt"), do_lower_case=spec["lowercase"]) \
+        if "vocab" in BertTokenizerFast.__init__.__code__.co_varnames \
+        else BertTokenizerFast(vocab_file=str(source / "vocab.txt"), do_lower_case=spec["lowercase"])
+
+
+def trained_tokenizer(kind):
+    """A tokenizer like RoBERTa's or XLM-R's, trained on the texts, or MPNet's, which is BERT's with other tokens."""
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    if kind == "mpnet":
+        words = list(dict.fromkeys(special[:4] + vocabulary()[1:2] + vocabulary()[5:] + special[4:]))
+        return MPNetTokenizer(vocab={word: i for i, word in enumerate(words)})
+    if kind in ("bytes", "ended bytes", "bos and eos"):
+        trained = Tokenizer(tokenizers.models.BPE())
+        trained.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trained.decoder = tokenizers.decoders.ByteLevel()
+        trainer = tokenizers.trainers.BpeTrainer(vocab_size=320, special_tokens=special,
+                                                 initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
+        trained.train_from_iterator(TEXTS * 2, trainer)
+        trained.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+        if kind == "ended bytes":
+            trained.post_processor = tokenizers.processors.TemplateProcessing(
+                single="$A <pad>", pair="$A <pad> $B <pad>", special_tokens=[("<pad>", 1)])
+        if kind == "bos and eos":
+            return PreTrainedTokenizerFast(tokenizer_object=trained, bos_token="<s>", eos_token="</s>",
+                                           pad_token="<pad>", unk_token="<unk>", add_bos_token=True, add_eos_token=True)
+    else:
+        trained = Tokenizer(tokenizers.models.Unigram())
+        trained.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+            [tokenizers.pre_tokenizers.WhitespaceSplit(), tokenizers.pre_tokenizers.Metaspace()])
+        trained.decoder = tokenizers.decoders.Metaspace()
+        trainer = tokenizers.trainers.UnigramTrainer(vocab_size=120, special_tokens=special, unk_token="<unk>")
+        trained.train_from_iterator(TEXTS * 2, trainer)
+        trained.post_processor = tokenizers.processors.TemplateProcessing(
+            single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    return PreTrainedTokenizerFast(tokenizer_object=trained, bos_token="<s>", eos_token="</s>", cls_token="<s>",
+                                   sep_token="</s>", pad_token="<pad>", unk_token="<unk>", mask_token="<mask>")
+
+
 def build(name, spec):
     torch.manual_seed(sum(name.encode()))
     folder = OUT / name
@@ -113,25 +288,27 @@ def build(name, spec):
     source = folder.with_name(name + ".tmp")
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
-    words = list(dict.fromkeys(vocabulary()))
-    (source / "vocab.txt").write_text("\n".join(words) + "\n")
-    tokenizer = BertTokenizerFast(vocab=str(source / "vocab.txt"), do_lower_case=spec["lowercase"]) \
-        if "vocab" in BertTokenizerFast.__init__.__code__.co_varnames \
-        else BertTokenizerFast(vocab_file=str(source / "vocab.txt"), do_lower_case=spec["lowercase"])
+    tokenizer = trained_tokenizer(spec["tokenizer"]) if "tokenizer" in spec else words_tokenizer(source, spec)
     tokenizer.save_pretrained(source)
     # Ten times BERT's initial spread, so that attention is not uniform and errors would show.
     config_type, model_type = spec.get("architecture", (BertConfig, BertModel))
-    model = model_type(config_type(vocab_size=len(words), initializer_range=0.2, **spec["config"]))
+    model = model_type(config_type(vocab_size=len(tokenizer), initializer_range=spec.get("spread", 0.2), **spec["config"]))
     for parameter in model.parameters():
         if parameter.dim() == 1:
             parameter.data += 0.1 * torch.randn_like(parameter)
     model.to(spec["dtype"]).save_pretrained(source, **({"max_shard_size": spec["shard"]} if spec["shard"] else {}))
+    folder.mkdir()
+    if "store" in spec:
+        STORES[spec["store"]](model, folder)
+        model.save_pretrained(source)  # with the weights that were stored
     transformer = models.Transformer(str(source), max_seq_length=spec["max_seq_length"],
                                      do_lower_case=spec["text_lowercase"], model_args={"torch_dtype": torch.float32})
     transformer.auto_model.float()
-    pooling = models.Pooling(spec["config"]["hidden_size"], pooling_mode=spec["pooling"],
+    pooling = models.Pooling(model.config.hidden_size, pooling_mode=spec["pooling"],
                              include_prompt=spec.get("include_prompt", True))
-    modules = [transformer, pooling] + ([models.Normalize()] if spec["normalize"] else [])
+    dense = [models.Dense(*sizes, bias=bias, activation_function=function)
+             for *sizes, bias, function in spec.get("dense", [])]
+    modules = [transformer, pooling, *dense] + ([models.Normalize()] if spec["normalize"] else [])
     whole = SentenceTransformer(modules=modules, prompts=spec["prompts"],
                                 default_prompt_name=spec.get("default"), device="cpu")
     goldens(folder, whole, spec)
@@ -140,7 +317,12 @@ def build(name, spec):
     for weights in list(folder.glob("*.safetensors")) + list(folder.glob("*.index.json")):
         weights.unlink()
     for weights in list(source.glob("*.safetensors")) + list(source.glob("*.index.json")):
-        shutil.copy(weights, folder)
+        if "store" not in spec:
+            shutil.copy(weights, folder)
+    if spec.get("store") == "checkpoint":
+        for weights in folder.glob("*_Dense/model.safetensors"):
+            torch.save(load_file(weights), weights.with_name("pytorch_model.bin"))
+            weights.unlink()
     if spec.get("spelling") == "nomic":
         respell(folder / "config.json")
     if "edits" in spec:
@@ -168,7 +350,8 @@ def goldens(folder, whole, spec):
     cases = []
     for prompt in [None, *spec["prompts"]]:
         texts = spec.get("texts", TEXTS)
-        rows = whole.encode(texts, prompt_name=prompt) if prompt else whole.encode(texts, prompt="")
+        given = {"prompt_name": prompt} if prompt else {"prompt": ""}
+        rows = whole.encode(texts, batch_size=1, **given)  # with padding, short convolutions would read it
         cases.append({"prompt": prompt or "", "texts": texts, "rows": np.asarray(rows, np.float64).round(8).tolist()})
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "golden.json").write_text(json.dumps(cases, ensure_ascii=False) + "\n")

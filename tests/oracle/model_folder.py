@@ -72,7 +72,7 @@ class Folder:
         self.adapter = False  # whether a LoRA adapter's weights are written
         self.dense = {}  # tensors of the module Dense
         self.weights_name = "model.safetensors"
-        self.index = None  # what model.safetensors.index.json says, where that is not derived
+        self.index = None  # what model.safetensors.index.json says, if that is not derived
         self.prompts = []  # the names to compare with
         torch.manual_seed(zlib.crc32(str(seed).encode()))
         self.json = {"config.json": self.make_model(kind), "tokenizer.json": self.make_tokenizer(),
@@ -155,7 +155,7 @@ def write_text(file, text):
 
 
 def save(tensors, file):
-    """Writes tensors as safetensors, or as PyTorch's old format where the name ends with .bin."""
+    """Writes tensors as safetensors, or as PyTorch's old format if the name ends with .bin."""
     file.parent.mkdir(parents=True, exist_ok=True)
     if file.suffix == ".bin":
         torch.save(tensors, file)

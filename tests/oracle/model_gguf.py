@@ -1,6 +1,6 @@
 """The tiny models as GGUF files, as llama.cpp's converter writes them, and what can differ between such files.
 
-An option changes the file and, where the file says the same in another way, the PyTorch model that it is compared with.
+An option changes the file and, if the file says the same in another way, the PyTorch model that it is compared with.
 OPTIONS and SUPPORTED are as in model_options.py.
 """
 
@@ -19,7 +19,7 @@ NORMAL, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 3, 4, 5, 6
 ABSENT = "(absent)"
 
 # `change` gets the folder and the file. `assumed`: a key that the file lacks, so that wisp may give other embeddings
-# where `wisp inspect` says what it assumes. `refuse`: the file means what no reference computes, so wisp must refuse it.
+# if `wisp inspect` says what it assumes. `refuse`: the file means what no reference computes, so wisp must refuse it.
 Change = collections.namedtuple("Change", "change assumed refuse", defaults=(None, False))
 
 LAYER_NAMES = {
@@ -281,11 +281,11 @@ def with_dense(folder, file):
 option("extra tensors", {
     **{name: extra(name, *shape) for name, shape in {
         "cls.weight": (HIDDEN, HIDDEN), "cls.bias": (HIDDEN,), "cls.output.weight": (1, HIDDEN), "cls.norm.weight": (HIDDEN,),
-        "dense_2.weight": (HIDDEN, HIDDEN), "dense_3.weight": (HIDDEN, HIDDEN), "output.weight": (HIDDEN, HIDDEN),
+        "dense_3.weight": (HIDDEN, HIDDEN), "output.weight": (HIDDEN, HIDDEN),
         "output_norm.weight": (HIDDEN,), "rope_freqs.weight": (4,), "blk.0.attn_q_norm.weight": (HIDDEN,),
         "blk.0.attn_norm.weight": (HIDDEN,), "blk.0.attn_norm_2.weight": (HIDDEN,), "blk.2.ffn_up.weight": (WIDE, HIDDEN),
         "blk.0.ffn_up_exps.weight": (4, WIDE, HIDDEN), "blk.0.attn_output.scale": (1,), "unknown": (4,),
-        "blk.0.attn_q.weight.lora_a": (4, HIDDEN), "blk.1.ffn_sub_norm.weight": (WIDE,)}.items()}, "Dense": with_dense})
+        "blk.0.attn_q.weight.lora_a": (4, HIDDEN), "blk.1.ffn_sub_norm.weight": (WIDE,)}.items()}, "Dense": with_dense}, ("Dense",))
 option("extra tensors of bert", {"gate": extra("blk.0.ffn_gate.weight", WIDE, HIDDEN), "qkv": extra(
     "blk.0.attn_qkv.weight", 3 * HIDDEN, HIDDEN)}, kinds=BERT)
 option("extra tensors of nomic-bert", {name: extra(name, *shape) for name, shape in {

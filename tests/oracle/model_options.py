@@ -1,7 +1,7 @@
 """Options of Hugging Face folders that can change embeddings, one after the other.
 
 OPTIONS holds each option as a name, the kinds of model that have it, and its values. A value is a function that changes
-a Folder. Values in SUPPORTED must give equal embeddings where nothing else is changed; all others may be refused.
+a Folder. Values in SUPPORTED must give equal embeddings if nothing else is changed; all others may be refused.
 """
 
 import copy
@@ -153,8 +153,10 @@ def another_class(kind, **more):
 
 DECODER = {"num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0}
 option("model class", {
-    **{kind: another_class(kind) for kind in ("roberta", "xlm-roberta", "camembert", "mpnet", "electra", "albert",
-                                              "deberta-v2", "layoutlm", "roc_bert", "ernie", "convbert", "mobilebert")},
+    **{kind: another_class(kind) for kind in ("mpnet", "electra", "albert", "deberta-v2", "layoutlm", "roc_bert", "ernie",
+                                              "convbert", "mobilebert")},
+    # Positions do not count padding, and 1, which their configurations have for it, is [UNK] in this vocabulary.
+    **{kind: another_class(kind, pad_token_id=0) for kind in ("roberta", "xlm-roberta", "camembert")},
     "distilbert": another_class("distilbert", dim=HIDDEN, n_heads=HEADS, hidden_dim=WIDE, n_layers=LAYERS),
     "modernbert": another_class("modernbert", pad_token_id=0), "qwen3": another_class("qwen3", **DECODER),
     "gemma3_text": another_class("gemma3_text", **DECODER), "llama": another_class("llama", **DECODER),
@@ -443,7 +445,8 @@ option("modules.json", {
     "two Transformers": modules("Transformer", "Transformer", "Pooling"),
     "Dense": dense(), "Dense tanh": dense("torch.nn.modules.activation.Tanh"), "Dense smaller": dense(out=16),
     "Dense without bias": dense(bias=False), "Dense residual": dense(use_residual=True),
-    "Dense of tokens": dense(module_input_name="token_embeddings")}, ("no Normalize", "absent", "new names", "Normalize twice"))
+    "Dense of tokens": dense(module_input_name="token_embeddings")},
+       ("no Normalize", "absent", "new names", "Normalize twice", "Dense", "Dense tanh", "Dense smaller", "Dense without bias"))
 FLAGS = ["mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"]
 
 

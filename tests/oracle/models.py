@@ -6,7 +6,7 @@
 A case is a model with some options changed (model_options.py, model_gguf.py): the first cases change one option each,
 in an order drawn from the seed; the later ones change several. wisp must give the reference's embeddings and token ids,
 or refuse the model with exit code 3 and a message that names a file; anything else is a failure, which is printed with
-the command that repeats it. Where sentence-transformers refuses a model, only crashes of wisp are failures.
+the command that repeats it. If sentence-transformers refuses a model, only crashes of wisp are failures.
 
 Needs torch, transformers and sentence-transformers: tools/setup.py python torch sentence.
 """
@@ -126,7 +126,7 @@ class Built:
         else:
             for name, value in case.chosen:
                 with contextlib.suppress(KeyError, IndexError, TypeError, StopIteration, AttributeError):
-                    CHANGES[name][value](folder)  # does nothing where another option left nothing to change
+                    CHANGES[name][value](folder)  # does nothing if another option left nothing to change
         folder.write(path)
         self.prompts = [None, "", *folder.prompts]
 

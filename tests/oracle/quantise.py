@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks `wisp quantize` and models of every block format with the gguf package, and with llama.cpp where it is there.
+"""Checks `wisp quantize` and models of every block format with the gguf package, and with llama.cpp if it is there.
 
     tests/oracle/quantise.py WISP LOGITS_DRIVER [LLAMA_DRIVER]
 

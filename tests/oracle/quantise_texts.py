@@ -6,7 +6,7 @@
 
 transformers runs the original model and the quantised one, whose weights the gguf package reads, on tokens that the
 quantiser has not seen. For each matrix of a layer, the quantised model's inputs go through the quantised weights and
-through those that `wisp quantize` rounds; the outputs should be the original's, and where they are added to the hidden
+through those that `wisp quantize` rounds; the outputs should be the original's, and if they are added to the hidden
 states also take back the difference of these. The corrected matrix must be nearer than the rounded one for nearly all
 matrices, by a seventh on average, and the probabilities of the next token by a fifth.
 """
@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import decoders  # models, and their files. It skips where packages are missing.
+import decoders  # models, and their files. It skips if packages are missing.
 
 import numpy as np  # noqa: E402  (the packages are there)
 import torch  # noqa: E402

@@ -33,7 +33,7 @@ def make_teacher(folder):
     pieces += ["##" + piece for piece in pieces[5:]]
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
     BertTokenizerFast(vocab={piece: i for i, piece in enumerate(pieces)}).save_pretrained(folder)
-    # Wider than BERT's initial spread, so that activations are not all about 0, where GELU and ReLU are alike.
+    # Wider than BERT's initial spread, so that activations are not all about 0, if GELU and ReLU are alike.
     model = BertModel(BertConfig(vocab_size=len(pieces), hidden_size=32, num_attention_heads=2, intermediate_size=96,
                                  num_hidden_layers=3, max_position_embeddings=48, initializer_range=0.2))
     model.save_pretrained(folder)

@@ -5,13 +5,13 @@
  *
  * Opens the tokenizer of a Hugging Face folder. Reads texts from standard input, each as its length
  * (32 bits, little-endian) and its bytes, and writes for each the number of its ids, with the upper
- * bit set where any were left out, and the ids, all as 32-bit little-endian numbers. */
+ * bit set if any were left out, and the ids, all as 32-bit little-endian numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/half.h"
 #include "huggingface/folder.h"
-#include "text/tokenizer.h"
+#include "tokenizers/tokenizer.h"
 
 struct buffer {
     unsigned char *bytes;
@@ -58,8 +58,10 @@ static int filter(const struct tokenizer *tokenizer, size_t max_tokens) {
         if (!good)
             break;
         const wisp_text whole = {(const char *)text.bytes, length};
-        const size_t count = tokenizer_encode(tokenizer, whole, max_tokens, ids, &truncated);
-        good = write_ids(ids, count, truncated);
+        size_t count;
+        good = tokenizer_encode(tokenizer, whole, max_tokens, ids, &count, &truncated, NULL) ==
+                   WISP_OK &&
+               write_ids(ids, count, truncated);
     }
     free(text.bytes);
     free(ids);

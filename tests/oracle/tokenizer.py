@@ -114,7 +114,7 @@ def sample(texts, one_in=10):
 
 
 def extent(count):
-    """How many texts are generated where `make test-all` generates `count`."""
+    """How many texts are generated if `make test-all` generates `count`."""
     return count if EVERYTHING else count // 10
 
 

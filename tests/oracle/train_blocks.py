@@ -20,7 +20,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import decoders  # models, and their files. It skips where packages are missing.
+import decoders  # models, and their files. It skips if packages are missing.
 
 import numpy as np  # noqa: E402  (the packages are there)
 import torch  # noqa: E402

@@ -230,7 +230,7 @@ class TrainRelu(unittest.TestCase):
         self.refuse(1, "step [0-9]+: the loss is nan", *self.arguments(self.folder / "refused"), "--layer-rate", "1e30")
 
     def test_folder_that_cannot_be_written(self):
-        """Trained weights are kept where the result cannot be written, and no half of it is left."""
+        """Trained weights are kept if the result cannot be written, and no half of it is left."""
         out = self.folder / "blocked"
         with self.start(self.arguments(out, "--layer-steps", "2", "--steps", "200")) as process:
             process.stdout.readline()

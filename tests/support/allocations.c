@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* The linker's names for the functions that it wraps (WATCH_ALLOCATIONS in the Makefile). */
+/* The linker's names for the functions that it wraps (WRAPPED in the Makefile). */
 void *__real_malloc(size_t size);
 void *__real_realloc(void *block, size_t size);
 void *__real_calloc(size_t count, size_t size);

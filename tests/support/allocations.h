@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Watches the allocations of the code under test and makes them fail. The linker sends calls of
  * malloc, calloc, realloc, aligned_alloc and free here (--wrap, see the Makefile). Allocations
- * inside libc, in qsort or fdopen, are seen only where libc is linked statically. */
+ * inside libc, in qsort or fdopen, are seen only if libc is linked statically. */
 #ifndef TESTS_ALLOCATIONS_H
 #define TESTS_ALLOCATIONS_H
 

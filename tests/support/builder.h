@@ -5,7 +5,7 @@
  *
  * A file of another architecture is made of this one: gguf_set_text(file, "general.architecture",
  * NAME), the same keys again under "NAME.", tensors dropped and added. Keys of "bert." do no harm
- * where nobody reads them. */
+ * if nobody reads them. */
 #ifndef TESTS_BUILDER_H
 #define TESTS_BUILDER_H
 
@@ -34,7 +34,7 @@ void bytes_release(struct bytes *bytes);
 
 enum { GGUF_MAX_DIMS = 8, GGUF_MAX_KEYS = 64, GGUF_MAX_TENSORS = 80 };
 
-/* Helpers abort the test where they run out of room or memory. */
+/* Helpers abort the test if they run out of room or memory. */
 
 struct gguf_key {
     struct bytes name;
@@ -96,7 +96,7 @@ void gguf_make_lfm2(struct gguf *file);
 void gguf_make(struct gguf *file, const struct tiny_shape *shape);
 void gguf_release(struct gguf *file);
 
-/* Turns the neurons of a plain file into rows. gguf_make does this last where the shape asks for
+/* Turns the neurons of a plain file into rows. gguf_make does this last if the shape asks for
  * it. */
 void gguf_make_rows(struct gguf *file, const struct tiny_shape *shape);
 
@@ -108,11 +108,11 @@ void gguf_set_chunks(struct gguf *file, uint32_t chunk_bytes);
 int32_t tiny_neuron(const struct tiny_shape *shape, size_t layer, size_t place);
 size_t tiny_hot(const struct tiny_shape *shape);
 
-/* Find an entry by name. Abort where there is none. */
+/* Find an entry by name. Abort if there is none. */
 struct gguf_key *gguf_key(struct gguf *file, const char *name);
 struct gguf_tensor *gguf_tensor(struct gguf *file, const char *name);
 
-/* Set the value of a key, which is added where it is absent. */
+/* Set the value of a key, which is added if it is absent. */
 void gguf_set(struct gguf *file, const char *name, uint32_t type, const void *value, size_t size);
 void gguf_set_u32(struct gguf *file, const char *name, uint32_t value);
 void gguf_set_f32(struct gguf *file, const char *name, float value);

@@ -162,7 +162,10 @@ void llama_make(struct gguf *file, const struct llama_shape *shape) {
         gguf_set_texts(file, "tokenizer.ggml.merges", merges, MERGES);
         gguf_set_u32(file, "tokenizer.ggml.eos_token_id", (uint32_t)v.count - 1);
         gguf_set_bool(file, "tokenizer.ggml.add_bos_token", 0);
-        gguf_set_text(file, "tokenizer.chat_template", "<|im_start|><|im_end|>enable_thinking");
+        gguf_set_text(
+            file, "tokenizer.chat_template",
+            "{% for m in messages %}{{ '<|im_start|>' + m.role + m.content + '<|im_end|>' }}"
+            "{% endfor %}{{ enable_thinking }}");
     } else {
         gguf_set_f32s(file, "tokenizer.ggml.scores", v.scores, v.count);
         gguf_set_u32(file, "tokenizer.ggml.bos_token_id", 1);
@@ -170,7 +173,8 @@ void llama_make(struct gguf *file, const struct llama_shape *shape) {
         gguf_set_u32(file, "tokenizer.ggml.unknown_token_id", 0);
         gguf_set_bool(file, "tokenizer.ggml.add_bos_token", 1);
         gguf_set_bool(file, "tokenizer.ggml.add_space_prefix", 1);
-        gguf_set_text(file, "tokenizer.chat_template", "[INST] <<SYS>>");
+        gguf_set_text(file, "tokenizer.chat_template",
+                      "{{ bos_token + '[INST] ' + messages[-1].content + ' [/INST]' }}");
     }
     llama_each_tensor(shape, make_tensor, file);
     gguf_settle(file);

@@ -154,7 +154,7 @@ void check_codec_memory(struct codec_fixture *f, const char *text) {
     assert_true(calls > 3);
     calls = 0;
     for (bool failed = true; failed; calls++) {
-        struct token_list list = {kept, 3, 3};
+        struct token_list list = {.ids = kept, .count = 3, .capacity = 3};
         /* A list that cannot grow in place, so that adding to it is an allocation as well. */
         list.ids = malloc(sizeof kept);
         assert_non_null(list.ids);

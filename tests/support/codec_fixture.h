@@ -5,7 +5,7 @@
 #define WISP_TESTS_CODEC_FIXTURE_H
 
 #include "formats/directory.h"
-#include "text/codec.h"
+#include "tokenizers/codec.h"
 
 enum { MAX_TOKENS = 320, MAX_MERGES = 32 };
 

@@ -119,7 +119,17 @@ static char folder[128], programs[2][PATH_MAX];
 /* Outcomes that were wrong since commands_expect_right. */
 static size_t wrong;
 
-static const char old_contents[] = "what stood here before";
+/* What stands in an output before a command runs: a file of the kind that is written, which alone
+ * is replaced without --force. */
+static const char *old_contents_of(const char *output) {
+    static const char *const kinds[][2] = {{".gguf", "GGUF that stood here before"},
+                                           {".index", "WISPINDX that stood here before"},
+                                           {".svg", "<svg>that stood here before"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strstr(output, kinds[i][0]))
+            return kinds[i][1];
+    return "{\"stood here\": \"before\"}";
+}
 
 /* All that a command writes: standard output, and its files. */
 struct written {
@@ -290,7 +300,8 @@ pid_t command_start(struct command_run *run) {
     for (size_t i = 0; i < COMMAND_OUTPUTS && run->command->outputs[i]; i++) {
         const char *path = in_out(run->command->outputs[i]);
         if (run->existing)
-            write_file(path, old_contents, sizeof old_contents);
+            write_file(path, old_contents_of(run->command->outputs[i]),
+                       strlen(old_contents_of(run->command->outputs[i])));
         else
             unlink(path);
     }
@@ -363,8 +374,8 @@ static void check_files(const struct command_run *run, bool good, const char *wh
         const bool exists = read_file(in_out(command->outputs[i]), &now);
         bool before = exists == run->existing;
         if (exists && run->existing)
-            before = now.size == sizeof old_contents &&
-                     memcmp(now.data, old_contents, sizeof old_contents) == 0;
+            before = now.size == strlen(old_contents_of(command->outputs[i])) &&
+                     memcmp(now.data, old_contents_of(command->outputs[i]), now.size) == 0;
         if (command->figures)
             mask_figures(&now);
         const bool is_whole = exists && is_whole_file(&now, command, i);

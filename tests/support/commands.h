@@ -44,7 +44,7 @@ struct command_run {
     void (*prepare)(void *context); /* is called in the new process. May be NULL */
     void *context;
     bool leaves; /* a temporary file may stay, because its deletion was refused */
-    /* The ends to read of the pipes for standard output, where the command is piped, and for
+    /* The ends to read of the pipes for standard output, if the command is piped, and for
      * messages. Closed by command_check. */
     int output, messages;
 };
@@ -55,14 +55,14 @@ pid_t command_start(struct command_run *run);
 /* Waits for its end and returns its status, as waitpid gives it. */
 int command_wait(pid_t pid);
 
-/* Prints and counts the outcome of the run as wrong unless it fits its status: where the exit code
+/* Prints and counts the outcome of the run as wrong unless it fits its status: if the exit code
  * is 0 standard output and all files are whole; else there is a message, standard output is the
  * beginning of the whole one, and each file is whole or as it was. Beside them there is no file,
  * unless the program was killed. `what` says what was done to it. Returns whether the exit code was
  * 0. */
 bool command_check(struct command_run *run, int status, const char *what);
 
-/* Checks the files only, where standard output went elsewhere. */
+/* Checks the files only, if standard output went elsewhere. */
 void command_check_files(struct command_run *run, int status, const char *what);
 
 /* Appends the standard input of a command. */
@@ -76,7 +76,7 @@ bool command_wrote(const struct command *command, const struct bytes *output);
 void command_wrong(const struct command_run *run, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Fails the test where an outcome since the last call was wrong. */
+/* Fails the test if an outcome since the last call was wrong. */
 void commands_expect_right(void);
 
 /* Runs a command to its end, which must be good. */

@@ -142,6 +142,36 @@ static const struct shape phi3[] = {
     {"layers.%.mlp.gate_up_proj.weight", {2 * INNER, HIDDEN}},
     {"layers.%.mlp.down_proj.weight", {HIDDEN, INNER}}};
 
+#define ATTENTION_SHAPES                                                                           \
+    {"embed_tokens.weight", {DECODER_TOKENS, HIDDEN}}, {"norm.weight", {HIDDEN}},                  \
+        {"layers.%.input_layernorm.weight", {HIDDEN}},                                             \
+        {"layers.%.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},                                    \
+        {"layers.%.self_attn.k_proj.weight", {KV, HIDDEN}},                                        \
+        {"layers.%.self_attn.v_proj.weight", {KV, HIDDEN}},                                        \
+        {"layers.%.self_attn.o_proj.weight", {HIDDEN, HIDDEN}}, {                                  \
+        "layers.%.post_attention_layernorm.weight", {                                              \
+            HIDDEN                                                                                 \
+        }                                                                                          \
+    }
+
+static const struct shape qwen3_moe[] = {
+    ATTENTION_SHAPES,
+    {"layers.%.self_attn.q_norm.weight", {KV}},
+    {"layers.%.self_attn.k_norm.weight", {KV}},
+    {"layers.%.mlp.gate.weight", {2, HIDDEN}},
+    {"layers.%.mlp.experts.0.gate_proj.weight", {INNER, HIDDEN}},
+    {"layers.%.mlp.experts.0.up_proj.weight", {INNER, HIDDEN}},
+    {"layers.%.mlp.experts.0.down_proj.weight", {HIDDEN, INNER}},
+    {"layers.%.mlp.experts.1.gate_proj.weight", {INNER, HIDDEN}},
+    {"layers.%.mlp.experts.1.up_proj.weight", {INNER, HIDDEN}},
+    {"layers.%.mlp.experts.1.down_proj.weight", {HIDDEN, INNER}}};
+
+static const struct shape granite_moe[] = {
+    ATTENTION_SHAPES,
+    {"layers.%.block_sparse_moe.router.layer.weight", {2, HIDDEN}},
+    {"layers.%.block_sparse_moe.input_linear.weight", {2, 2 * INNER, HIDDEN}},
+    {"layers.%.block_sparse_moe.output_linear.weight", {2, HIDDEN, INNER}}};
+
 /* ---- tokenizer.json ------------------------------------------------------------------------- */
 
 static void put_string(struct bytes *out, const char *text) {
@@ -397,8 +427,24 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
         "\"original_max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,"
         "\"rope_scaling\":null,\"sliding_window\":4,\"tie_word_embeddings\":true,"
         "\"attention_bias\":false,\"vocab_size\":300,\"eos_token_id\":2}";
-    static const char *const configs[] = {gpt2_config,   gemma2_config, gemma3_text_config,
-                                          gemma3_config, lfm2_config,   phi3_config};
+    static const char qwen3_moe_config[] =
+        "{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"model_type\":\"qwen3_moe\","
+        "\"hidden_size\":8,\"intermediate_size\":20,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"hidden_act\":\"silu\","
+        "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,"
+        "\"tie_word_embeddings\":true,\"attention_bias\":false,\"vocab_size\":300,"
+        "\"num_experts\":2,\"num_experts_per_tok\":1,\"moe_intermediate_size\":12,"
+        "\"norm_topk_prob\":false,\"decoder_sparse_step\":1,\"mlp_only_layers\":[]}";
+    static const char granite_moe_config[] =
+        "{\"architectures\":[\"GraniteMoeForCausalLM\"],\"model_type\":\"granitemoe\","
+        "\"hidden_size\":8,\"intermediate_size\":12,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"hidden_act\":\"silu\","
+        "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,"
+        "\"tie_word_embeddings\":true,\"attention_bias\":false,\"vocab_size\":300,"
+        "\"num_local_experts\":2,\"num_experts_per_tok\":2,\"attention_multiplier\":0.5}";
+    static const char *const configs[] = {gpt2_config,      gemma2_config,     gemma3_text_config,
+                                          gemma3_config,    lfm2_config,       phi3_config,
+                                          qwen3_moe_config, granite_moe_config};
     *folder = (struct folder){0};
     switch (family) {
     case FAMILY_GPT2:
@@ -425,6 +471,12 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
     }
     case FAMILY_PHI3:
         WEIGHTS_OF(folder, "model.", 2, phi3);
+        break;
+    case FAMILY_QWEN3_MOE:
+        WEIGHTS_OF(folder, "model.", 2, qwen3_moe);
+        break;
+    case FAMILY_GRANITE_MOE:
+        WEIGHTS_OF(folder, "model.", 2, granite_moe);
         break;
     default:
         WEIGHTS_OF(folder, "model.", 2, lfm2);

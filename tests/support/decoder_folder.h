@@ -32,6 +32,8 @@ enum decoder_family {
     FAMILY_GEMMA3, /* with a tensor of the part that reads images */
     FAMILY_LFM2,   /* its second layer has attention, its first a convolution */
     FAMILY_PHI3,
+    FAMILY_QWEN3_MOE,   /* two experts, with tensors of their own */
+    FAMILY_GRANITE_MOE, /* two experts, stacked */
     DECODER_FAMILIES
 };
 
@@ -40,7 +42,7 @@ enum decoder_family {
 void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer);
 
 /* Makes these files for another family, with TOKENIZER_MODEL_BPE, two layers and a window of 4
- * tokens where the family has windows. */
+ * tokens if the family has windows. */
 void decoder_folder_make_family(struct folder *folder, enum decoder_family family);
 
 #endif

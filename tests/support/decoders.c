@@ -24,6 +24,21 @@ const struct tiny_decoder tiny_decoders[] = {
     {.name = "gpt2 with ReLU", .architecture = "gpt2", .activation = "relu"},
     {.name = "gemma2", .architecture = "gemma2", .window = 30},
     {.name = "gemma3", .architecture = "gemma3", .window = 17},
+    {.name = "granite", .architecture = "granite"},
+    {.name = "minicpm", .architecture = "minicpm"},
+    {.name = "olmo2", .architecture = "olmo2"},
+    {.name = "olmo2 with windows", .architecture = "olmo2", .window = 19},
+    {.name = "smollm3", .architecture = "smollm3"},
+    {.name = "starcoder2", .architecture = "starcoder2", .window = 23},
+    {.name = "phi3", .architecture = "phi3", .window = 25},
+    {.name = "phi3 that rotates a part of each head", .architecture = "phi3", .rotated = 6},
+    {.name = "gptneox", .architecture = "gptneox", .rotated = 4},
+    {.name = "gptneox with ReLU", .architecture = "gptneox", .activation = "relu"},
+    {.name = "stablelm", .architecture = "stablelm", .rotated = 2},
+    {.name = "qwen3moe", .architecture = "qwen3moe", .experts = 6},
+    {.name = "olmoe", .architecture = "olmoe", .experts = 4},
+    {.name = "granitemoe", .architecture = "granitemoe", .experts = 9},
+    {.name = "a decoder that only tests have", .architecture = "other-decoder"},
     {0}};
 
 static bool is(const struct tiny_decoder *d, const char *architecture) {
@@ -73,6 +88,10 @@ static void make_vocabulary(struct gguf *file) {
     bytes_release(&array);
 }
 
+static bool has_layer_norms(const struct tiny_decoder *d) {
+    return is(d, "gpt2") || is(d, "starcoder2") || is(d, "gptneox") || is(d, "stablelm");
+}
+
 static void make_keys(struct gguf *file, const struct tiny_decoder *d) {
     gguf_set_text(file, "general.architecture", d->architecture);
     gguf_set_text(file, "general.name", "tiny");
@@ -87,14 +106,28 @@ static void make_keys(struct gguf *file, const struct tiny_decoder *d) {
         gguf_set_f32(file, key_of(d, "attention.layer_norm_epsilon"), 1e-5f);
         return;
     }
-    gguf_set_u32(file, key_of(d, "attention.head_count_kv"), KV_HEADS);
+    gguf_set_u32(file, key_of(d, "attention.head_count_kv"), is(d, "gptneox") ? HEADS : KV_HEADS);
     gguf_set_u32(file, key_of(d, "attention.key_length"), HEAD_SIZE);
     gguf_set_u32(file, key_of(d, "attention.value_length"), HEAD_SIZE);
-    gguf_set_f32(file, key_of(d, "attention.layer_norm_rms_epsilon"), 1e-5f);
-    gguf_set_u32(file, key_of(d, "rope.dimension_count"), HEAD_SIZE);
+    gguf_set_f32(file,
+                 key_of(d, has_layer_norms(d) ? "attention.layer_norm_epsilon"
+                                              : "attention.layer_norm_rms_epsilon"),
+                 1e-5f);
+    gguf_set_u32(file, key_of(d, "rope.dimension_count"), d->rotated > 0 ? d->rotated : HEAD_SIZE);
     gguf_set_f32(file, key_of(d, "rope.freq_base"), 1000);
     if (d->window > 0)
         gguf_set_u32(file, key_of(d, "attention.sliding_window"), d->window);
+    if (d->experts > 0) {
+        gguf_set_u32(file, key_of(d, "expert_count"), d->experts);
+        gguf_set_u32(file, key_of(d, "expert_used_count"), DECODER_USED_EXPERTS);
+        gguf_set_u32(file, key_of(d, "expert_feed_forward_length"), DECODER_EXPERT);
+    }
+    if (is(d, "granite") || is(d, "granitemoe")) {
+        gguf_set_f32(file, key_of(d, "attention.scale"), 0.4f);
+        gguf_set_f32(file, key_of(d, "embedding_scale"), 6);
+        gguf_set_f32(file, key_of(d, "residual_scale"), 0.3f);
+        gguf_set_f32(file, key_of(d, "logit_scale"), 4);
+    }
     if (is(d, "gemma2")) {
         gguf_set_f32(file, key_of(d, "attn_logit_softcapping"), 5);
         gguf_set_f32(file, key_of(d, "final_logit_softcapping"), 3);
@@ -125,34 +158,58 @@ static void add(struct gguf *file, const char *name, uint64_t inputs, uint64_t o
         tiny_add_tensor(file, full, outputs > 1 ? outputs : inputs, 1, BLOCK_F32);
 }
 
+/* Adds a tensor of the matrices of all experts. */
+static void add_experts(struct gguf *file, uint32_t layer, const char *part, uint64_t inputs,
+                        uint64_t outputs, uint64_t experts) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.%s", layer, part);
+    add_weight(file, name, inputs, outputs * experts);
+    struct gguf_tensor *tensor = &file->tensors[file->n_tensors - 1];
+    tensor->n_dims = 3;
+    tensor->dims[1] = outputs;
+    tensor->dims[2] = experts;
+}
+
 static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t layer) {
     enum { H = DECODER_HIDDEN, WIDE = DECODER_WIDE, Q = HEADS * HEAD_SIZE };
     enum { KV = KV_HEADS * HEAD_SIZE };
-    const bool gpt2 = is(d, "gpt2"), qwen2 = is(d, "qwen2"), gemma = is_gemma(d);
-    const bool normal_heads = is(d, "qwen3") || is(d, "gemma3");
+    const bool phi3 = is(d, "phi3"); /* whose files stack matrices */
+    const bool gpt2 = is(d, "gpt2") || is(d, "gptneox"), apart = !gpt2 && !phi3,
+               star = is(d, "starcoder2"), biased = gpt2 || star, qwen2 = is(d, "qwen2"),
+               olmo2 = is(d, "olmo2"), norm_biased = has_layer_norms(d);
+    const bool after = is_gemma(d) || olmo2; /* norms after blocks */
+    const bool wide = olmo2 || is(d, "olmoe");
+    const bool normal_heads = is(d, "qwen3") || is(d, "gemma3") || is(d, "qwen3moe") || wide;
+    const bool dense = d->experts == 0;
     const struct {
         const char *name;
         uint64_t inputs, outputs;
         bool present, biased;
-    } parts[] = {{"attn_norm", H, 1, true, gpt2},
-                 {"attn_qkv", H, 3 * Q, gpt2, true},
-                 {"attn_q", H, Q, !gpt2, qwen2},
-                 {"attn_k", H, KV, !gpt2, qwen2},
-                 {"attn_v", H, KV, !gpt2, qwen2},
-                 {"attn_q_norm", HEAD_SIZE, 1, normal_heads, false},
-                 {"attn_k_norm", HEAD_SIZE, 1, normal_heads, false},
-                 {"attn_output", Q, H, true, gpt2},
-                 {"post_attention_norm", H, 1, gemma, false},
-                 {"ffn_norm", H, 1, true, gpt2},
-                 {"ffn_gate", H, WIDE, !gpt2 && !d->ungated, false},
-                 {"ffn_up", H, WIDE, true, gpt2},
-                 {"ffn_down", WIDE, H, true, gpt2},
-                 {"post_ffw_norm", H, 1, gemma, false}};
+    } parts[] = {{"attn_norm", H, 1, !olmo2, norm_biased},
+                 {"attn_qkv", H, gpt2 ? 3 * Q : Q + 2 * KV, !apart, gpt2},
+                 {"attn_q", H, Q, apart, qwen2 || star},
+                 {"attn_k", H, KV, apart, qwen2 || star},
+                 {"attn_v", H, KV, apart, qwen2 || star},
+                 {"attn_q_norm", wide ? Q : HEAD_SIZE, 1, normal_heads, false},
+                 {"attn_k_norm", wide ? KV : HEAD_SIZE, 1, normal_heads, false},
+                 {"attn_output", Q, H, true, biased},
+                 {"post_attention_norm", H, 1, after, false},
+                 {"ffn_norm", H, 1, !olmo2, norm_biased},
+                 {"ffn_gate", H, WIDE, apart && !star && !d->ungated && dense, false},
+                 {"ffn_up", H, phi3 ? 2 * WIDE : WIDE, dense, biased},
+                 {"ffn_down", WIDE, H, dense, biased},
+                 {"ffn_gate_inp", H, d->experts, !dense, false},
+                 {"post_ffw_norm", H, 1, after, false}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
         if (parts[i].present)
             add(file, name, parts[i].inputs, parts[i].outputs, parts[i].biased);
+    }
+    if (!dense) {
+        add_experts(file, layer, "ffn_gate_exps", H, DECODER_EXPERT, d->experts);
+        add_experts(file, layer, "ffn_up_exps", H, DECODER_EXPERT, d->experts);
+        add_experts(file, layer, "ffn_down_exps", DECODER_EXPERT, H, d->experts);
     }
 }
 
@@ -164,7 +221,7 @@ void decoder_make(struct gguf *file, const struct tiny_decoder *d) {
     add_weight(file, "token_embd", DECODER_HIDDEN, DECODER_VOCABULARY);
     if (gpt2)
         add_weight(file, "position_embd", DECODER_HIDDEN, DECODER_POSITIONS);
-    add(file, "output_norm", DECODER_HIDDEN, 1, gpt2);
+    add(file, "output_norm", DECODER_HIDDEN, 1, has_layer_norms(d));
     for (uint32_t layer = 0; layer < DECODER_LAYERS; layer++)
         make_layer(file, d, layer);
     gguf_settle(file);

@@ -12,7 +12,9 @@ enum {
     DECODER_POSITIONS = 128,
     DECODER_LAYERS = 3,
     DECODER_HIDDEN = 32,
-    DECODER_WIDE = 48
+    DECODER_WIDE = 64,
+    DECODER_USED_EXPERTS = 2,
+    DECODER_EXPERT = 24 /* neurons of an expert */
 };
 
 struct tiny_decoder {
@@ -21,6 +23,8 @@ struct tiny_decoder {
     const char *activation; /* wisp.hidden_act; NULL: the key is absent */
     bool ungated;           /* of Llama: layers have no gates */
     uint32_t window;        /* 0: no sliding window */
+    uint32_t rotated;       /* values of a head that are rotated; 0: all */
+    uint32_t experts;       /* of each feed-forward layer; 0: none */
 };
 
 /* The models; one without name follows the last. */

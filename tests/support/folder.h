@@ -25,10 +25,13 @@ struct folder {
 void folder_make(struct folder *folder, const struct tiny_shape *shape);
 void folder_release(struct folder *folder);
 
-/* Returns the file's bytes. Aborts where there is none. */
+/* Reads a folder of tests/data/models. */
+void folder_read_model(struct folder *folder, const char *model);
+
+/* Returns the file's bytes. Aborts if there is none. */
 struct bytes *folder_file(struct folder *folder, const char *name);
 
-/* Sets the bytes of a file, which is added where it is absent. */
+/* Sets the bytes of a file, which is added if it is absent. */
 void folder_put(struct folder *folder, const char *name, const void *data, size_t size);
 void folder_put_text(struct folder *folder, const char *name, const char *text);
 void folder_drop(struct folder *folder, const char *name);
@@ -47,7 +50,7 @@ void safetensors_put(struct bytes *out, const char *header, size_t length, const
 /* Writes all files into the folder at `path`, which is created, or emptied first. */
 void folder_write(const struct folder *folder, const char *path);
 
-/* Removes a folder with its contents, where it exists. */
+/* Removes a folder with its contents, if it exists. */
 void folder_remove(const char *path);
 
 /* Returns the bytes of all files together. */

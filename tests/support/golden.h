@@ -14,13 +14,13 @@ enum { GOLDEN_PATH_BYTES = 1024 };
 /* Joins the shared folder (environment variable WISP_SHARED, else ../shared) with `name`. */
 const char *shared_path(const char *name, char path[GOLDEN_PATH_BYTES]);
 
-/* Returns false, after printing why, where there is no shared folder. In CI that is a failure. */
+/* Returns false, after printing why, if there is no shared folder. In CI that is a failure. */
 bool shared_is_there(void);
 
 /* Joins tests/data (environment variable WISP_TEST_DATA, else tests/data) with `name`. */
 const char *data_path(const char *name, char path[GOLDEN_PATH_BYTES]);
 
-/* Reads a whole file and terminates it. The caller frees it. Fails the test where it cannot be
+/* Reads a whole file and terminates it. The caller frees it. Fails the test if it cannot be
  * read. */
 void *read_file(const char *path, size_t *length);
 

@@ -19,10 +19,10 @@ struct guarded {
     unsigned char *low, *high; /* the accessible bytes, canaries included */
     unsigned char *data;       /* the buffer that was placed last */
     size_t bytes;
-    size_t margin; /* room for canaries outside of data, where no page guards */
+    size_t margin; /* room for canaries outside of data, if no page guards */
 };
 
-/* Makes room for buffers of up to `capacity` bytes, one at a time. Ends the program where there is
+/* Makes room for buffers of up to `capacity` bytes, one at a time. Ends the program if there is
  * no memory. */
 void guarded_open(struct guarded *g, size_t capacity);
 

@@ -140,25 +140,28 @@ static wisp_status embed(const wisp_model *model, wisp_error *error) {
     return status;
 }
 
-/* Generates from a text and from a conversation, which may be in the format that the file names,
- * and decodes any ids. */
+/* Generates from a text and from a conversation, if the file has a template, and decodes any
+ * ids.
+ */
 static wisp_status generate(const wisp_model *model, wisp_error *error) {
     const wisp_message message = {WISP_ROLE_USER, wisp_text_of("the <|im_end|> \xC3\xA9t\xFF!")};
     const wisp_conversation conversation = {.messages = &message, .n = 1};
     const wisp_generate_options options = {.max_tokens = 6, .sampling.temperature = 1};
     wisp_session *session = NULL;
     wisp_model_info info;
-    const char *name;
+    wisp_text source;
     char text[256];
     size_t length;
     wisp_model_get_info(model, &info);
     wisp_status status = wisp_session_open(model, NULL, &session, error);
     if (status == WISP_OK)
         status = wisp_generate(session, message.content, &options, NULL, error);
-    if (status == WISP_OK && wisp_model_chat_format(model, &name, NULL) == WISP_OK)
+    if (status == WISP_OK && wisp_model_chat_template(model, &source, NULL) == WISP_OK)
         status = wisp_chat(session, &conversation, &options, NULL, error);
-    /* A file may well say that the model's context is shorter than these prompts. */
-    if (status == WISP_ERROR_ARGUMENT && strcmp(error->field, "prompt") == 0)
+    /* A file may well say that the model's context is shorter than these prompts, and have a
+     * template that refuses the conversation. */
+    if (status == WISP_ERROR_ARGUMENT && (strcmp(error->field, "prompt") == 0 ||
+                                          strcmp(error->field, "tokenizer.chat_template") == 0))
         status = WISP_OK;
     wisp_session_close(session);
     for (int32_t id = 0; (uint32_t)id < info.vocabulary_size && status == WISP_OK; id++)

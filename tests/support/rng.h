@@ -41,7 +41,7 @@ static inline float rng_between(struct rng *rng, float low, float high) {
     return (float)((double)low + share * ((double)high - (double)low));
 }
 
-/* Returns WISP_SEED where it is set, else another seed each time. Prints the seed, so that a
+/* Returns WISP_SEED if it is set, else another seed each time. Prints the seed, so that a
  * failure can be repeated. */
 static inline uint64_t rng_seed(void) {
     const char *given = getenv("WISP_SEED");

@@ -19,7 +19,7 @@ struct sampling {
     size_t mean_stride; /* 1: nothing is skipped */
 };
 
-/* Samples about one of `one_in`, or all where everything runs. Prints the seed, as rng_seed() does.
+/* Samples about one of `one_in`, or all if everything runs. Prints the seed, as rng_seed() does.
  */
 struct sampling sampling_of(const char *what, size_t one_in);
 

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 
-/* Returns NULL where the layer has no such tensor. */
+/* Returns NULL if the layer has no such tensor. */
 static float *optional_floats(const wisp_model *model, size_t layer, const char *suffix,
                               size_t rows, size_t length) {
     char name[64];

@@ -9,9 +9,9 @@
 struct reference {
     size_t hidden, wide;
     enum activation kind;
-    const int32_t *order;    /* [neurons], or NULL where the place of each neuron is its number */
-    float *up, *gate, *down; /* [neurons, hidden_size], the same, [hidden_size, neurons] */
-    float *up_bias, *down_bias; /* NULL where the model has none */
+    const int32_t *order;       /* [neurons], or NULL if the place of each neuron is its number */
+    float *up, *gate, *down;    /* [neurons, hidden_size], the same, [hidden_size, neurons] */
+    float *up_bias, *down_bias; /* NULL if the model has none */
     float *center;
 };
 

@@ -79,7 +79,7 @@ void setup_complete(struct fixture *f) {
 
 wisp_status open_tokenizer(struct fixture *f) {
     assert_int_equal(directory_finish(&f->dir, &f->error), WISP_OK);
-    return tokenizer_open(&f->dir, &f->tokenizer, &f->error);
+    return bert_tokenizer_open(&f->dir, &f->tokenizer, &f->error);
 }
 
 void must_open(struct fixture *f) {
@@ -88,7 +88,7 @@ void must_open(struct fixture *f) {
 }
 
 void teardown(struct fixture *f) {
-    tokenizer_close(f->tokenizer);
+    bert_tokenizer_close(f->tokenizer);
     directory_release(&f->dir);
 }
 
@@ -97,7 +97,7 @@ void check_bytes(const struct fixture *f, const char *text, size_t length, const
     int32_t found[MAX_IDS];
     bool truncated;
     const size_t n =
-        tokenizer_encode(f->tokenizer, (wisp_text){text, length}, MAX_IDS, found, &truncated);
+        bert_tokenizer_encode(f->tokenizer, (wisp_text){text, length}, MAX_IDS, found, &truncated);
     assert_false(truncated);
     assert_int_equal(n, count + 2);
     assert_int_equal(found[0], CLS);

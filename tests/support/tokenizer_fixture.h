@@ -3,7 +3,7 @@
 #ifndef WISP_TESTS_TOKENIZER_FIXTURE_H
 #define WISP_TESTS_TOKENIZER_FIXTURE_H
 
-#include "text/tokenizer.h"
+#include "tokenizers/bert_tokenizer.h"
 
 enum { MAX_IDS = 64 };
 
@@ -21,7 +21,7 @@ struct fixture {
     int32_t types[N_PIECES];
     uint64_t n_tokens, n_types;
     wisp_error error;
-    struct tokenizer *tokenizer;
+    struct bert_tokenizer *tokenizer;
 };
 
 void put_u32(struct fixture *f, const char *key, uint32_t value);

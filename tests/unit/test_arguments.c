@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Wrong arguments of the public API: NULL where something is required, values that an enumeration
+ * Wrong arguments of the public API: NULL if something is required, values that an enumeration
  * does not have, and numbers out of range give WISP_ERROR_ARGUMENT that names the argument. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static void enumerations_out_of_range(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const wisp_model_options compute = {.compute = (wisp_compute)wrong[i]};
         const wisp_model_options predictor = {.predictor =
-                                                  (wisp_predictor)(wrong[i] == 3 ? 5 : wrong[i])};
+                                                  (wisp_predictor)(wrong[i] == 3 ? 7 : wrong[i])};
         wisp_model *model;
         expect_refused(wisp_model_open(path, &compute, &model, &error), "compute");
         assert_null(model);
@@ -39,7 +39,7 @@ static void enumerations_out_of_range(void **state) {
         assert_string_equal(wisp_status_name((wisp_status)(wrong[i] == 3 ? 9 : wrong[i])),
                             "unknown");
     }
-    assert_null(wisp_predictor_name(5));
+    assert_null(wisp_predictor_name(7));
     assert_null(wisp_predictor_name(SIZE_MAX));
     assert_null(wisp_stage_name(SIZE_MAX));
 }

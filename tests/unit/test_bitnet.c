@@ -109,7 +109,7 @@ static void blocks_as_the_document_says(void **state) {
         }
         assert_int_equal(stats.zeros, zeros);
         if ((double)zeros < (double)o.target_sparsity * (double)n)
-            fail_msg("%zu zeros of %zu, where %g are wanted", zeros, n, (double)o.target_sparsity);
+            fail_msg("%zu zeros of %zu, but %g are wanted", zeros, n, (double)o.target_sparsity);
     }
 }
 

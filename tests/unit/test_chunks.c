@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Digests of chunks: files that wisp writes have right ones, and each changed byte behind the
- * header is found, named by its chunk, where bytes arrive in parts. Malformed tables are cases of
+ * header is found, named by its chunk, if bytes arrive in parts. Malformed tables are cases of
  * test_malformed_neurons. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -160,7 +160,7 @@ static uint64_t rows_of(const wisp_model *model) {
     return stats.rows;
 }
 
-/* Opens the file, as a whole or without its cold neurons, where its header has the SHA-256 `hex`.
+/* Opens the file, as a whole or without its cold neurons, if its header has the SHA-256 `hex`.
  */
 static wisp_status open_pinned(const char *path, bool hot_only, const char *hex,
                                wisp_error *error) {
@@ -265,7 +265,7 @@ static void rows_are_taken_of_right_chunks_alone(void **state) {
     provide_or_fail(session, &file, 0, c->cold);
     assert_int_equal(rows_of(model), 0);
 
-    /* Nor where one of several chunks is wrong, of any. */
+    /* Nor if one of several chunks is wrong, of any. */
     file.bytes[c->cold + 2 * CHUNK] ^= 4;
     assert_int_equal(
         wisp_session_provide(session, c->cold, file.bytes + c->cold, 4 * CHUNK, &error),

@@ -9,8 +9,10 @@
 
 #include "support/codec_fixture.h"
 #include "text/nfc.h"
-#include "text/pretokenize.h"
 #include "text/unicode_classes.h"
+#include "tokenizers/pattern.h"
+#include "tokenizers/pattern_compile.h"
+#include "tokenizers/pretokenize.h"
 
 #undef fail /* cmocka has one of its own */
 #include <cmocka.h>
@@ -51,7 +53,7 @@ static void test_bpe_models(void **state) {
     struct codec_fixture f;
     (void)state;
     open_bpe(&f, "llama-bpe");
-    CHECK(&f, "abc", END, ABC); /* merges are ignored where the word is a token */
+    CHECK(&f, "abc", END, ABC); /* merges are ignored if the word is a token */
     CHECK(&f, "xabc", END, 'x', 'a', BC);
     CHECK(&f, "1234512", END, N123, '4', '5', '1', '2');
     check_codec_ids(&f, wisp_text_of("ab"), false, (const int32_t[]){AB}, 1);
@@ -138,27 +140,43 @@ static void test_bpe_memory(void **state) {
 
 /* ---- the parts of byte-level BPE ------------------------------------------------------------ */
 
+/* A text with a bar at every place where it is cut. */
+struct cuts {
+    char text[1024];
+    size_t used;
+};
+
+static wisp_status add_cut(void *context, const char *bytes, size_t length, wisp_error *error) {
+    struct cuts *cuts = context;
+    (void)error;
+    assert_in_range(length, 1, sizeof cuts->text - cuts->used - 2);
+    if (cuts->used > 0)
+        cuts->text[cuts->used++] = '|';
+    memcpy(cuts->text + cuts->used, bytes, length);
+    cuts->used += length;
+    return WISP_OK;
+}
+
 /* Each text has a bar at every place where it is cut. */
 static void check_cuts(const char *name, const char *const *texts) {
     const struct pretokenizer *p = pretokenizer_find(name);
+    struct arena arena = {0};
+    struct cutter cutter = {0};
     assert_non_null(p);
+    assert_int_equal(cutter_open(&cutter, &arena, p, NULL), WISP_OK);
     for (; *texts; texts++) {
-        char plain[256], cut[512];
-        size_t length = 0, used = 0;
+        char plain[512];
+        size_t length = 0;
+        struct cuts cuts = {.used = 0};
         for (const char *c = *texts; *c; c++)
             if (*c != '|')
                 plain[length++] = *c;
-        for (size_t at = 0, taken; at < length; at += taken) {
-            taken = p->next(plain + at, plain + length);
-            assert_in_range(taken, 1, length - at);
-            if (at > 0)
-                cut[used++] = '|';
-            memcpy(cut + used, plain + at, taken);
-            used += taken;
-        }
-        cut[used] = 0;
-        assert_string_equal(cut, *texts);
+        assert_int_equal(cutter_each(&cutter, (wisp_text){plain, length}, add_cut, &cuts, NULL),
+                         WISP_OK);
+        cuts.text[cuts.used] = 0;
+        assert_string_equal(cuts.text, *texts);
     }
+    arena_release(&arena);
 }
 
 static void test_pretokenizers(void **state) {
@@ -210,7 +228,229 @@ static void test_pretokenizers(void **state) {
     check_cuts("lfm2", threes);
     check_cuts("qwen2", ones);
     assert_null(pretokenizer_find("gpt-4"));
+    assert_null(pretokenizer_find("gpt-2 phi-2"));
     assert_null(pretokenizer_find(""));
+}
+
+/* Cuts that distinguish the patterns of other models. */
+static void test_patterns(void **state) {
+    static const struct {
+        const char *name, *texts[4];
+    } cuts[] = {
+        {"smollm", {"a|  |1|2|b| |3", "x| '|s| y|\u00bd", "  |1"}},
+        {"gpt-4o", {"camel|Case|HTTPServer's| x", "123|4|a|!?\n/|b", "\u00c9t\u00e9e\u0301| A"}},
+        {"tekken", {"1|2|a|'s| B|.\n\n|c", "ABc|De"}},
+        {"qwen35", {"e\u0301x| |1|2", "\u0301a|'Ll|!\n"}},
+        {"deepseek-v3", {"123|4|\u65e5\u672c|.word| $|x", " \u00e9\u0301|\n|a"}},
+        {"deepseek-llm", {"a| b|\n|  |1|2|\uff01\uff01| |\u65e5|  ", "x|  | y|   "}},
+        {"deepseek-coder", {" a|\r|\n| .,|1|2|\u65e5"}},
+        {"falcon", {"a|123|4| b|...|x|$", " |((| 12"}},
+        {"bloom", {"Hi|,| there|!?| x", " (|a|)"}},
+        {"superbpe", {"a b |1|234|567| c|12"}},
+        {"tiny_aya", {"1|234|567| x|123|4|ab|.|12|345"}},
+        {"kimi-k2", {"\u65e5\u672c|Abc|DEf's|123|4| ,"}},
+        {"jais-2", {"a|    |  | b|\n\n| "}},
+        {"exaone-moe", {"a b c|1|2| d e|.\n|\n|x"}},
+        {"bailingmoe", {"I|'ll| x|\n\n|..\n\n|1|2"}},
+        {"seed-coder", {"..|\n\n|a"}},
+        {"chameleon", {"<|sentinel|:|1|2|>|a|IMGIMGABCZ|    |\n|1|!|!|  "}},
+        {"afmoe", {"a|12|345|\u65e5\u672c|.x"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++)
+        check_cuts(cuts[i].name, cuts[i].texts);
+}
+
+static const char *const PRE_NAMES[] = {
+    "kimi-k2",
+    "default",
+    "minicpm5",
+    "llama3",
+    "llama-v3",
+    "llama-bpe",
+    "falcon3",
+    "falcon-h1",
+    "pixtral",
+    "midm-2.0",
+    "lfm2",
+    "jina-v5-nano",
+    "deepseek-llm",
+    "deepseek-coder",
+    "deepseek-v3",
+    "spark2_5",
+    "youtu",
+    "falcon",
+    "mpt",
+    "starcoder",
+    "gpt-2",
+    "phi-2",
+    "jina-es",
+    "jina-de",
+    "gigachat",
+    "jina-v2-es",
+    "jina-v2-de",
+    "a.x-4.0",
+    "mellum",
+    "modern-bert",
+    "jais-2",
+    "jina-v1-en",
+    "jina-v2-code",
+    "roberta-bpe",
+    "refact",
+    "command-r",
+    "qwen2",
+    "deepseek-r1-qwen",
+    "kormo",
+    "f2llmv2",
+    "qwen35",
+    "stablelm2",
+    "olmo",
+    "dbrx",
+    "smaug-bpe",
+    "poro-chat",
+    "chatglm-bpe",
+    "glm4",
+    "glm5",
+    "viking",
+    "jais",
+    "tekken",
+    "smollm",
+    "codeshell",
+    "bloom",
+    "gpt3-finnish",
+    "exaone",
+    "exaone4",
+    "exaone-moe",
+    "chameleon",
+    "minerva-7b",
+    "megrez",
+    "gpt-4o",
+    "llama4",
+    "kanana2",
+    "talkie",
+    "granite-embed-multi-97m",
+    "tiny_aya",
+    "cohere2moe",
+    "superbpe",
+    "trillion",
+    "granite-docling",
+    "bailingmoe",
+    "bailingmoe2",
+    "llada-moe",
+    "seed-coder",
+    "hunyuan",
+    "hunyuan-dense",
+    "hy_v4",
+    "joyai-llm",
+    "ufakzeka",
+    "grok-2",
+    "afmoe",
+    "laguna",
+    "minimax-m2",
+    "solar-open",
+    "mellum2",
+};
+
+enum { PRE_COUNT = sizeof PRE_NAMES / sizeof *PRE_NAMES };
+
+static wisp_status count_bytes(void *context, const char *bytes, size_t length, wisp_error *error) {
+    size_t *total = context;
+    (void)bytes;
+    (void)error;
+    assert_true(length > 0);
+    *total += length;
+    return WISP_OK;
+}
+
+/* Every pattern that llama.cpp has a name for compiles, loses nothing of a text, and takes linear
+ * time: if it were quadratic, this test would take hours. */
+static void test_all_patterns(void **state) {
+    static const char *const units[] = {" ",      "a",  "A",  "1", "\n", "\u65e5", " \t",
+                                        "\u0301", "Ab", "1 ", "'", "/",  "!"};
+    enum { LENGTH = 1 << 17 };
+    char *text = malloc(LENGTH + 4);
+    (void)state;
+    assert_non_null(text);
+    for (size_t n = 0; n < PRE_COUNT; n++) {
+        const struct pretokenizer *p = pretokenizer_find(PRE_NAMES[n]);
+        struct arena arena = {0};
+        struct cutter cutter = {0};
+        wisp_error error;
+        assert_non_null(p);
+        if (cutter_open(&cutter, &arena, p, &error) != WISP_OK)
+            fail_msg("%s: %s", PRE_NAMES[n], error.message);
+        for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+            const size_t unit = strlen(units[u]);
+            size_t length = 0, total = 0;
+            for (; length + unit <= LENGTH; length += unit)
+                memcpy(text + length, units[u], unit);
+            text[length++] = 'x';
+            assert_int_equal(
+                cutter_each(&cutter, (wisp_text){text, length}, count_bytes, &total, NULL),
+                WISP_OK);
+            assert_int_equal(total, length);
+        }
+        arena_release(&arena);
+    }
+    free(text);
+}
+
+/* The functions that stand for common expressions find what the expressions match. */
+static void test_fast_patterns(void **state) {
+    static const char *const pieces[] = {"'s", "'LL",    "'\u017f", "a", "B",      "\u00e9",
+                                         "1",  "\u0663", "\u00bd",  " ", "  ",     "\t",
+                                         "\n", "\r",     "\u3000",  ".", "\u65e5", "\u0301"};
+    static const char *const names[] = {"gpt-2", "llama-bpe", "qwen2"};
+    struct arena arena = {0};
+    uint32_t random = 1;
+    (void)state;
+    for (size_t n = 0; n < 3; n++) {
+        const struct pretokenizer *p = pretokenizer_find(names[n]);
+        struct cutter cutter = {0};
+        const char *refused;
+        const struct pattern *pattern = pattern_compile(&arena, p->regexes[0], &refused);
+        assert_non_null(pattern);
+        assert_int_equal(cutter_open(&cutter, &arena, p, NULL), WISP_OK);
+        for (int i = 0; i < 20000; i++) {
+            char text[128];
+            const char *end = text, *fast;
+            for (int k = 0; k < 12; k++) {
+                random = random * 1664525 + 1013904223;
+                const char *piece = pieces[(random >> 16) % (sizeof pieces / sizeof *pieces)];
+                memcpy(text + (end - text), piece, strlen(piece));
+                end += strlen(piece);
+            }
+            assert_ptr_equal(cutter.step[0].find(&cutter.step[0], text, end, &fast), text);
+            assert_ptr_equal(pattern_match(pattern, text, end), fast);
+        }
+    }
+    arena_release(&arena);
+}
+
+static void test_malformed_patterns(void **state) {
+    static const char *const regexes[] = {"[a",    "a)",  "(a", "(?<=a)", "a+?",
+                                          "[b-a]", "\\q", "a{", "\\p{X}", "[a\\"};
+    struct arena arena = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof regexes / sizeof *regexes; i++) {
+        const char *refused = NULL;
+        assert_null(pattern_compile(&arena, regexes[i], &refused));
+        assert_non_null(refused);
+    }
+    arena_release(&arena);
+}
+
+/* Bytes without tokens are dropped before others merge, as Hugging Face tokenizers do it. */
+static void test_dropped_bytes(void **state) {
+    struct codec_fixture f;
+    (void)state;
+    fixture_of_bpe(&f, "gpt-2");
+    f.types['q'] = 5; /* no text is made of it */
+    fixture_must_open(&f);
+    CHECK(&f, "hqe", HE);
+    CHECK(&f, "qhelloq", HELLO);
+    check_codec_ids(&f, wisp_text_of("qqq"), true, NULL, 0);
+    fixture_tear_down(&f);
 }
 
 /* Compares all code points with a digest of classes that tests/oracle/codecs.py has compared with
@@ -299,6 +539,11 @@ int main(void) {
         cmocka_unit_test(test_bpe_long_words),
         cmocka_unit_test(test_bpe_memory),
         cmocka_unit_test(test_pretokenizers),
+        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_all_patterns),
+        cmocka_unit_test(test_fast_patterns),
+        cmocka_unit_test(test_malformed_patterns),
+        cmocka_unit_test(test_dropped_bytes),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_nfc),
         cmocka_unit_test(test_nfc_long),

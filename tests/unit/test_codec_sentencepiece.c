@@ -98,7 +98,7 @@ static void test_added_flags(void **state) {
     fixture_tear_down(&f);
 }
 
-/* Merges, where a file has them, count instead of scores. */
+/* Merges, if a file has them, count instead of scores. */
 static void test_spm_merges(void **state) {
     static const wisp_text merges[] = {{"l o", 3}, {"l l", 3}, {"h e", 3}, {"\u2581 he", 6}};
     struct codec_fixture f;
@@ -117,7 +117,7 @@ static void test_spm_merges(void **state) {
 }
 
 /* Words are encoded one by one, and those that are tokens are looked up when they come again, but
- * not where a piece reaches from one word into the next. */
+ * not if a piece reaches from one word into the next. */
 static void test_spm_words(void **state) {
     struct codec_fixture f;
     (void)state;
@@ -140,7 +140,7 @@ static void test_spm_words(void **state) {
     fixture_tear_down(&f);
 }
 
-/* Characters that are unknown become one token, also where they spell a piece. */
+/* Characters that are unknown become one token, also if they spell a piece. */
 static void test_spm_unknown_words(void **state) {
     struct codec_fixture f;
     (void)state;

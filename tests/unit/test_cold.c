@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Models that are opened without their cold neurons: calls stop where neurons are absent, say which
+ * Models that are opened without their cold neurons: calls stop if neurons are absent, say which
  * bytes they need, and give the bits of the whole model in whatever order these come. */
 #include <math.h>
 #include <pthread.h>

@@ -109,7 +109,7 @@ static void memory_is_limited_and_bits_stay(void **state) {
     }
 }
 
-/* Groups that are used often stay, also where a pass needs more than the budget holds: a cache that
+/* Groups that are used often stay, also if a pass needs more than the budget holds: a cache that
  * evicts what was used longest ago would hit nothing. */
 static void a_small_budget_still_hits(void **state) {
     static float rows[TEXTS * HIDDEN];

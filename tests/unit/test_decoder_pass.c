@@ -58,8 +58,8 @@ static void open_caches(struct decoder *d, enum kv_type type) {
     d->vocabulary = d->model->network.config.vocabulary_size;
     const struct network *network = &d->model->network;
     const struct model_config *c = &network->config;
-    const struct kv_shape shape = {c->layers, c->kv_heads, c->head_size,
-                                   network->kernels->f32_panel, type};
+    const struct kv_shape shape = {
+        c->layers, c->kv_heads, c->head_size, network->kernels->f32_panel, type, 0};
     struct rope rope;
     network->architecture->rope(network, &rope);
     for (size_t i = 0; i < SEQUENCES; i++) {
@@ -303,7 +303,7 @@ static void replace_feed_forward(struct gguf *file, uint32_t wide, uint32_t up, 
     gguf_settle(file);
 }
 
-/* Members split W_up and W_gate at other outputs where the panels of their types differ, as those
+/* Members split W_up and W_gate at other outputs if the panels of their types differ, as those
  * of Q4_0 and int8 do with AVX-512. Which member is first is chance, so each way is tried often. */
 static void gates_may_have_another_type(void **state) {
     static float whole[TOKENS * MOST_WORDS], again[TOKENS * MOST_WORDS];

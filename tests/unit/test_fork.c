@@ -57,8 +57,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Runs `child` in a forked process, which is killed where it waits for a thread that is not there.
- * It succeeds where it returns true. */
+/* Runs `child` in a forked process, which is killed if it waits for a thread that is not there.
+ * It succeeds if it returns true. */
 static void expect_child(const struct fixture *f, bool (*child)(const struct fixture *f)) {
     int status;
     const pid_t process = fork();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Pieces of generated texts with their ids and log-probabilities, many texts at a time, and scores
- * of given texts. Every number has the bits that it has where its text is computed alone. */
+ * of given texts. Every number has the bits that it has if its text is computed alone. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,6 +27,7 @@ struct heard {
     float logprobs[MOST_PIECES];
     wisp_token_value likely[MOST_PIECES][LIKELY];
     size_t held; /* pieces without text */
+    size_t failures;
     wisp_session *cancels;
 };
 
@@ -307,6 +308,103 @@ static void bad_batches_generate_nothing(void **state) {
     close_stories(o);
 }
 
+static void ignore_hypothesis(void *context, const wisp_hypothesis *hypothesis) {
+    (void)context;
+    (void)hypothesis;
+}
+
+/* Tokens of a prompt beyond the context are counted up to a bound, so that a text of megabytes is
+ * refused soon. Where the context slides, all count. */
+static void long_prompts_are_refused_soon(void **state) {
+    const struct opened o = open_stories(WISP_COMPUTE_F32, 1);
+    enum { WORDS = 200000, BOUND = 4 * 512 + 4096 };
+    static char text[4 * WORDS];
+    wisp_generation result;
+    wisp_generate_options options = {.max_tokens = 1};
+    wisp_beam_options beams = {.beams = 2};
+    const wisp_message messages[] = {{WISP_ROLE_USER, {text, sizeof text}}};
+    const wisp_conversation conversation = {.messages = messages, .n = 1, .format = "plain"};
+    wisp_error error;
+    (void)state;
+    for (size_t i = 0; i < WORDS; i++)
+        memcpy(text + 4 * i, "the ", 4);
+    const wisp_text long_text = {text, sizeof text}, shorter = {text, 4 * 1000};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(i == 0 ? wisp_generate(o.session, long_text, &options, NULL, &error)
+                                : wisp_chat(o.session, &conversation, &options, NULL, &error),
+                         WISP_ERROR_ARGUMENT);
+        assert_string_equal(error.field, "prompt");
+        assert_non_null(strstr(error.message, "more than 6144 tokens"));
+    }
+    beams.hypothesis = ignore_hypothesis;
+    assert_int_equal(wisp_beam_search(o.session, long_text, &beams, &error), WISP_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "more than 6144 tokens"));
+    assert_int_equal(wisp_generate(o.session, shorter, &options, NULL, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, " tokens, and the model's context has 512"));
+    options.context_shift = true;
+    assert_int_equal(wisp_generate(o.session, long_text, &options, &result, &error), WISP_OK);
+    assert_true(result.dropped_tokens + result.prompt_tokens > BOUND);
+    close_stories(o);
+}
+
+static void count_failure(void *context, const wisp_error *error) {
+    struct heard *h = context;
+    assert_int_equal(error->status, WISP_ERROR_ARGUMENT);
+    h->failures++;
+}
+
+/* With `failed` a bad request, wherever it stands, leaves the others as they are. A request that
+ * fails in mid-text by its bias and grammar is one of these. */
+static void bad_requests_fail_alone(void **state) {
+    const struct opened o = open_stories(WISP_COMPUTE_F32, 1);
+    enum { BAD = 4, ALL = BAD + 1 };
+    static struct heard heard[ALL], alone;
+    static char longest[3000];
+    const int32_t past = VOCABULARY;
+    wisp_token_value never[VOCABULARY];
+    wisp_generate_options options[ALL];
+    wisp_generation results[ALL];
+    wisp_grammar *grammar;
+    wisp_error error;
+    (void)state;
+    memset(longest, 'q', sizeof longest);
+    for (int32_t i = 0; i < VOCABULARY; i++)
+        never[i] = (wisp_token_value){i, -INFINITY};
+    assert_int_equal(wisp_grammar_open(wisp_text_of("root ::= \"a\""), &grammar, &error), WISP_OK);
+    generate(o.session, "One day", (wisp_generate_options){.max_tokens = 5}, &alone);
+    for (size_t good = 0; good <= ALL; good++) /* with ALL none is good */
+        for (size_t at_once = 1; at_once <= 3; at_once += 2) {
+            const wisp_request faults[BAD] = {{.prompt = {longest, sizeof longest}},
+                                              {.prompt = {NULL, 3}},
+                                              {.ids = &past, .n_ids = 1},
+                                              {.prompt = {"a", 1}}};
+            wisp_request requests[ALL];
+            for (size_t i = 0; i < ALL; i++) {
+                heard[i] = (struct heard){0};
+                options[i] = (wisp_generate_options){
+                    .max_tokens = 5, .piece = hear, .failed = count_failure, .context = &heard[i]};
+                requests[i] =
+                    i == good ? (wisp_request){.prompt = {"One day", 7}} : faults[i % BAD];
+                requests[i].options = &options[i];
+                if (i != good && i % BAD == 3) {
+                    options[i].grammar = grammar;
+                    options[i].sampling.bias = never;
+                    options[i].sampling.biases = VOCABULARY;
+                }
+            }
+            assert_int_equal(
+                wisp_generate_batch(o.session, requests, ALL, at_once, results, &error), WISP_OK);
+            for (size_t i = 0; i < ALL; i++) {
+                assert_int_equal(heard[i].failures, i != good);
+                assert_string_equal(heard[i].text, i == good ? alone.text : "");
+                assert_int_equal(results[i].tokens, i == good ? 5 : 0);
+            }
+        }
+    wisp_grammar_close(grammar);
+    close_stories(o);
+}
+
 /* ---- scores --------------------------------------------------------------------------------- */
 
 static void scores_are_those_of_the_logits(void **state) {
@@ -440,6 +538,8 @@ int main(void) {
         cmocka_unit_test(texts_are_those_that_come_alone),
         cmocka_unit_test(prompts_share_what_they_begin_with),
         cmocka_unit_test(bad_batches_generate_nothing),
+        cmocka_unit_test(long_prompts_are_refused_soon),
+        cmocka_unit_test(bad_requests_fail_alone),
         cmocka_unit_test(scores_are_those_of_the_logits),
         cmocka_unit_test(bad_scores_are_errors),
         cmocka_unit_test(no_memory_is_an_error),

@@ -13,7 +13,7 @@
 #include "native/open_path.h"
 #include "support/allocations.h"
 #include "support/decoder_folder.h"
-#include "support/opening.h"
+#include "support/folder_edit.h"
 
 #undef fail /* cmocka has one of its own */
 #include <cmocka.h>
@@ -35,14 +35,8 @@ static void check_edits(const struct edit *edits, size_t count) {
     for (size_t i = 0; i < count; i++) {
         struct folder folder;
         decoder_folder_make_family(&folder, edits[i].family);
-        folder_replace(&folder, edits[i].file, edits[i].old, edits[i].with);
-        const char *path = temporary_path("model");
-        folder_write(&folder, path);
-        const struct opening opening = open_path(path, folder_size(&folder));
-        if ((int)opening.status != edits[i].status)
-            fail_msg("%s: %s", edits[i].with, opening.error.message);
-        expect_outcome(&opening, (wisp_status)edits[i].status, edits[i].field, edits[i].says);
-        folder_release(&folder);
+        folder_check_edit(&folder, edits[i].file, edits[i].old, edits[i].with, edits[i].status,
+                          edits[i].field, edits[i].says);
     }
 }
 
@@ -143,8 +137,13 @@ static void settings_of_phi3(void **state) {
         {f, CONFIG, "\"sliding_window\":4", "\"sliding_window\":null", WISP_OK, NULL, NULL},
         {f, CONFIG, "\"sliding_window\":4,", "", WISP_OK, NULL, NULL},
         {f, CONFIG, "\"rms_norm_eps\":1e-05,", "", WISP_OK, NULL, NULL},
-        {f, CONFIG, "{", "{\"partial_rotary_factor\":0.75,", UNSUPPORTED, "partial_rotary_factor",
-         "only 1"},
+        {f, CONFIG, "{", "{\"partial_rotary_factor\":0.5,", WISP_OK, NULL, NULL},
+        {f, CONFIG, "{", "{\"partial_rotary_factor\":0.75,", FORMAT, "llama.rope.dimension_count",
+         "3 of a head's 4 values"},
+        {f, CONFIG, "{", "{\"partial_rotary_factor\":1.5,", FORMAT, "partial_rotary_factor",
+         "at most 1"},
+        {f, CONFIG, "{", "{\"partial_rotary_factor\":true,", UNSUPPORTED, "partial_rotary_factor",
+         "only numbers"},
         {f, CONFIG, "\"rope_scaling\":null", old_yarn, UNSUPPORTED, "rope_scaling",
          "only longrope"},
         {f, CONFIG,
@@ -160,6 +159,43 @@ static void settings_of_phi3(void **state) {
         {f, WEIGHTS, "layers.1.mlp.gate_up_proj", "layers.1.self_attn.q_proj", UNSUPPORTED,
          "model.layers.1.self_attn.q_proj.weight", "phi3 does not have"},
         {f, WEIGHTS, "[24,8]", "[192]", FORMAT, "model.layers.0.mlp.gate_up_proj.weight", NULL},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_experts(void **state) {
+    static const enum decoder_family f = FAMILY_QWEN3_MOE, g = FAMILY_GRANITE_MOE;
+    static const struct edit edits[] = {
+        {f, CONFIG, "\"num_experts\":2", "\"num_local_experts\":2", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"num_experts_per_tok\":1", "\"num_experts_per_tok\":2", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"norm_topk_prob\":false,", "", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"norm_topk_prob\":false", "\"norm_topk_prob\":1", FORMAT, "norm_topk_prob",
+         "true or false"},
+        {f, CONFIG, "\"num_experts\":2,", "", NOT_FOUND, "num_experts", NULL},
+        {f, CONFIG, "\"num_experts\":2", "\"num_experts\":1", UNSUPPORTED,
+         "model.layers.0.mlp.experts.1.gate_proj.weight", "beyond the 1"},
+        {f, CONFIG, "\"num_experts\":2", "\"num_experts\":3", NOT_FOUND,
+         "model.layers.0.mlp.experts.2.gate_proj.weight", "missing"},
+        {f, CONFIG, "\"num_experts_per_tok\":1", "\"num_experts_per_tok\":3", FORMAT,
+         "qwen3moe.expert_used_count", "between 1 and 2"},
+        {f, CONFIG, "\"moe_intermediate_size\":12", "\"moe_intermediate_size\":16", FORMAT,
+         "blk.0.ffn_gate_exps.weight", "expected [2, 16, 8]"},
+        {f, CONFIG, "\"decoder_sparse_step\":1", "\"decoder_sparse_step\":2", UNSUPPORTED,
+         "decoder_sparse_step", "only 1"},
+        {f, CONFIG, "\"mlp_only_layers\":[]", "\"mlp_only_layers\":[1]", UNSUPPORTED,
+         "mlp_only_layers", "only an empty list"},
+        {f, CONFIG, "{", "{\"use_sliding_window\":true,", UNSUPPORTED, "use_sliding_window",
+         "only false"},
+        {f, WEIGHTS, "0.mlp.experts.1.up_proj", "0.mlp.experts.x.up_proj", NOT_FOUND,
+         "model.layers.0.mlp.experts.1.up_proj.weight", NULL},
+        {f, WEIGHTS, "experts.1.down_proj.weight\":{\"dtype\":\"F32\",\"shape\":[8,12]",
+         "experts.1.down_proj.weight\":{\"dtype\":\"F32\",\"shape\":[12,8]", FORMAT,
+         "model.layers.0.mlp.experts.1.down_proj.weight", "other experts"},
+        {g, CONFIG, "\"num_local_experts\":2", "\"num_local_experts\":3", FORMAT,
+         "blk.0.ffn_gate_inp.weight", NULL},
+        {g, WEIGHTS, "[2,24,8]", "[2,24,4,2]", FORMAT, NULL, "two matrices"},
+        {g, WEIGHTS, "[2,24,8]", "[384]", FORMAT, NULL, "two matrices"},
     };
     (void)state;
     check_edits(edits, sizeof edits / sizeof *edits);
@@ -200,7 +236,7 @@ static void settings_of_lfm2(void **state) {
          "above 0"},
         {f, CONFIG, "multiplier\":1.2", "multiplier\":1e300", FORMAT, "block_ffn_dim_multiplier",
          "makes no size"},
-        {f, CONFIG, "multiplier\":1.2", "multiplier\":null", FORMAT, "blk.0.ffn_gate.weight", "9"},
+        {f, CONFIG, "multiplier\":1.2", "multiplier\":null", FORMAT, "blk.0.ffn_up.weight", "9"},
         {f, CONFIG, "\"block_auto_adjust_ff_dim\":true", "\"block_auto_adjust_ff_dim\":1", FORMAT,
          "block_auto_adjust_ff_dim", NULL},
         {f, CONFIG, "\"conv_L_cache\":3", "\"conv_L_cache\":4", FORMAT,
@@ -278,9 +314,9 @@ static void settings_of_scaling(void **state) {
         {"{\"type\":\"longrope\",\"short_factor\":[1,1],\"long_factor\":2}", FORMAT, "long_factor",
          "not a list of 2 numbers"},
         {"{\"type\":\"longrope\",\"short_factor\":[1,0.5],\"long_factor\":[1,1]}", FORMAT,
-         "short_factor", "0.5 is no number of at least 1"},
+         "short_factor", "0.5 is not a number of at least 1"},
         {"{\"type\":\"longrope\",\"short_factor\":[1,1],\"long_factor\":[1,1e60]}", FORMAT,
-         "long_factor", "no number"},
+         "long_factor", "not a number"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -325,7 +361,7 @@ static void converted_families_have_the_same_logits(void **state) {
         folder_write(&folder, path);
         folder_release(&folder);
         read_logits(path, logits);
-        for (int neurons = 0; neurons < 2; neurons++) {
+        for (int neurons = 0; neurons < (f < FAMILY_QWEN3_MOE ? 2 : 1); neurons++) {
             const wisp_convert_options options = {.neurons = neurons};
             struct directory dir;
             wisp_error error;
@@ -338,6 +374,21 @@ static void converted_families_have_the_same_logits(void **state) {
             assert_memory_equal(logits, converted, sizeof logits);
         }
     }
+}
+
+static void experts_have_no_rows_of_neurons(void **state) {
+    const wisp_convert_options options = {.neurons = true};
+    struct folder folder;
+    wisp_error error;
+    char path[256];
+    (void)state;
+    snprintf(path, sizeof path, "%s", temporary_path("model"));
+    decoder_folder_make_family(&folder, FAMILY_GRANITE_MOE);
+    folder_write(&folder, path);
+    folder_release(&folder);
+    assert_int_equal(wisp_convert(path, temporary_path("rows.gguf"), &options, &error),
+                     WISP_ERROR_UNSUPPORTED);
+    assert_string_equal(error.field, "blk.0.ffn_up_exps.weight");
 }
 
 /* Two forms of one Gemma 3, of which the second has a part that reads images. */
@@ -404,9 +455,11 @@ int main(void) {
         cmocka_unit_test(settings_of_gpt2),
         cmocka_unit_test(settings_of_gemma),
         cmocka_unit_test(settings_of_lfm2),
+        cmocka_unit_test(settings_of_experts),
         cmocka_unit_test(settings_of_phi3),
         cmocka_unit_test(settings_of_scaling),
         cmocka_unit_test(converted_families_have_the_same_logits),
+        cmocka_unit_test(experts_have_no_rows_of_neurons),
         cmocka_unit_test(forms_of_gemma3_agree),
         cmocka_unit_test(scaling_converts),
         cmocka_unit_test(memory_may_run_out),

@@ -25,18 +25,18 @@ static struct opening open_folder(struct folder *folder) {
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* As Qwen3-Embedding and EmbeddingGemma have it: neither the pooling nor the modules after it would
- * tell the user that wisp does not run such models. */
+/* Neither the pooling nor the modules after it would tell the user that wisp does not run such
+ * models. */
 static void the_type_of_the_model_comes_first(void **state) {
     struct folder folder;
     (void)state;
     folder_make(&folder, shape);
-    folder_replace(&folder, "config.json", "\"bert\"", "\"qwen3\"");
+    folder_replace(&folder, "config.json", "\"bert\"", "\"glm4\"");
     folder_put_text(&folder, "1_Pooling/config.json", "{\"pooling_mode_lasttoken\":true}");
     folder_replace(&folder, "modules.json", "models.Normalize", "models.Dense");
     folder_drop(&folder, "tokenizer.json");
     const struct opening opening = open_folder(&folder);
-    expect_outcome(&opening, WISP_ERROR_UNSUPPORTED, "model_type", "qwen3");
+    expect_outcome(&opening, WISP_ERROR_UNSUPPORTED, "model_type", "glm4");
 }
 
 static void an_adapter_without_its_model_is_named(void **state) {
@@ -53,9 +53,8 @@ static void an_adapter_without_its_model_is_named(void **state) {
 static void weights_in_other_formats_are_named(void **state) {
     static const struct {
         const char *file, *says;
-    } cases[] = {{"pytorch_model.bin", "does not read pytorch_model.bin"},
-                 {"onnx/model.onnx", "does not read onnx"},
-                 {"tf_model.h5", "does not read tf_model.h5"},
+    } cases[] = {{"onnx/model_q4.onnx", "does not read what onnx holds"},
+                 {"tf_model.h5", "does not read what tf_model.h5 holds"},
                  {"README.md", "No such file"}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -74,8 +73,8 @@ static void a_path_to_a_file_of_a_folder_is_explained(void **state) {
         const char *file, *says;
     } cases[] = {{"model.safetensors", "name the folder"},
                  {"config.json", "name the folder"},
-                 {"model.onnx", "does not read"},
-                 {"pytorch_model.bin", "does not read"}};
+                 {"model.onnx", "name the folder"},
+                 {"pytorch_model.bin", "name the folder"}};
     struct folder folder;
     (void)state;
     folder_make(&folder, shape);
@@ -91,7 +90,7 @@ static void a_path_to_a_file_of_a_folder_is_explained(void **state) {
     folder_release(&folder);
 }
 
-/* The name of a file says what it is only where its first bytes do not. */
+/* The name of a file says what it is only if its first bytes do not. */
 static void a_gguf_of_any_name_opens(void **state) {
     struct bytes file = {0};
     struct gguf gguf;
@@ -167,6 +166,11 @@ static void without_modules_the_files_beside_it_do_not_count(void **state) {
     folder_replace(&folder, "config.json", "\"BertModel\"", "\"BertForCausalLM\"");
     const struct opening opening = open_folder(&folder);
     expect_outcome(&opening, WISP_ERROR_UNSUPPORTED, "architectures", "BertForCausalLM");
+    folder_make(&folder, shape);
+    folder_drop(&folder, "modules.json");
+    folder_replace(&folder, "config.json", "\"BertModel\"", "\"BertForMaskedLM\"");
+    const struct opening masked = open_folder(&folder);
+    expect_outcome(&masked, WISP_ERROR_UNSUPPORTED, "architectures", "SPLADE makes sparse vectors");
 }
 
 /* The first file that holds something counts, and of two limits of tokens the one of its own. */

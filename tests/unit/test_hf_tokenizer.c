@@ -128,7 +128,7 @@ static void test_vocab_txt(void **state) {
     "\"strip_accents\":true,\"lowercase\":false}"
 #define GENERIC "\"tokenizer_class\":\"PreTrainedTokenizerFast\""
 
-/* With BERT's classes, one of which is meant where none is named, tokenizer_config.json or the
+/* With BERT's classes, one of which is meant if none is named, tokenizer_config.json or the
  * usual value counts, and never the normalizer of tokenizer.json; with the class of no model it is
  * the other way round. */
 static void test_class_decides_which_file_counts(void **state) {
@@ -173,7 +173,7 @@ static void test_class_decides_which_file_counts(void **state) {
 static void test_named_tokens_are_special(void **state) {
     static const struct {
         const char *config, *map;
-        bool found; /* also where it is part of a word */
+        bool found; /* also if it is part of a word */
     } cases[] = {
         {"{}", NULL, false},
         {"{\"additional_special_tokens\":[\"foo\"]}", NULL, true},
@@ -239,12 +239,12 @@ static void test_descriptions_that_differ_are_refused(void **state) {
         const char *const texts[5] = {WITH_ADDED("[]"), NULL, configs[i]};
         struct fixture f;
         assert_int_equal(read_folder(&f, texts), WISP_ERROR_UNSUPPORTED);
-        assert_non_null(strstr(f.error.message, "foo stands here twice"));
+        assert_non_null(strstr(f.error.message, "foo appears twice"));
         teardown(&f);
     }
 }
 
-/* transformers follows tokenizer_config.json where both files have a setting. */
+/* transformers follows tokenizer_config.json if both files have a setting. */
 static void test_config_overrides(void **state) {
     static const char *const texts[5] = {
         WITH_ADDED("[]"), NULL, "{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false}"};

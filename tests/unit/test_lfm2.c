@@ -51,7 +51,7 @@ static void add(wisp_session *session, size_t sequence, const int32_t *ids, size
     const float *rows;
     wisp_error error;
     assert_int_equal(generation_open(session, sequence + 1, &error), WISP_OK);
-    const struct addition addition = {&session->generation->sequences[sequence], ids, n};
+    const struct addition addition = {&session->generation->sequences[sequence], ids, n, false};
     if (generation_pass(session, &addition, 1, true, &rows, &error) != WISP_OK)
         fail_msg("%s", error.message);
     memcpy(logits, rows, n * VOCABULARY * sizeof *rows);
@@ -154,7 +154,7 @@ static void texts_share_a_pass(void **state) {
             if (before[i] > 0)
                 add(session, i, world.ids, before[i], unused);
             additions[i] = (struct addition){&session->generation->sequences[i],
-                                             world.ids + before[i], counts[i]};
+                                             world.ids + before[i], counts[i], false};
         }
         assert_int_equal(generation_pass(session, additions, TEXTS, true, &rows, &error), WISP_OK);
         for (size_t i = 0; i < TEXTS; i++) {
@@ -254,9 +254,9 @@ static void cancelled_calls_change_nothing(void **state) {
     sequence_mark(sequence, 255);
     const int32_t other[10] = {9, 8, 7, 6, 5, 4, 3, 9, 8, 7};
     wisp_session_cancel(session);
-    assert_int_equal(
-        generation_pass(session, &(struct addition){sequence, other, 10}, 1, true, &rows, &error),
-        WISP_ERROR_CANCELLED);
+    assert_int_equal(generation_pass(session, &(struct addition){sequence, other, 10, false}, 1,
+                                     true, &rows, &error),
+                     WISP_ERROR_CANCELLED);
     atomic_store(&session->cancelled, false);
     add(session, 0, world.ids + 250, 20, logits);
     assert_memory_equal(logits, world.whole + 250 * VOCABULARY, 20 * VOCABULARY * sizeof *logits);

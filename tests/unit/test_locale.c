@@ -51,7 +51,7 @@ static void make_locale(const struct locale *locale) {
     (void)!system(command);
 }
 
-/* Sets the locale of numbers. Returns false, after printing why, where the system has no such
+/* Sets the locale of numbers. Returns false, after printing why, if the system has no such
  * locale. In CI that is a failure. */
 static bool enter(const struct locale *locale) {
     make_locale(locale);
@@ -223,7 +223,7 @@ static void a_folder_is_read_alike(void **state) {
 
 static const wisp_text prompt = {"ab", 2};
 
-/* Appends a part of a description (js/text-engine.js). */
+/* Appends a part of a description (js/engine/text-engine.js). */
 static void put_part(struct bytes *description, uint32_t part, const void *bytes, uint32_t length) {
     bytes_put(description, &part, sizeof part);
     bytes_put(description, &length, sizeof length);
@@ -255,7 +255,7 @@ static void check_writing(struct engine *engine) {
     put_part(&description, 0, "", 0);
     put_number(&description, "max_tokens", 2);
     put_number(&description, "logprobs", 2);
-    put_part(&description, 9, prompt.bytes, (uint32_t)prompt.length);
+    put_part(&description, 8, prompt.bytes, (uint32_t)prompt.length);
     assert_int_equal(writing_open(writing, (const char *)description.data, description.size, 1),
                      WISP_OK);
     assert_int_equal(writing_run(writing, 1e6), WISP_OK);

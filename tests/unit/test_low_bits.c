@@ -156,7 +156,7 @@ static void compare_tensors(const char *low, const char *floats, enum block_type
     wisp_file_close(files[1]);
 }
 
-/* Expects the row of a model and of its twin of floats to be the same. Where dense layers compute
+/* Expects the row of a model and of its twin of floats to be the same. If dense layers compute
  * in int8, the weights of these types stay as they are, and those of the twin are rounded to int8.
  * Then rows differ by roundings. */
 static void expect_row(const float got[128], const float want[128], enum block_type type,
@@ -263,7 +263,7 @@ static void i2_s_that_is_wrong(void **state) {
     struct gguf_tensor *tensor = make_i2_s(&file);
     tensor->dims[0] /= 4;
     tensor->dims[1] *= 4;
-    expect(&file, WISP_ERROR_FORMAT, "no multiple of the I2_S block of 128");
+    expect(&file, WISP_ERROR_FORMAT, "not a multiple of the I2_S block of 128");
     tensor = make_i2_s(&file);
     tensor->dims[1] = (uint64_t)1 << 60;
     expect(&file, WISP_ERROR_FORMAT, "overflow");

@@ -31,7 +31,7 @@ static void blocks_are_aligned_zeros(void **state) {
     assert_null(memory_allocate_zeros(SIZE_MAX - MEMORY_ALIGNMENT));
 }
 
-/* Returns the bytes of the process that are in memory, or 0 where the system does not say. */
+/* Returns the bytes of the process that are in memory, or 0 if the system does not say. */
 static size_t resident_bytes(void) {
     char line[128] = "";
     FILE *file = fopen("/proc/self/statm", "r");

@@ -14,8 +14,34 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-static const char *const models[] = {"models/cls12", "models/mean-shards",   "models/prompted",
-                                     "models/nomic", "models/nomic-respelt", "models/overridden"};
+static const char *const models[] = {"models/cls12",
+                                     "models/mean-shards",
+                                     "models/prompted",
+                                     "models/nomic",
+                                     "models/nomic-respelt",
+                                     "models/overridden",
+                                     "models/roberta",
+                                     "models/xlm-roberta",
+                                     "models/distilbert",
+                                     "models/mpnet",
+                                     "models/dense",
+                                     "models/dense-twice",
+                                     "models/checkpoint",
+                                     "models/checkpoint-old",
+                                     "models/onnx",
+                                     "models/onnx-new",
+                                     "models/onnx-int8",
+                                     "models/modernbert",
+                                     "models/qwen3-embedding",
+                                     "models/embeddinggemma",
+                                     "models/gemma3-last",
+                                     "models/lfm2-embedding",
+                                     "models/electra-small",
+                                     "models/electra-base",
+                                     "models/gte-en",
+                                     "models/gte-multilingual",
+                                     "models/static",
+                                     "models/static-weights"};
 
 /* Returns the largest difference of a case's rows from the golden ones, relative to their length.
  */
@@ -86,7 +112,7 @@ static void check_model(const char *folder, const char *file, double f32_limit, 
 static void folders_match_sentence_transformers(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        check_model(models[i], NULL, 3e-5, 0.06);
+        check_model(models[i], NULL, 3e-5, 0.09);
 }
 
 static void converted_files_match_too(void **state) {
@@ -103,7 +129,7 @@ static void converted_files_match_too(void **state) {
             close(mkstemp(file));
             if (wisp_convert(data_path(models[i], path), file, &options, &error) != WISP_OK)
                 fail_msg("%s", error.message);
-            check_model(models[i], file, types[t].limit, 0.06);
+            check_model(models[i], file, types[t].limit, 0.09);
             unlink(file);
         }
 }
@@ -117,7 +143,7 @@ static void rows_that_fit_no_block_become_f16(void **state) {
     close(mkstemp(file));
     assert_int_equal(wisp_convert(data_path("models/cls12", path), file, &options, &error),
                      WISP_OK);
-    check_model("models/cls12", file, 5e-3, 0.06);
+    check_model("models/cls12", file, 5e-3, 0.09);
     unlink(file);
 }
 

@@ -32,7 +32,7 @@ static void finds_each_predictor(void **state) {
         assert_true(wisp_predictor_find(wisp_predictor_name(i), &predictor));
         assert_int_equal(predictor, i);
     }
-    assert_int_equal(i, WISP_PREDICTOR_SENTENCE + 1);
+    assert_int_equal(i, WISP_PREDICTOR_TOPK + 1);
     assert_string_equal(wisp_predictor_name(WISP_PREDICTOR_EXACT), "exact");
     assert_null(wisp_predictor_name(SIZE_MAX));
 }

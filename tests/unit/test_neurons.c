@@ -401,7 +401,7 @@ static void base_is_in_the_file(void **state) {
     }
 }
 
-/* A row scale is the root of a weight. A number that cannot be one is refused where it would be
+/* A row scale is the root of a weight. A number that cannot be one is refused if it would be
  * used. */
 static void bad_row_scales_are_refused(void **state) {
     static const float bad[] = {0, -1, NAN, INFINITY, 1e-30f, 1e30f, 0x1p-75f};

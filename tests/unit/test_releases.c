@@ -17,7 +17,7 @@
 
 enum { ROW = 32, MOST_TEXTS = 8 };
 
-/* Rows have length 1, and the first bounds are on the largest difference of their values. Where
+/* Rows have length 1, and the first bounds are on the largest difference of their values. If
  * kernels or the mathematical functions of the C library round otherwise, floats differ a little,
  * an int8 value becomes its neighbour now and then, and a predictor near its threshold chooses
  * another neuron: the cosine bounds that. Files with Q4_0 layers have it too, since 0.1.0 rounded

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/bert_weights.h"
+#include "models/bert.h"
 #include "models/rest.h"
 #include "support/cold_split.h"
 #include "support/golden.h"
@@ -134,7 +134,7 @@ static void weights_rest_where_memory_is_short(void **state) {
     }
 }
 
-/* Spellings of tokens are not kept where memory is limited, and decoding says so. */
+/* Spellings of tokens are not kept if memory is limited, and decoding says so. */
 static void limited_models_do_not_spell_tokens(void **state) {
     const int32_t cls[] = {2};
     static struct resting_model m;
@@ -303,7 +303,7 @@ static wisp_status embed(wisp_session *session, const struct split *split, const
 /* Checks that no weights that rest are in memory. */
 static void expect_rest(const wisp_model *model) {
     const struct bert_weights *weights = model->network.weights;
-    assert_null(weights->position_embedding);
+    assert_null(model->network.positions->rows);
     for (size_t l = 0; l < COLD_LAYERS; l++) {
         const struct feed_forward *f = &model->network.feed_forward[l];
         assert_true(!weights->layer[l].qkv.weights && !weights->layer[l].output.weights);
@@ -373,7 +373,7 @@ static void a_part_that_changes_is_noticed(void **state) {
     }
 }
 
-/* Thresholds are read when a sparsity is set. Where that fails, the session keeps its own. */
+/* Thresholds are read when a sparsity is set. If that fails, the session keeps its own. */
 static void thresholds_that_cannot_be_read_are_an_error(void **state) {
     static float wanted[TEXTS * HIDDEN], rows[TEXTS * HIDDEN];
     struct texts texts;

@@ -32,7 +32,7 @@ static void add(wisp_session *session, const int32_t *ids, size_t n, float *logi
     const float *rows;
     wisp_error error;
     assert_int_equal(generation_open(session, 1, &error), WISP_OK);
-    const struct addition addition = {&session->generation->sequences[0], ids, n};
+    const struct addition addition = {&session->generation->sequences[0], ids, n, false};
     assert_int_equal(generation_pass(session, &addition, 1, true, &rows, &error), WISP_OK);
     memcpy(logits, rows, n * VOCABULARY * sizeof *rows);
 }

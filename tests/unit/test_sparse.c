@@ -277,7 +277,7 @@ static void ranks_are_whole_blocks(void **state) {
     assert_int_equal(wisp_calibrate(plain, output, texts.text, TEXTS, &broken, &error),
                      WISP_ERROR_ARGUMENT);
     assert_string_equal(error.field, "rank");
-    assert_non_null(strstr(error.message, "48 is no multiple of 32"));
+    assert_non_null(strstr(error.message, "48 is not a multiple of 32"));
     assert_non_null(strstr(error.message, "matrices: 64 takes no longer"));
     assert_int_not_equal(access(output, F_OK), 0);
     assert_int_equal(wisp_calibrate(plain, output, texts.text, TEXTS, &f32, &error), WISP_OK);
@@ -337,7 +337,7 @@ static void expect_auto(const char *path, wisp_compute compute, const char *kern
     wisp_model_close(model);
 }
 
-/* auto needs a calibrated model for lowrank and ReLU for exact, both in int8 and where they are
+/* auto needs a calibrated model for lowrank and ReLU for exact, both in int8 and if they are
  * faster. */
 static void auto_is_what_is_faster(void **state) {
     (void)state;
@@ -486,7 +486,7 @@ static void fill_with_huge_rows(struct gguf_tensor *tensor) {
     }
 }
 
-/* The activations of such weights are infinite, and NaN where W_down is 0. Both are errors: a NaN
+/* The activations of such weights are infinite, and NaN if W_down is 0. Both are errors: a NaN
  * among finite contributions was once quantised like a number. */
 static void weights_near_the_largest_float_are_an_error(void **state) {
     (void)state;

@@ -67,6 +67,8 @@ static void exact_logits_are_those_of_the_dense_model(void **state) {
     for (const struct tiny_decoder *tiny = tiny_decoders; tiny->name; tiny++) {
         struct gguf made;
         struct bytes file = {0};
+        if (tiny->experts > 0) /* have no predictors: test_experts */
+            continue;
         decoder_make(&made, tiny);
         gguf_write_bytes(&made, &file);
         gguf_release(&made);

@@ -284,7 +284,7 @@ static void predictors_of_tiny_contributions_are_finite(void **state) {
     fit_is_finite(&layer);
 }
 
-/* Where all tokens have one hidden state, rounding may leave its variances below 0. */
+/* If all tokens have one hidden state, rounding may leave its variances below 0. */
 static void predictors_of_equal_tokens_are_finite(void **state) {
     (void)state;
     struct layer layer = make_layer(ACTIVATION_RELU);

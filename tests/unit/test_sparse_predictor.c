@@ -385,8 +385,8 @@ static double held_out_error(const struct layer *layer, const struct layer_fit *
     return sum;
 }
 
-/* Where activations are nearly linear in x, a linear function of x restores most of the loss. The
- * layer keeps its compensation where neurons are expensive, and drops it where they are cheap. */
+/* If activations are nearly linear in x, a linear function of x restores most of the loss. The
+ * layer keeps its compensation if neurons are expensive, and drops it if they are cheap. */
 static void compensation_is_kept_where_it_pays(void **state) {
     (void)state;
     struct rng rng = {7};

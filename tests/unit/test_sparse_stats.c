@@ -255,7 +255,7 @@ static void recall_is_what_calibration_reports(void **state) {
 }
 
 /* Every token passes every layer. A dense layer computes all neurons. Recall is counted only on
- * request, and not where all layers are dense. */
+ * request, and not if all layers are dense. */
 static void layers_are_counted(void **state) {
     (void)state;
     struct texts texts;

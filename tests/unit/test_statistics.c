@@ -17,7 +17,7 @@ enum { N = sizeof x / sizeof *x };
 
 static void assert_near(double value, double expected) {
     if (!(fabs(value - expected) < 1e-12))
-        fail_msg("%.17g, where %.17g belongs", value, expected);
+        fail_msg("%.17g; expected %.17g", value, expected);
 }
 
 static void correlations_are_scipys(void **state) {

@@ -35,7 +35,7 @@ static void test_words(void **state) {
     CHECK(&f, "\u0130", I);           /* its dot is an accent */
     CHECK(&f, "\u212a \u1e30", K, K); /* the Kelvin sign; K with an acute */
     CHECK(&f, "\u2f800 \u0301 a\u0301", UNK, A);
-    assert_int_equal(tokenizer_vocabulary_size(f.tokenizer), N_PIECES);
+    assert_int_equal(bert_tokenizer_vocabulary_size(f.tokenizer), N_PIECES);
     teardown(&f);
 }
 
@@ -106,19 +106,20 @@ static void test_truncation(void **state) {
         int32_t *ids = malloc(max * sizeof *ids); /* on the heap, so that sanitizers see its end */
         bool truncated;
         const size_t count =
-            tokenizer_encode(f.tokenizer, wisp_text_of(text), max, ids, &truncated);
+            bert_tokenizer_encode(f.tokenizer, wisp_text_of(text), max, ids, &truncated);
         assert_int_equal(count, max < COUNT ? max : COUNT);
         assert_int_equal(truncated, max < COUNT);
         for (size_t i = 0; i + 1 < count; i++)
             assert_int_equal(ids[i], all[i]);
         assert_int_equal(ids[count - 1], SEP);
-        assert_int_equal(tokenizer_encode(f.tokenizer, wisp_text_of(text), max, ids, NULL), count);
-        assert_int_equal(tokenizer_encode(f.tokenizer, wisp_text_of(text), max, NULL, &truncated),
+        assert_int_equal(bert_tokenizer_encode(f.tokenizer, wisp_text_of(text), max, ids, NULL),
                          count);
+        assert_int_equal(
+            bert_tokenizer_encode(f.tokenizer, wisp_text_of(text), max, NULL, &truncated), count);
         assert_int_equal(truncated, max < COUNT);
         free(ids);
     }
-    assert_int_equal(tokenizer_encode(f.tokenizer, wisp_text_of(text), SIZE_MAX, NULL, NULL),
+    assert_int_equal(bert_tokenizer_encode(f.tokenizer, wisp_text_of(text), SIZE_MAX, NULL, NULL),
                      COUNT);
     teardown(&f);
 }
@@ -130,14 +131,14 @@ static void test_truncation_leaves_nothing_out(void **state) {
     (void)state;
     setup_complete(&f);
     must_open(&f);
-    tokenizer_encode(f.tokenizer, wisp_text_of("foo \x01\t \u0301 "), 3, ids, &truncated);
+    bert_tokenizer_encode(f.tokenizer, wisp_text_of("foo \x01\t \u0301 "), 3, ids, &truncated);
     assert_false(truncated);
-    tokenizer_encode(f.tokenizer, wisp_text_of("foo [SEP]"), 3, ids, &truncated);
+    bert_tokenizer_encode(f.tokenizer, wisp_text_of("foo [SEP]"), 3, ids, &truncated);
     assert_true(truncated);
-    tokenizer_encode(f.tokenizer, wisp_text_of("  "), 2, ids, &truncated);
+    bert_tokenizer_encode(f.tokenizer, wisp_text_of("  "), 2, ids, &truncated);
     assert_false(truncated);
     /* A word that begins with pieces but is unknown as a whole takes one place. */
-    tokenizer_encode(f.tokenizer, wisp_text_of("fooax"), 3, ids, &truncated);
+    bert_tokenizer_encode(f.tokenizer, wisp_text_of("fooax"), 3, ids, &truncated);
     assert_false(truncated);
     assert_int_equal(ids[1], UNK);
     teardown(&f);
@@ -321,7 +322,7 @@ static void check_golden(const struct fixture *f, const struct json *text, const
     int32_t found[256];
     const wisp_text whole = {text->text, text->text_length};
     assert_true(json_is(text, JSON_STRING) && json_is(ids, JSON_ARRAY));
-    assert_int_equal(tokenizer_encode(f->tokenizer, whole, 256, found, NULL), ids->count);
+    assert_int_equal(bert_tokenizer_encode(f->tokenizer, whole, 256, found, NULL), ids->count);
     size_t i = 0;
     for (const struct json *id = ids->first; id; id = id->next) {
         int64_t expected;
@@ -346,8 +347,8 @@ static void test_goldens(void **state) {
                      WISP_OK);
     assert_int_equal(hf_read_tokenizer(&f.dir, model, false, &f.error), WISP_OK);
     must_open(&f);
-    assert_int_equal(tokenizer_vocabulary_size(f.tokenizer), 30522);
-    assert_in_range(tokenizer_resident_bytes(f.tokenizer), 1, 2 * 1000 * 1000);
+    assert_int_equal(bert_tokenizer_vocabulary_size(f.tokenizer), 30522);
+    assert_in_range(bert_tokenizer_resident_bytes(f.tokenizer), 1, 2 * 1000 * 1000);
     assert_int_equal(texts->count, ids->count);
     const struct json *expected = ids->first;
     for (const struct json *text = texts->first; text; text = text->next) {

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "support/tokenizer_fixture.h"
-#include "text/added_tokens.h"
-#include "text/tokenizer_parts.h"
+#include "tokenizers/added_tokens.h"
+#include "tokenizers/bert_tokenizer_parts.h"
 
 #undef fail /* cmocka has one of its own */
 #include <cmocka.h>
@@ -86,7 +86,7 @@ static void put_twin(struct fixture *f) {
 }
 
 static void put_long_piece(struct fixture *f) {
-    static char bytes[300];
+    static char bytes[PIECE_MAX_BYTES + 1];
     memset(bytes, 'a', sizeof bytes);
     f->tokens[FOO] = (wisp_text){bytes, sizeof bytes};
 }
@@ -236,7 +236,7 @@ static void test_malformed_metadata(void **state) {
         assert_int_equal(f.error.status, faults[i].status);
         assert_string_equal(f.error.file, "test.gguf");
         assert_string_equal(f.error.field, faults[i].field);
-        assert_int_equal(tokenizer_open(&f.dir, &f.tokenizer, NULL), faults[i].status);
+        assert_int_equal(bert_tokenizer_open(&f.dir, &f.tokenizer, NULL), faults[i].status);
         teardown(&f);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Long texts, and vocabularies made to be slow. Each test ends in seconds where the tokenizer's
- * time is proportional to the length of the text; where it is not, in minutes to days. */
+ * Long texts, and vocabularies made to be slow. Each test ends in seconds if the tokenizer's
+ * time is proportional to the length of the text; if it is not, in minutes to days. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "support/tokenizer_fixture.h"
-#include "text/wordpiece.h"
+#include "tokenizers/wordpiece.h"
 
 #undef fail /* cmocka has one of its own */
 #include <cmocka.h>
@@ -21,7 +21,7 @@ enum { LARGE = 1000 * 1000, VAST = 10 * LARGE };
 
 enum { TWINS = 100, TWIN_BYTES = 8 };
 
-/* The slot, of 256, that text/wordpiece.c tries first for an initial piece. */
+/* The slot, of 256, that tokenizers/wordpiece.c tries first for an initial piece. */
 static unsigned first_slot(const char *bytes) {
     uint64_t hash = UINT64_C(0xD1B54A32D192ED03);
     for (size_t i = 0; i < TWIN_BYTES; i++)
@@ -75,9 +75,10 @@ static void check_repeated(const struct fixture *f, const char *pattern, size_t 
     int32_t *ids = malloc((expected + 1) * sizeof *ids);
     bool truncated;
     assert_non_null(ids);
-    assert_int_equal(tokenizer_encode(f->tokenizer, text, expected + 1, ids, &truncated), expected);
+    assert_int_equal(bert_tokenizer_encode(f->tokenizer, text, expected + 1, ids, &truncated),
+                     expected);
     assert_false(truncated);
-    tokenizer_encode(f->tokenizer, text, 2, ids, &truncated);
+    bert_tokenizer_encode(f->tokenizer, text, 2, ids, &truncated);
     assert_int_equal(truncated, expected > 2);
     free(ids);
     free((void *)(uintptr_t)text.bytes);

@@ -96,7 +96,7 @@ static void test_kinds_of_types(void **state) {
     (void)state;
     static const struct {
         enum block_type type;
-        const char *kind; /* NULL: int8, or narrow where the set has no int8 products */
+        const char *kind; /* NULL: int8, or narrow if the set has no int8 products */
     } kept[] = {{BLOCK_Q4_0, "q4_0"},        {BLOCK_Q4_1, "q4_1"},     {BLOCK_Q4_K, "q4_k"},
                 {BLOCK_Q6_K, "q6_k"},        {BLOCK_TQ1_0, "tq1_0"},   {BLOCK_TQ2_0, "tq2_0"},
                 {BLOCK_T158, "bitnet_t158"}, {BLOCK_I2_S, "i2_s"},     {BLOCK_Q2_K, "q2_k"},

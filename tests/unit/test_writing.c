@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The description of texts that js/text-engine.js writes: its numbers have their low byte first, on
- * machines of either order. */
+ * The description of texts that js/engine/text-engine.js writes: its numbers have their low byte
+ * first, on machines of either order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -22,7 +22,7 @@ enum { LETTER_C = 261, LETTER_D };
 /* Adds 1000 to the logit of a letter. */
 #define BIAS_TO(letter) PART(4, 8), letter & 255, letter >> 8, 0, 0, 0, 0, 0x7a, 0x44
 #define STOP_AT(letter) PART(3, 4), letter & 255, letter >> 8, 0, 0
-#define PROMPT_A PART(9, 1), 'a'
+#define PROMPT_A PART(8, 1), 'a'
 
 struct opened {
     struct engine *engine;
@@ -81,7 +81,7 @@ static void numbers_have_their_low_byte_first(void **state) {
 static void what_is_no_description_is_an_error(void **state) {
     const struct opened *opened = *state;
     static const unsigned char whole[] = {TEXT_PART, THREE_TOKENS, PROMPT_A};
-    static const unsigned char unknown[] = {TEXT_PART, PART(10, 0)};
+    static const unsigned char unknown[] = {TEXT_PART, PART(9, 0)};
     static const unsigned char without_text[] = {PROMPT_A};
     for (size_t length = 0; length < sizeof whole; length++) {
         struct writing *writing = writing_new(opened->engine);

@@ -31,7 +31,7 @@ static int give_up(const char *message) {
     return 1;
 }
 
-/* Reads the texts, whose strings live in the arena. Returns false where a line is not what it
+/* Reads the texts, whose strings live in the arena. Returns false if a line is not what it
  * should be. */
 static bool read_texts(struct arena *arena, char *lines, wisp_text texts[TEXTS]) {
     for (size_t i = 0; i < TEXTS; i++) {

@@ -10,9 +10,12 @@ import shutil
 from urllib.parse import unquote
 
 from .mirrors import wanted_sources
-from .workspace import TOOLS, SetupError, run, step
+from .workspace import TOOLS, SetupError, run, say, step
 
 DEBS = TOOLS / "debs"
+
+# What apt says of lists whose date is over, or to come.
+DATED = r"Release file for .* (?:is expired|is not valid yet)"
 
 CONFIGURATION = """\
 #clear APT::Update::Pre-Invoke;
@@ -63,14 +66,36 @@ def apt_root(suite, kind="deb"):
     configuration = CONFIGURATION.format(root=root, architecture=architecture)
     (root / "conf").write_text(configuration, encoding="utf-8")
     with step(f"reading the package lists of {suite or 'this release'}") as details:
-        try:
-            apt("apt-get", root / "conf", "update", "--error-on=any")
-        except SetupError:
-            # Some other vendor's source for this release may not have the suite; the Debian mirror is enough.
-            if not any((root / "lists").glob("*_Packages*" if kind == "deb" else "*_Sources*")):
-                raise
-            details.append("not from all sources")
+        update_lists(root, "*_Packages*" if kind == "deb" else "*_Sources*")
+        details.append(f"{count_bytes(root / 'lists') / 1e6:.1f} MB")
     return root / "conf"
+
+
+def update_lists(root, wanted):
+    """Reads package lists. Lists whose date is over are taken, with a word: their signature holds all the same."""
+    try:
+        apt("apt-get", root / "conf", "update", "--error-on=any")
+    except SetupError as error:
+        if re.search(DATED, str(error)):
+            say(f"apt says: {first_error(error)}")
+            say("the mirror is stale or this machine's clock is wrong; going on with these lists, whose signature is good")
+            apt("apt-get", root / "conf", "update", "-o", "Acquire::Check-Date=false",
+                "-o", "Acquire::Check-Valid-Until=false")
+        elif not any((root / "lists").glob(wanted)):
+            raise
+        else:
+            # Some other vendor's source for this release may not have the suite; the Debian mirror is enough.
+            say(f"not all sources could be read: {first_error(error)}")
+
+
+def first_error(error):
+    """Returns apt's first error of what it printed."""
+    errors = re.findall(r"^E: (.*)", str(error), re.MULTILINE)
+    return errors[0] if errors else str(error)
+
+
+def count_bytes(folder):
+    return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
 
 
 def apt(program, configuration, *arguments, cwd=None):

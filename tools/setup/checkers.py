@@ -47,7 +47,7 @@ def install_cppcheck():
 
 
 def link_debug_files(prefix):
-    """Lays out the C library's debug symbols, named by build id, where valgrind's extra search path finds them."""
+    """Lays out the C library's debug symbols, named by build id, if valgrind's extra search path finds them."""
     folder = prefix / "debug" / LIBRARIES
     folder.mkdir(parents=True)
     for file in prefix.glob("usr/lib/debug/.build-id/*/*.debug"):

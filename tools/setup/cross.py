@@ -42,7 +42,7 @@ int main(void) {
 }
 """
 
-# Links with musl's start files and libraries in place of glibc's, statically.
+# Links with musl's start files and libraries instead of glibc's, statically.
 MUSL_SPECS = """\
 *libgcc:
 libgcc.a%s libgcc_eh.a%s

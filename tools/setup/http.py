@@ -1,4 +1,4 @@
-"""Fetches libcurl with its headers, for the tests of models by URL."""
+"""Fetches the HTTP libraries that the program loads when it needs them, for tests: libcurl and CivetWeb."""
 
 from .prefix import LIBRARIES, ON_EVERY_HOST, fetch_programs
 from .workspace import TOOLS, SetupError, building, run, scratch, step
@@ -31,3 +31,11 @@ def install_curl():
         if headers.is_dir() and not (prefix / INCLUDE / "curl").exists():
             (prefix / INCLUDE / "curl").symlink_to(headers.relative_to(prefix / INCLUDE))
     try_curl()
+
+
+def install_civetweb():
+    with building("civetweb") as prefix:
+        fetch_programs(prefix, ["libcivetweb1"], ON_EVERY_HOST)
+    with step("trying CivetWeb"):
+        run(["python3", "-c", "import ctypes; ctypes.CDLL('libcivetweb.so.1').mg_start"],
+            env={"LD_LIBRARY_PATH": str(TOOLS / "civetweb" / LIBRARIES)})

@@ -25,7 +25,7 @@ ON_EVERY_HOST = (r"libc6|libc6-dev|libc-dev-bin|libc-bin|linux-libc-dev|libcrypt
 
 
 def free_links(prefix):
-    """Makes links to absolute places point into `prefix` instead, where that has the place."""
+    """Makes links to absolute places point into `prefix` instead, if that has the place."""
     for folder, folders, files in os.walk(prefix):
         for link in (Path(folder, name) for name in folders + files):
             if link.is_symlink() and os.readlink(link).startswith("/"):

@@ -34,8 +34,10 @@ def pip_of(python):
 
 
 def install_requirements(pip, file, *more):
+    """Installs the packages of a list, each of which has the digests of its files."""
     with step(f"installing {file.name}"):
-        run([*pip, "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", *more, "-r", file])
+        run([*pip, "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--require-hashes", *more,
+             "-r", file])
 
 
 def install_environment(name, requirements):
@@ -60,10 +62,25 @@ def install_sbom():
     write_wrapper("python-sbom", 'exec "$tools/sbom/bin/python" "$@"\n')
 
 
+def install_wheel():
+    install_environment("wheel", REPO / "tools/requirements-wheel.txt")
+    write_wrapper("python-wheel", 'exec "$tools/wheel/bin/python" "$@"\n')
+
+
+def install_adapters():
+    install_environment("adapters", REPO / "tools/requirements-adapters.txt")
+    write_wrapper("python-adapters", 'exec "$tools/adapters/bin/python" "$@"\n')
+
+
 def install_zig():
     install_environment("zig", REPO / "tools/requirements-zig.txt")
     write_wrapper("zig", 'export ZIG_GLOBAL_CACHE_DIR="$tools/zig/cache" ZIG_LOCAL_CACHE_DIR="$tools/zig/cache"\n'
                   'exec "$tools/zig/bin/python" -m ziglang "$@"\n')
+
+
+def install_cuda():
+    install_environment("cuda", REPO / "tools/requirements-cuda.txt")
+    write_wrapper("nvcc", 'exec "$tools"/cuda/lib/python3*/site-packages/nvidia/cu13/bin/nvcc "$@"\n')
 
 
 def install_node_modules():

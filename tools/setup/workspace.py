@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +13,8 @@ REPO = Path(__file__).resolve().parents[2]
 TOOLS = REPO / ".tools"
 BIN = TOOLS / "bin"
 TEMPORARY = TOOLS / "tmp"
+
+SILENCE = 10  # seconds after which a step says that it still runs
 
 # Wrappers find .tools relative to themselves, so that a moved or mounted checkout still works.
 WRAPPER_HEAD = """\
@@ -27,19 +30,34 @@ class SetupError(Exception):
     """A step failed. Holds the step and the reason, in words for the user."""
 
 
+def say(text):
+    print(f"setup: {text}", file=sys.stderr, flush=True)
+
+
 @contextlib.contextmanager
 def step(what):
-    """Prints one line on stderr: the step, the details that the body adds to the list, and the seconds."""
-    print(f"setup: {what} ... ", end="", file=sys.stderr, flush=True)
+    """Prints on stderr when a step begins, every ten seconds while it runs, and when it ends: the details that the body
+    adds to the list, and the seconds."""
+    say(f"{what} ...")
     start = time.monotonic()
+    ended = threading.Event()
     details = []
+
+    def report():
+        while not ended.wait(SILENCE):
+            say(f"{what}, {time.monotonic() - start:.0f} s so far")
+
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
     try:
         yield details
     except BaseException:
-        print("failed", file=sys.stderr)
+        say(f"{what} failed")
         raise
-    details.append(f"{time.monotonic() - start:.1f} s")
-    print(", ".join(details), file=sys.stderr)
+    finally:
+        ended.set()
+        reporter.join()
+    say(", ".join([f"{what}: done", *details, f"{time.monotonic() - start:.1f} s"]))
 
 
 def run(command, cwd=None, env=None):

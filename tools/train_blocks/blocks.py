@@ -143,7 +143,7 @@ class Rounding(Blocks):
 
 class Settling(Blocks):
     """Trains where each weight lies between two levels. Its place is the sigmoid of PACE / temperature times the
-    trained number, and at a temperature of 0 the upper level where that is positive, else the lower one."""
+    trained number, and at a temperature of 0 the upper level if that is positive, else the lower one."""
 
     # Places move faster than values of the same learning rate.
     PACE = 100

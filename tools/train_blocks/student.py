@@ -35,7 +35,7 @@ class Trained:
             refuse_model(file.path, "tensors", f"no matrix has one of the types that can be trained: {', '.join(TYPES)}")
 
     def round(self, tensor, name, module):
-        """Lets the module, named so, compute with the values of blocks; the output too where it shares them."""
+        """Lets the module, named so, compute with the values of blocks; the output too if it shares them."""
         order = row_order(self.file, tensor)
         scales, offsets = (part.view(len(order), -1)[order].view(-1, 1) for part in self.file.blocks(tensor))
         kind = self.file.kind(tensor)

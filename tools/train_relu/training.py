@@ -56,7 +56,7 @@ class SparseTraining(Training):
         return [(self.weights.to(self.options.device) * penalties).sum()]
 
     def after_step(self, activations):
-        """Raises the weight of a layer's penalty where too many of its neurons are active, and else lowers it."""
+        """Raises the weight of a layer's penalty if too many of its neurons are active, and else lowers it."""
         self.active += torch.stack([(a > 0).float().mean() for a in activations]).cpu()
         if self.step % STEER_EVERY == 0:
             too_many = self.active / STEER_EVERY > self.options.density

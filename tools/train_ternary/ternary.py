@@ -26,7 +26,7 @@ def best_scales(weight):
 
 
 class Ternary(torch.autograd.Function):
-    """scale * round(weight / scale), cut to -scale, 0 or scale. Its gradient by weights is that of the identity where
+    """scale * round(weight / scale), cut to -scale, 0 or scale. Its gradient by weights is that of the identity if
     a weight is not far beyond the scale; that by the scale is the rounding error's."""
 
     @staticmethod

@@ -34,7 +34,7 @@ def remove(path):
 
 @contextlib.contextmanager
 def appearing(path):
-    """Gives a temporary path, which becomes `path` when the body ends and is removed where it fails."""
+    """Gives a temporary path, which becomes `path` when the body ends and is removed if it fails."""
     temporary = path.with_name(path.name + ".tmp")
     remove(temporary)
     try:

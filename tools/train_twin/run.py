@@ -37,7 +37,7 @@ def set_up(options):
 
 
 def train_and_write(training, checkpoint, settings, write):
-    """Trains, from the checkpoint where --resume asks for it, and then makes OUT by `write`. Returns whether
+    """Trains, from the checkpoint if --resume asks for it, and then makes OUT by `write`. Returns whether
     training reached the end."""
     options = training.options
     if options.resume:

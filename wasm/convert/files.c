@@ -166,7 +166,7 @@ wisp_status file_writer_commit(struct file_writer *writer, wisp_error *error) {
     return flush(writer, error);
 }
 
-/* JavaScript discards what was written where the conversion fails. */
+/* JavaScript discards what was written if the conversion fails. */
 void file_writer_discard(struct file_writer *writer) {
     (void)writer;
 }

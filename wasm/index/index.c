@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The part of js/vector-index.js that is WebAssembly: products of a query with vectors, and
+ * The part of js/index/vector-index.js that is WebAssembly: products of a query with vectors, and
  * checksums. JavaScript has the memory to itself from __heap_base on, and passes places in it. The
- * module is so small that it stands in js/index-kernels.js as text. */
+ * module is so small that it stands in js/index/index-kernels.js as text. */
 #include <wasm_simd128.h>
 
 #include "base/checksum.h"
@@ -47,6 +47,15 @@ void index_dots_f32(const float *x, const float *w, size_t ldw, size_t n, size_t
     }
 }
 
-EXPORT("checksum") uint64_t index_checksum(const void *bytes, size_t length) {
-    return checksum(bytes, length);
+EXPORT("checksum_begin") void index_checksum_begin(struct checksum *sum, size_t length) {
+    *sum = checksum_begin(length);
+}
+
+EXPORT("checksum_add")
+void index_checksum_add(struct checksum *sum, const void *part, size_t length) {
+    checksum_add(sum, part, length);
+}
+
+EXPORT("checksum_end") uint64_t index_checksum_end(const struct checksum *sum) {
+    return checksum_end(sum);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The functions of POSIX that the program calls with paths, and those for which WASI has no call:
- * JavaScript does their work (js/program-system.js). The C library's others end in calls of WASI,
- * such as fd_read, which are JavaScript's, too. */
+ * JavaScript does their work (js/program/program-system.js). The C library's others end in calls of
+ * WASI, such as fd_read, which are JavaScript's, too. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,14 +22,14 @@
 
 /* Opens a file for reading, or creates one for writing. `waits`: until a FIFO has a writer. */
 IMPORT("open") int host_open(const char *path, bool creates, bool waits);
-/* Describes the file at the path, which is followed where it is a link and `follows` is set, or
- * that of the descriptor where the path is NULL. */
+/* Describes the file at the path, which is followed if it is a link and `follows` is set, or
+ * that of the descriptor if the path is NULL. */
 IMPORT("stat")
 int host_stat(const char *path, int descriptor, bool follows, uint64_t *numbers);
 IMPORT("access") int host_access(const char *path, int mode);
 /* Writes the path, with its 0. */
 IMPORT("realpath") int host_realpath(const char *path, char *resolved, size_t capacity);
-/* Writes the names of the files in a folder, each with its 0, where they fit, and returns how many
+/* Writes the names of the files in a folder, each with its 0, if they fit, and returns how many
  * bytes they have. */
 IMPORT("list") int host_list(const char *path, char *names, size_t capacity);
 IMPORT("rename") int host_rename(const char *from, const char *to);

@@ -38,7 +38,7 @@ struct pool {
 };
 
 /* The job and the count of barriers, or of running helpers, that this member knows. They are in
- * memory, and are read again for each comparison: where functions change from V8's first compiler
+ * memory, and are read again for each comparison: if functions change from V8's first compiler
  * to its second one while they run (Node 20), a helper whose local variable had the job ran it
  * twice, and the team waited for ever. With either compiler alone that never happened. */
 static _Thread_local volatile int known_job, known_count;
@@ -47,11 +47,11 @@ static struct pool team = {.size = 1};
 static _Alignas(16) char stacks[MOST_HELPERS][STACK_BYTES];
 static _Alignas(16) char thread_locals[1 + MOST_HELPERS][TLS_BYTES];
 
-/* The linker makes this function, which sets where an instance has its thread-local variables. */
+/* The linker makes this function, which sets if an instance has its thread-local variables. */
 void __wasm_init_tls(void *memory);
 
 /* Waits while *value is *known, and wakes up at least every so many nanoseconds. Ends the instance
- * where a helper has failed. */
+ * if a helper has failed. */
 static void wait_while(_Atomic(int) *value, const volatile int *known, int64_t nanoseconds) {
     for (int spins = 0; atomic_load(value) == *known; spins++) {
         if (spins < MOST_SPINS)
@@ -67,7 +67,7 @@ static void wake(_Atomic(int) *value) {
 }
 
 /* Returns the end of the stack of helper `index`, from 1. The host sets the stack pointer of the
- * helper's instance to it before it calls thread_run. Returns NULL where there are no more. */
+ * helper's instance to it before it calls thread_run. Returns NULL if there are no more. */
 EXPORT("thread_stack") char *thread_stack(uint32_t index) {
     return index >= 1 && index <= MOST_HELPERS ? stacks[index - 1] + STACK_BYTES : NULL;
 }
@@ -93,7 +93,7 @@ EXPORT("thread_count") uint32_t thread_count(void) {
     return team.size;
 }
 
-/* Returns the address of the number that the host sets to 1 where a helper has ended. */
+/* Returns the address of the number that the host sets to 1 if a helper has ended. */
 EXPORT("thread_failure") _Atomic(int) *thread_failure(void) {
     return &team.failed;
 }
@@ -147,4 +147,9 @@ void pool_barrier(struct pool *pool, uint32_t n) {
         return;
     }
     wait_while(&pool->barriers, &known_count, SLEEP_NANOSECONDS);
+}
+
+double pool_waited(const struct pool *pool) {
+    (void)pool;
+    return 0;
 }

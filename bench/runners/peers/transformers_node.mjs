@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs transformers.js in Node, where it uses onnxruntime's native library.
+// Runs transformers.js in Node, if it uses onnxruntime's native library.
 import { basename, dirname, resolve } from 'node:path';
 import { env, pipeline } from '@huggingface/transformers';
 import { peerOf } from './transformers_batches.mjs';

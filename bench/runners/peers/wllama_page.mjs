@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs wllama (llama.cpp) in a page, where it starts a worker by itself. It gets one text a call,
+// Runs wllama (llama.cpp) in a page, if it starts a worker by itself. It gets one text a call,
 // because its createEmbedding computes a wrong vector for one of several texts.
 // @ts-expect-error the package's types re-export from files that it leaves out
 import { Wllama } from '../../node_modules/@wllama/wllama/esm/index.js';

@@ -32,9 +32,9 @@ EXPORT("search_free") void search_free(struct search *search) {
 static void take_hypothesis(void *context, const wisp_hypothesis *h) {
     struct search *search = context;
     struct engine *engine = search->engine;
-    put(engine, "%s{\"text\":\"", search->found++ ? "," : "");
-    put_escaped(engine, h->text.bytes, h->text.length);
-    put(engine, "\",\"score\":%s,\"logprob\":%s,\"end\":\"%s\",\"ids\":[",
+    put(engine, "%s{\"text\":", search->found++ ? "," : "");
+    put_string(engine, h->text);
+    put(engine, ",\"score\":%s,\"logprob\":%s,\"end\":\"%s\",\"ids\":[",
         number_text(h->score, 17).text, number_text(h->logprob, 17).text, wisp_end_name(h->end));
     for (size_t i = 0; i < h->tokens; i++)
         put(engine, "%s%d", i ? "," : "", h->ids[i]);

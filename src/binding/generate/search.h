@@ -8,7 +8,7 @@
 
 struct search;
 
-/* Returns NULL where there is no memory. */
+/* Returns NULL if there is no memory. */
 struct search *search_new(struct engine *engine);
 
 void search_free(struct search *search);

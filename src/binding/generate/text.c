@@ -7,8 +7,11 @@
 
 #include "base/arena.h"
 #include "base/byte_order.h"
+#include "base/checked.h"
+#include "base/json.h"
 #include "base/number_text.h"
 #include "engine/conversation.h"
+#include "engine/generation.h"
 #include "engine/requests.h"
 
 struct text {
@@ -16,13 +19,16 @@ struct text {
     struct text *next;
     size_t index;
     wisp_generate_options options;
-    wisp_grammar *grammar;  /* of the options */
-    wisp_message *messages; /* [n_messages] */
-    size_t n_messages;
+    wisp_grammar *grammar; /* of the options */
+    size_t stop_room;      /* of the options' stop texts */
     wisp_conversation conversation;
     wisp_text prompt;
-    struct token_list reply_to; /* the prompt where there are messages */
+    struct token_list reply_to;    /* the prompt if there are messages */
+    bool may_call;                 /* the conversation has tools */
+    struct token_list reply;       /* the ids of the reply then */
+    const wisp_generation *result; /* NULL: it failed when it was read */
     bool has_ended;
+    wisp_error *failure; /* of this text alone; NULL: none */
 };
 
 struct writing {
@@ -30,7 +36,7 @@ struct writing {
     struct arena arena;         /* owns the texts, and what their options and messages point to */
     struct text *first, **last; /* `last` is where the next text goes */
     size_t n;
-    wisp_generation *results; /* [n] */
+    wisp_generation *results; /* [n], of texts that did not fail when they were read */
     struct requests requests;
     bool is_open;
     size_t pieces; /* that this writing_run has handed out */
@@ -50,8 +56,8 @@ EXPORT("writing_free") void writing_free(struct writing *writing) {
         requests_close(&writing->requests);
     for (struct text *text = writing->first; text; text = text->next) {
         wisp_grammar_close(text->grammar);
-        free(text->messages);
         free(text->reply_to.ids);
+        free(text->reply.ids);
     }
     arena_release(&writing->arena);
     free(writing);
@@ -59,34 +65,46 @@ EXPORT("writing_free") void writing_free(struct writing *writing) {
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Options that are a float or an unsigned 32-bit number, by the names of wisp.h. */
+enum kind {
+    FLOAT,
+    WHOLE,
+    SEED,
+    FLAG,
+    NO_FLAG
+}; /* NO_FLAG: the field is true if the option is not */
+
+/* Options that are a number or a flag, by the names of js/base/text-options.js in small letters. */
 static const struct {
     const char *name;
-    size_t offset;
-    bool is_float;
+    enum kind kind;
+    size_t offset; /* in struct text */
 } numbers[] = {
-#define FLOAT(field) {#field, offsetof(wisp_generate_options, sampling.field), true}
-#define WHOLE(field) {#field, offsetof(wisp_generate_options, sampling.field), false}
-    FLOAT(temperature),
-    FLOAT(top_p),
-    FLOAT(min_p),
-    FLOAT(typical_p),
-    FLOAT(repetition_penalty),
-    FLOAT(presence_penalty),
-    FLOAT(frequency_penalty),
-    WHOLE(top_k),
-    WHOLE(penalty_window),
-    {"max_tokens", offsetof(wisp_generate_options, max_tokens), false},
-    {"logprobs", offsetof(wisp_generate_options, logprobs), false},
-    {"keep_tokens", offsetof(wisp_generate_options, keep_tokens), false},
+#define TEXT(field) offsetof(struct text, options.field)
+    {"max_tokens", WHOLE, TEXT(max_tokens)},
+    {"temperature", FLOAT, TEXT(sampling.temperature)},
+    {"temperature_last", FLAG, TEXT(sampling.temperature_last)},
+    {"top_k", WHOLE, TEXT(sampling.top_k)},
+    {"top_p", FLOAT, TEXT(sampling.top_p)},
+    {"min_p", FLOAT, TEXT(sampling.min_p)},
+    {"typical_p", FLOAT, TEXT(sampling.typical_p)},
+    {"repetition_penalty", FLOAT, TEXT(sampling.repetition_penalty)},
+    {"presence_penalty", FLOAT, TEXT(sampling.presence_penalty)},
+    {"frequency_penalty", FLOAT, TEXT(sampling.frequency_penalty)},
+    {"penalty_window", WHOLE, TEXT(sampling.penalty_window)},
+    {"seed", SEED, TEXT(sampling.seed)},
+    {"logprobs", WHOLE, TEXT(logprobs)},
+    {"drafts", WHOLE, TEXT(drafts)},
+    {"context_shift", FLAG, TEXT(context_shift)},
+    {"keep", WHOLE, TEXT(keep_tokens)},
+    {"thinking", NO_FLAG, offsetof(struct text, conversation.no_thinking)},
 };
 
 static wisp_status fail_description(struct writing *writing) {
     return fail(&writing->engine->error, WISP_ERROR_ARGUMENT, NULL, "texts", "no description");
 }
 
-/* Sets an option to a number, a double, after which the option's name stands. js/generator.js has
- * checked that it is in the range of its type. */
+/* Sets an option to a number, a double, after which the option's name stands. js/calls/generator.js
+ * has checked that it is in the range of its type. */
 static wisp_status set_number(struct text *text, const char *bytes, size_t length) {
     wisp_error *error = &text->writing->engine->error;
     double number;
@@ -98,25 +116,27 @@ static wisp_status set_number(struct text *text, const char *bytes, size_t lengt
         arena_copy_text(&text->writing->arena, bytes + sizeof number, length - sizeof number);
     if (!name)
         return fail_memory(error, length);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(numbers[i].name, name) == 0) {
-            char *place = (char *)&text->options + numbers[i].offset;
-            if (numbers[i].is_float)
-                *(float *)place = (float)number;
-            else
-                *(uint32_t *)place = (uint32_t)number;
-            return WISP_OK;
-        }
-    if (strcmp(name, "seed") == 0)
-        text->options.sampling.seed = (uint64_t)number;
-    else if (strcmp(name, "temperature_last") == 0)
-        text->options.sampling.temperature_last = number != 0;
-    else if (strcmp(name, "context_shift") == 0)
-        text->options.context_shift = number != 0;
-    else if (strcmp(name, "no_thinking") == 0)
-        text->conversation.no_thinking = number != 0;
-    else
+    size_t i = 0;
+    while (i < sizeof numbers / sizeof *numbers && strcmp(numbers[i].name, name) != 0)
+        i++;
+    if (i == sizeof numbers / sizeof *numbers)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, name, "there is no such option");
+    void *place = (char *)text + numbers[i].offset;
+    switch (numbers[i].kind) {
+    case FLOAT:
+        *(float *)place = (float)number;
+        break;
+    case WHOLE:
+        *(uint32_t *)place = (uint32_t)number;
+        break;
+    case SEED:
+        *(uint64_t *)place = (uint64_t)number;
+        break;
+    case FLAG:
+    case NO_FLAG:
+        *(bool *)place = (number != 0) == (numbers[i].kind == FLAG);
+        break;
+    }
     return WISP_OK;
 }
 
@@ -124,15 +144,18 @@ static wisp_status set_number(struct text *text, const char *bytes, size_t lengt
 static wisp_status add_stop(struct text *text, const char *bytes, size_t length) {
     wisp_error *error = &text->writing->engine->error;
     wisp_generate_options *o = &text->options;
-    const char **stop;
-    ARENA_TAKE(&text->writing->arena, stop, o->stops + 1, error);
-    if (o->stops > 0)
-        memcpy(stop, o->stop, o->stops * sizeof *stop);
-    stop[o->stops] = arena_copy_text(&text->writing->arena, bytes, length);
-    if (!stop[o->stops])
+    if (o->stops == text->stop_room) {
+        const char **stop;
+        text->stop_room = 2 * text->stop_room + 4;
+        ARENA_TAKE(&text->writing->arena, stop, text->stop_room, error);
+        if (o->stops > 0)
+            memcpy(stop, o->stop, o->stops * sizeof *stop);
+        o->stop = stop;
+    }
+    const char *copy = arena_copy_text(&text->writing->arena, bytes, length);
+    if (!copy)
         return fail_memory(error, length);
-    o->stop = stop;
-    o->stops++;
+    ((const char **)(uintptr_t)o->stop)[o->stops++] = copy;
     return WISP_OK;
 }
 
@@ -185,9 +208,12 @@ static wisp_status set_schema(struct text *text, const char *bytes, size_t lengt
 static bool take_piece(void *context, const wisp_piece *piece) {
     struct text *text = context;
     struct engine *engine = text->writing->engine;
-    put(engine, "%s{\"text\":\"", text->writing->pieces++ ? "," : "");
-    put_escaped(engine, piece->text.bytes, piece->text.length);
-    put(engine, "\",\"id\":%d", piece->id);
+    if (text->may_call && piece->id >= 0 &&
+        token_list_add(&text->reply, piece->id, &engine->error) != WISP_OK)
+        engine->out_of_memory = true;
+    put(engine, "%s{\"text\":", text->writing->pieces++ ? "," : "");
+    put_string(engine, piece->text);
+    put(engine, ",\"id\":%d", piece->id);
     if (text->writing->n > 1)
         put(engine, ",\"index\":%zu", text->index);
     if (text->options.logprobs && piece->id >= 0) {
@@ -201,43 +227,72 @@ static bool take_piece(void *context, const wisp_piece *piece) {
     return !engine->out_of_memory;
 }
 
+/* Appends the message that a reply is if it calls tools. */
+static wisp_status put_calls(const struct text *text) {
+    struct engine *engine = text->writing->engine;
+    const struct token_list *reply = &text->reply;
+    size_t length;
+    char *json;
+    TRY(wisp_chat_tool_calls(engine->model, reply->ids, reply->count, NULL, 0, &length,
+                             &engine->error));
+    if (length == 0)
+        return WISP_OK;
+    ARENA_TAKE(&text->writing->arena, json, length + 1, &engine->error);
+    TRY(wisp_chat_tool_calls(engine->model, reply->ids, reply->count, json, length, &length,
+                             &engine->error));
+    put(engine, ",\"message\":%s", json);
+    return WISP_OK;
+}
+
 static void take_end(void *context, const wisp_generation *result) {
     struct text *text = context;
     (void)result;
     text->has_ended = true;
 }
 
-/* Adds a message of a conversation: its role, a 0, and its content. */
-static wisp_status add_message(struct text *text, const char *bytes, size_t length) {
-    wisp_error *error = &text->writing->engine->error;
-    const size_t size = (text->n_messages + 1) * sizeof *text->messages;
-    wisp_message *messages = realloc(text->messages, size);
-    const char *role = arena_copy_text(&text->writing->arena, bytes, length);
-    if (messages)
-        text->messages = messages;
-    if (!messages || !role)
-        return fail_memory(error, size + length);
-    wisp_message *message = &messages[text->n_messages];
-    const size_t role_length = strlen(role);
-    if (!wisp_role_find(role, &message->role) || role_length == length)
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "role", "there is no role '%s'", role);
-    message->content = (wisp_text){role + role_length + 1, length - role_length - 1};
-    text->n_messages++;
-    return WISP_OK;
+/* Keeps the error of one of several texts. Without memory it is told that of another. */
+static void take_failure(void *context, const wisp_error *error) {
+    static wisp_error no_memory = {.status = WISP_ERROR_MEMORY, .message = "out of memory"};
+    struct text *text = context;
+    text->failure = arena_allocate(&text->writing->arena, sizeof *text->failure);
+    if (text->failure)
+        *text->failure = *error;
+    else
+        text->failure = &no_memory;
 }
 
-/* Makes the text a reply to the messages, in the chat format of a terminated name; without a byte
- * it is the model's own. Adds the token that ends the reply to those that end the text. */
+/* Returns a string of the description as it stands there until the writing is freed. */
+static const char *text_of(const struct json *string) {
+    return json_is(string, JSON_STRING) ? string->text : NULL;
+}
+
+static wisp_text raw_of(const struct json *value) {
+    return value ? (wisp_text){value->raw, value->raw_length} : (wisp_text){0};
+}
+
+/* Makes the text a reply to a conversation in JSON: a line with an object that has perhaps
+ * "variables", "format", "template" and "date" of wisp_conversation, and the array of its messages,
+ * which may be long. Adds the token that ends the reply to those that end the text. */
 static wisp_status reply_to_messages(struct text *text, const char *bytes, size_t length) {
     wisp_error *error = &text->writing->engine->error;
     wisp_generate_options *o = &text->options;
+    const struct json *root;
     int32_t end, *stop_id;
-    const char *format = arena_copy_text(&text->writing->arena, bytes, length);
-    if (!format)
-        return fail_memory(error, length);
-    text->conversation.messages = text->messages;
-    text->conversation.n = text->n_messages;
-    text->conversation.format = length > 0 ? format : NULL;
+    const char *line_end = memchr(bytes, '\n', length);
+    if (!line_end)
+        return fail_description(text->writing);
+    const size_t line = (size_t)(line_end - bytes);
+    TRY(json_parse(&text->writing->arena, bytes, line, NULL, &root, error));
+    const struct json *template = json_get(root, "template");
+    text->conversation.json = (wisp_text){line_end + 1, length - line - 1};
+    text->conversation.variables = raw_of(json_get(root, "variables"));
+    text->may_call = json_is(json_get(json_get(root, "variables"), "tools"), JSON_ARRAY) &&
+                     json_get(json_get(root, "variables"), "tools")->count > 0;
+    text->conversation.format = text_of(json_get(root, "format"));
+    text->conversation.date = text_of(json_get(root, "date"));
+    if (json_is(template, JSON_STRING))
+        text->conversation.chat_template = json_text(template);
+    text->reply_to.most = prompt_bound(text->writing->engine->model, o);
     TRY(conversation_encode(text->writing->engine->model, &text->conversation, &text->reply_to,
                             &end, error));
     if (end < 0)
@@ -257,15 +312,22 @@ static wisp_status set_prompt(struct text *text, const char *bytes, size_t lengt
     return copy ? WISP_OK : fail_memory(&text->writing->engine->error, length);
 }
 
-/* The functions that add a part of a description (js/text-engine.js) to a text, by the number that
- * the part begins with. Number 0 begins a text and has no function. */
+/* The functions that add a part of a description (js/engine/text-engine.js) to a text, by the
+ * number that the part begins with. Number 0 begins a text and has no function. */
 static wisp_status (*const add_part[])(struct text *text, const char *bytes, size_t length) = {
-    NULL,        set_number, add_stop,    set_stop_ids,      set_bias,
-    set_grammar, set_schema, add_message, reply_to_messages, set_prompt,
+    NULL,        set_number, add_stop,          set_stop_ids, set_bias,
+    set_grammar, set_schema, reply_to_messages, set_prompt,
 };
 
-/* Reads the texts from their description. It is a list of parts, each of which is a number, the
- * number of its bytes, and these bytes. Numbers have their low byte first, on every machine. */
+/* Returns whether a text fails alone with this status. */
+static bool is_own_fault(wisp_status status) {
+    return status == WISP_ERROR_ARGUMENT || status == WISP_ERROR_FORMAT ||
+           status == WISP_ERROR_UNSUPPORTED || status == WISP_ERROR_NOT_FOUND;
+}
+
+/* Reads the texts from their description. A text whose parts cannot be read keeps the error. It is
+ * a list of parts, each of which is a number, the number of its bytes, and these bytes. Numbers
+ * have their low byte first, on every machine. */
 static wisp_status read_texts(struct writing *writing, const char *bytes, size_t length) {
     struct text *text = NULL;
     uint32_t head[2];
@@ -280,8 +342,14 @@ static wisp_status read_texts(struct writing *writing, const char *bytes, size_t
         }
         if (!is_part)
             return fail_description(writing);
+        if (head[0] > 0 && text->failure)
+            continue;
         if (head[0] > 0) {
-            TRY(add_part[head[0]](text, part, head[1]));
+            const wisp_status status = add_part[head[0]](text, part, head[1]);
+            if (status != WISP_OK && !is_own_fault(status))
+                return status;
+            if (status != WISP_OK)
+                take_failure(text, &writing->engine->error);
             continue;
         }
         ARENA_TAKE(&writing->arena, text, 1, &writing->engine->error);
@@ -297,21 +365,32 @@ wisp_status writing_open(struct writing *writing, const char *description, size_
                          size_t at_once) {
     wisp_error *error = &writing->engine->error;
     wisp_request *requests;
+    size_t n = 0;
     TRY(read_texts(writing, description, length));
+    if (writing->n == 1 && writing->first->failure) {
+        *error = *writing->first->failure;
+        return error->status;
+    }
     ARENA_TAKE(&writing->arena, requests, writing->n, error);
     ARENA_TAKE(&writing->arena, writing->results, writing->n, error);
     for (struct text *text = writing->first; text; text = text->next) {
         text->options.piece = take_piece;
         text->options.ended = take_end;
+        text->options.failed = writing->n > 1 ? take_failure : NULL;
         text->options.context = text;
-        requests[text->index] = (wisp_request){.prompt = text->prompt,
-                                               .ids = text->reply_to.ids,
-                                               .n_ids = text->reply_to.count,
-                                               .options = &text->options};
+        if (text->failure)
+            continue;
+        text->result = &writing->results[n];
+        requests[n++] = (wisp_request){.prompt = text->prompt,
+                                       .ids = text->reply_to.ids,
+                                       .n_ids = text->reply_to.count,
+                                       .options = &text->options};
     }
+    if (n == 0)
+        return WISP_OK;
     writing->is_open = true;
-    return requests_open(&writing->requests, writing->engine->session, requests, writing->n,
-                         at_once, writing->results, error);
+    return requests_open(&writing->requests, writing->engine->session, requests, n, at_once,
+                         writing->results, error);
 }
 
 bool writing_ended(const struct writing *writing) {
@@ -322,6 +401,14 @@ size_t writing_pieces(const struct writing *writing) {
     return writing->pieces;
 }
 
+static void put_failure(struct engine *engine, const wisp_error *error) {
+    put(engine, "\"error\":{\"code\":\"%s\",\"field\":", wisp_status_name(error->status));
+    put_string(engine, wisp_text_of(error->field));
+    put(engine, ",\"message\":");
+    put_string(engine, wisp_text_of(error->message));
+    put(engine, "},");
+}
+
 EXPORT("writing_run")
 wisp_status writing_run(struct writing *writing, double seconds) {
     struct engine *engine = writing->engine;
@@ -330,14 +417,22 @@ wisp_status writing_run(struct writing *writing, double seconds) {
     TRY(requests_run(&writing->requests, seconds, &engine->error));
     put(engine, "],\"ended\":%s,\"results\":[", writing_ended(writing) ? "true" : "false");
     for (const struct text *text = writing->first; text; text = text->next) {
-        const wisp_generation *result = &writing->results[text->index];
+        static const wisp_generation nothing = {0};
+        const wisp_generation *result = text->failure ? &nothing : text->result;
+        put(engine, text->index ? ",{" : "{");
+        if (text->failure)
+            put_failure(engine, text->failure);
         put(engine,
-            "%s{\"end\":\"%s\",\"promptTokens\":%zu,\"reusedTokens\":%zu,\"tokens\":%zu,"
-            "\"promptSeconds\":%s,\"seconds\":%s,\"droppedTokens\":%zu}",
-            text->index ? "," : "", wisp_end_name(text->has_ended ? result->end : WISP_END_CALLER),
+            "\"end\":\"%s\",\"promptTokens\":%zu,\"reusedTokens\":%zu,\"tokens\":%zu,"
+            "\"promptSeconds\":%s,\"seconds\":%s,\"droppedTokens\":%zu",
+            text->failure ? "error"
+                          : wisp_end_name(text->has_ended ? result->end : WISP_END_CALLER),
             result->prompt_tokens, result->reused_tokens, result->tokens,
             number_text(result->prompt_seconds, 9).text, number_text(result->seconds, 9).text,
             result->dropped_tokens);
+        if (text->may_call && text->has_ended)
+            TRY(put_calls(text));
+        put(engine, "}");
     }
     put(engine, "]}");
     return engine->out_of_memory ? fail_memory(&engine->error, engine->capacity) : WISP_OK;
@@ -370,20 +465,26 @@ wisp_status engine_load(struct engine *engine, const void *bytes, size_t size) {
     return wisp_session_load_bytes(engine->session, bytes, size, &engine->error);
 }
 
-EXPORT("engine_chat_format") const char *engine_chat_format(struct engine *engine) {
-    const char *name = NULL;
-    wisp_model_chat_format(engine->model, &name, &engine->error);
-    return name;
+EXPORT("engine_chat_template") const char *engine_chat_template(struct engine *engine) {
+    wisp_text source = {0};
+    wisp_model_chat_template(engine->model, &source, &engine->error);
+    return source.bytes;
 }
 
 EXPORT("engine_detokenize")
-const char *engine_detokenize(struct engine *engine, const int32_t *ids, size_t n) {
-    begin(engine, "\"");
-    for (size_t i = 0; i < n; i++) {
-        wisp_text text;
-        if (wisp_token_text(engine->model, ids[i], &text))
-            put_escaped(engine, text.bytes, text.length);
-    }
-    put(engine, "\"");
-    return engine->out_of_memory ? NULL : engine->text;
+wisp_status engine_detokenize(struct engine *engine, const int32_t *ids, size_t n, bool continues) {
+    wisp_decoder decoder = {.begun = continues}, again = decoder;
+    size_t length;
+    TRY(wisp_detokenize(engine->model, ids, n, &decoder, NULL, 0, &length, &engine->error));
+    char *bytes = malloc(length + 1);
+    if (!bytes)
+        return fail_memory(&engine->error, length + 1);
+    const wisp_status status =
+        wisp_detokenize(engine->model, ids, n, &again, bytes, length, &length, &engine->error);
+    begin(engine, "");
+    put_string(engine, (wisp_text){bytes, length});
+    free(bytes);
+    if (status != WISP_OK)
+        return status;
+    return engine->out_of_memory ? fail_memory(&engine->error, engine->capacity) : WISP_OK;
 }

@@ -9,13 +9,13 @@
 
 struct writing;
 
-/* Returns NULL where there is no memory. */
+/* Returns NULL if there is no memory. */
 struct writing *writing_new(struct engine *engine);
 
 void writing_free(struct writing *writing);
 
-/* Begins the texts of a description (js/text-engine.js), of which at most `at_once` (0: 8) are
- * computed at a time. After a failure the writing may only be freed. */
+/* Begins the texts of a description (js/engine/text-engine.js), of which at most `at_once` (0: 8)
+ * are computed at a time. After a failure the writing may only be freed. */
 wisp_status writing_open(struct writing *writing, const char *description, size_t length,
                          size_t at_once);
 
@@ -38,16 +38,17 @@ wisp_status engine_logits(struct engine *engine, const int32_t *ids, size_t n, f
 wisp_status engine_score(struct engine *engine, const int32_t *ids, size_t n, size_t first,
                          float *logprobs);
 
-/* Saves what the engine has computed of its last texts: sets *size, and writes `bytes` where they
+/* Saves what the engine has computed of its last texts: sets *size, and writes `bytes` if they
  * fit in `capacity`. engine_load takes such bytes. */
 wisp_status engine_save(struct engine *engine, void *bytes, size_t capacity, size_t *size);
 wisp_status engine_load(struct engine *engine, const void *bytes, size_t size);
 
-/* Returns the name of the model's chat format, or NULL and an error of wisp_model_chat_format. */
-const char *engine_chat_format(struct engine *engine);
+/* Returns the model's chat template, or NULL and an error of wisp_model_chat_template. */
+const char *engine_chat_template(struct engine *engine);
 
-/* Returns the text that n token ids stand for, as a JSON string; NULL where there is no memory. Ids
- * that are no tokens stand for nothing. */
-const char *engine_detokenize(struct engine *engine, const int32_t *ids, size_t n);
+/* Writes the text that n token ids stand for to the engine's text, as a JSON string. With
+ * `continues` they continue a text: the space before the first word is kept that SentencePiece puts
+ * there. */
+wisp_status engine_detokenize(struct engine *engine, const int32_t *ids, size_t n, bool continues);
 
 #endif

@@ -13,16 +13,26 @@ enum {
     INT8_VECTORS = 4,
     Q4_ROWS = 4,
     Q4_VECTORS = 2,
-    Q4_FEW = 2
+    Q4_FEW = 2,
+    KV_ROWS = 4,
+    KV_VECTORS = 4
 };
 
 #include "kernels/rows_template.h"
 
-enum { DOWN_VECTORS = 16, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS = 0 };
+enum {
+    DOWN_VECTORS = 16,
+    MOST_PERCENT = 20,
+    MOST_PERCENT_RELU = 17,
+    MOST_PERCENT_GATE = 0,
+    EXACT_WINS = 0
+};
 
 #ifndef VECTOR_PORTABLE
 #include "kernels/sparse_template.h"
 #endif
+
+#include "kernels/kv_step_template.h"
 
 #include "kernels/gemm_template.h"
 

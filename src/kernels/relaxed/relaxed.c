@@ -11,14 +11,24 @@ enum {
     INT8_VECTORS = 2,
     Q4_ROWS = 4,
     Q4_VECTORS = 2,
-    Q4_FEW = 1
+    Q4_FEW = 1,
+    KV_ROWS = 4,
+    KV_VECTORS = 2
 };
 
 #include "kernels/rows_template.h"
 
-enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS = 1 };
+enum {
+    DOWN_VECTORS = 8,
+    MOST_PERCENT = 20,
+    MOST_PERCENT_RELU = 17,
+    MOST_PERCENT_GATE = 0,
+    EXACT_WINS = 1
+};
 
 #include "kernels/sparse_template.h"
+
+#include "kernels/kv_step_template.h"
 
 #include "kernels/gemm_template.h"
 
@@ -38,7 +48,7 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS =
 #include "kernels/gemm_q4_template.h"
 #endif
 
-/* The relaxed dot product takes the activations' bytes as unsigned where the engine emits x86's
- * VNNI, and as signed where it emits ARM's SDOT. */
+/* The relaxed dot product takes the activations' bytes as unsigned if the engine emits x86's
+ * VNNI, and as signed if it emits ARM's SDOT. */
 const struct kernels kernels_relaxed_unsigned = KERNELS_WITH_UNSIGNED("relaxed");
 const struct kernels kernels_relaxed_signed = KERNELS_WITH_SIGNED("relaxed-signed");

@@ -12,14 +12,24 @@ enum {
     INT8_VECTORS = 1,
     Q4_ROWS = 4,
     Q4_VECTORS = 1,
-    Q4_FEW = 1
+    Q4_FEW = 1,
+    KV_ROWS = 4,
+    KV_VECTORS = 2
 };
 
 #include "kernels/rows_template.h"
 
-enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS = 1 };
+enum {
+    DOWN_VECTORS = 8,
+    MOST_PERCENT = 30,
+    MOST_PERCENT_RELU = 25,
+    MOST_PERCENT_GATE = 0,
+    EXACT_WINS = 1
+};
 
 #include "kernels/sparse_template.h"
+
+#include "kernels/kv_step_template.h"
 
 #include "kernels/gemm_template.h"
 

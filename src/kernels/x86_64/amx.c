@@ -17,14 +17,24 @@ enum {
     INT8_VECTORS = 4,
     Q4_ROWS = 5,
     Q4_VECTORS = 2,
-    Q4_FEW = 2
+    Q4_FEW = 2,
+    KV_ROWS = 6,
+    KV_VECTORS = 4
 };
 
 #include "kernels/rows_template.h"
 
-enum { DOWN_VECTORS = 24, MOST_PERCENT = 0, MOST_PERCENT_RELU = 0, EXACT_WINS = 0 };
+enum {
+    DOWN_VECTORS = 24,
+    MOST_PERCENT = 0,
+    MOST_PERCENT_RELU = 0,
+    MOST_PERCENT_GATE = 30,
+    EXACT_WINS = 0
+};
 
 #include "kernels/sparse_template.h"
+
+#include "kernels/kv_step_template.h"
 
 #include "kernels/gemm_template.h"
 

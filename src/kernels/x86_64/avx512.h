@@ -13,16 +13,26 @@ enum {
     INT8_VECTORS = 4,
     Q4_ROWS = 5,
     Q4_VECTORS = 2,
-    Q4_FEW = 2
+    Q4_FEW = 2,
+    KV_ROWS = 6,
+    KV_VECTORS = 4
 };
 
 #include "kernels/rows_template.h"
 
-enum { DOWN_VECTORS = 24, MOST_PERCENT = 10, MOST_PERCENT_RELU = 10, EXACT_WINS = 1 };
+enum {
+    DOWN_VECTORS = 24,
+    MOST_PERCENT = 10,
+    MOST_PERCENT_RELU = 10,
+    MOST_PERCENT_GATE = 30,
+    EXACT_WINS = 1
+};
 
 #ifndef VECTOR_PORTABLE
 #include "kernels/sparse_template.h"
 #endif
+
+#include "kernels/kv_step_template.h"
 
 #include "kernels/gemm_template.h"
 

@@ -14,16 +14,26 @@ enum {
     INT8_VECTORS = 2,
     Q4_ROWS = 5,
     Q4_VECTORS = 2,
-    Q4_FEW = 2
+    Q4_FEW = 2,
+    KV_ROWS = 6,
+    KV_VECTORS = 2
 };
 
 #include "kernels/rows_template.h"
 
-enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS = 1 };
+enum {
+    DOWN_VECTORS = 8,
+    MOST_PERCENT = 20,
+    MOST_PERCENT_RELU = 17,
+    MOST_PERCENT_GATE = 10,
+    EXACT_WINS = 1
+};
 
 #ifndef VECTOR_PORTABLE
 #include "kernels/sparse_template.h"
 #endif
+
+#include "kernels/kv_step_template.h"
 
 #include "kernels/gemm_template.h"
 

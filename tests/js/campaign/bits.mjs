@@ -2,7 +2,7 @@
 import { check } from '../pool/checks.mjs';
 
 /**
- * Throws where two lists of numbers differ in a bit.
+ * Throws if two lists of numbers differ in a bit.
  * @param {Float32Array} found
  * @param {Float32Array} expected
  * @param {string} [what]

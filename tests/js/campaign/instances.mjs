@@ -3,7 +3,7 @@
 /**
  * Runs `body` while new instances of any module import and export something else.
  * @param {object} change
- * @param {(imports: any) => any} [change.imports] may throw in place of instantiation
+ * @param {(imports: any) => any} [change.imports] may throw instead of instantiation
  * @param {(exports: any) => any} [change.exports]
  * @param {() => Promise<void>} body
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread of Node that tries damaged models, so that the test can end it where it hangs.
+// A thread of Node that tries damaged models, so that the test can end it if it hangs.
 import { parentPort, workerData } from 'node:worker_threads';
 import { Embedder } from '../../../js/node.js';
 import { MutantError, tryMutants } from './try-mutants.mjs';

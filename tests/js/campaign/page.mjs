@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The campaign inside a page.
 import { Embedder } from '../../../js/browser.js';
-import { pickBuild } from '../../../js/load.js';
-import { Engine } from '../../../js/engine.js';
+import { pickBuild } from '../../../js/calls/load.js';
+import { Engine } from '../../../js/engine/engine.js';
 import { original } from './mutants.mjs';
 import { storm, stormTexts } from './storm.mjs';
 import { tryMutants } from './try-mutants.mjs';

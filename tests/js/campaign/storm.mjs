@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that are killed at random moments while callers ask for rows, in Node and in pages.
-import { WispError } from '../../../js/errors.js';
+import { WispError } from '../../../js/base/errors.js';
 import { check, pause } from '../pool/checks.mjs';
 import { shortTexts } from '../pool/texts.mjs';
 import { sameBits } from './bits.mjs';
@@ -88,7 +88,7 @@ export async function storm(how) {
     let seen = -1;
     while (raging && (counts.kills < kills || !allSeen)) {
       await pause(random.below(random.pick([10, 50, 300])));
-      // Where workers are slow to start, kills without a pause would let no call end well.
+      // If workers are slow to start, kills without a pause would let no call end well.
       if (counts.texts === seen && !random.oneIn(10)) continue;
       seen = counts.texts;
       // A page notices only after startTimeout that a worker ended while it started.
@@ -112,7 +112,7 @@ export async function storm(how) {
   /**
    * @param {Promise<any>} call
    * @param {string[]} codes that it may fail with
-   * @returns {Promise<any>} its value; undefined where it failed
+   * @returns {Promise<any>} its value; undefined if it failed
    */
   async function settle(call, codes) {
     count('calls');

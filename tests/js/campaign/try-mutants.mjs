@@ -110,7 +110,7 @@ async function tryModel(Embedder, bytes, how) {
     check(ids.length >= 2 && ids.length <= maxTokens, `${ids.length} tokens`);
     check(
       ids.every((id) => id >= 0 && id < vocabularySize),
-      'an id is no token',
+      'an id is not a token',
     );
     check(embedder.stats().texts === 2 * TEXTS.length, 'texts are not counted');
     return 'embedded';

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, beforeEach } from 'node:test';
-import { readTable } from '../../../js/cold-table.js';
+import { readTable } from '../../../js/ranges/cold-table.js';
 import { Embedder } from '../../../js/node.js';
 import { shortTexts } from '../pool/texts.mjs';
 import { serveRanges } from '../range-server.mjs';
@@ -45,7 +45,7 @@ async function makeModel() {
 const model = await makeModel();
 /** The model that the server sends. */
 export const { bytes } = model;
-export const table = /** @type {import('../../../js/cold-table.js').ChunkTable} */ (
+export const table = /** @type {import('../../../js/ranges/cold-table.js').ChunkTable} */ (
   readTable(bytes, model.hotBytes, bytes.length)
 );
 export const server = await serveRanges(bytes);

@@ -62,7 +62,7 @@ export const folderCases = Object.entries(
       drop('model.safetensors')(folder);
       put('pytorch_model.bin', 'x')(folder);
     },
-    'a folder in place of the weights': (folder) => {
+    'a folder instead of the weights': (folder) => {
       drop('model.safetensors')(folder);
       mkdirSync(join(folder, 'model.safetensors'));
     },
@@ -87,7 +87,7 @@ export const folderCases = Object.entries(
       put('model.safetensors.index.json', '{"weight_map": {"x": "x.safetensors"}}')(folder);
     },
     'no tokenizer': drop('tokenizer.json'),
-    'a tokenizer that is no JSON': put('tokenizer.json', '{'),
+    'a tokenizer that is not JSON': put('tokenizer.json', '{'),
     'a tokenizer of another model': json('tokenizer.json', (t) => void (t.model.type = 'Unigram')),
     'an empty vocabulary': json('tokenizer.json', (t) => void (t.model.vocab = {})),
     'no unknown token': json('tokenizer.json', (t) => void (t.model.unk_token = 'none')),
@@ -96,8 +96,8 @@ export const folderCases = Object.entries(
     'modules that lead elsewhere': json('modules.json', (m) => void (m[1].path = '../1_Pooling')),
     'no pooling': drop('1_Pooling'),
     'an unknown pooling': json('1_Pooling/config.json', (p) => void (p.pooling_mode = 'median')),
-    'a module after that is no folder': drop('2_Normalize'),
+    'a module after that is not a folder': drop('2_Normalize'),
     'max_seq_length of 0': json('sentence_bert_config.json', (s) => void (s.max_seq_length = 0)),
-    'prompts that are no texts': json('config_sentence_transformers.json', (s) => void (s.prompts = { a: 1 })), // prettier-ignore
+    'prompts that are not texts': json('config_sentence_transformers.json', (s) => void (s.prompts = { a: 1 })), // prettier-ignore
   }),
 ).map(([name, change]) => ({ name, change }));

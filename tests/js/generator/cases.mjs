@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The promises of a generator, for Node and for pages: each case gets what it needs in an Env and throws
-// where a promise is broken.
+// if a promise is broken.
 import { check, inTime, rejects } from '../pool/checks.mjs';
 import { endingCases } from './ending-cases.mjs';
 import { ENDLESS, throwsArgument, withGenerator, works } from './env.mjs';
@@ -37,12 +37,16 @@ export const cases = {
         check(likely[0].id === id && likely[0].logprob === logprob, 'greedy takes the likeliest');
         check(likely[1].logprob <= likely[0].logprob, 'the order');
       }
-      const text = await generator.detokenize(tokens.map(({ id }) => id));
+      const written = tokens.map(({ id }) => id);
+      const text = await generator.detokenize(written, { continues: true });
       check(env.story.startsWith(text) && text.length > 20, text);
       const ids = await generator.tokenize(PROMPT + text);
       const logits = await generator.logits(ids);
       const { vocabularySize } = generator.info();
       check(logits.length === ids.length * vocabularySize, `${logits.length} logits`);
+      // The bytes of these rows are 2,048 more than 2^32.
+      const tooMany = new Int32Array((2 ** 32 + 2048) / 4 / vocabularySize);
+      if (generator.info().backend === 'wasm') await rejects(generator.logits(tooMany), 'memory');
       const last = logits.subarray(4 * vocabularySize, 5 * vocabularySize);
       check(last.indexOf(Math.max(...last)) === tokens[0].id, 'logits do not give the next token');
     }),
@@ -59,11 +63,42 @@ export const cases = {
       ];
       const next = await generator.chat(longer, options).result();
       check(next.reusedTokens >= reply.promptTokens, `${next.reusedTokens} tokens were reused`);
-      check(generator.info().chatFormat === undefined, `${generator.info().chatFormat}`);
+      check(generator.info().chatTemplate === undefined, `${generator.info().chatTemplate}`);
       await rejects(generator.chat(MESSAGES).text(), 'not_found');
       await rejects(generator.chat(MESSAGES, { format: 'x' }).text(), 'argument', /chat format/);
       const [first] = MESSAGES;
-      await rejects(generator.chat([first, first], { format: 'llama2' }).text(), 'argument');
+      const template =
+        "{{ bos_token ~ messages[0].content[0].x ~ tools[0] ~ documents[0] ~ a ~ enable_thinking ~ strftime_now('%Y') }}";
+      const written = await generator
+        .chat(/** @type {any} */ ([{ role: 'user', content: [{ x: 'Once\ud800 "\\ud800"' }] }]), {
+          ...{ template, tools: ['b'], documents: [1.5], variables: { a: null, tools: 1 } },
+          ...{ thinking: true, date: new Date(1234, 5, 6), maxTokens: 5 },
+        })
+        .result();
+      const prompt = 'Once\ufffd "\\ud800"b1.5NoneTrue1234';
+      const same = await generator.generate(prompt, { maxTokens: 5 }).result();
+      check(written.text === same.text, `${written.text} and not ${same.text}`);
+      const call = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>';
+      const forced = { format: 'plain', grammar: `root ::= ${JSON.stringify(call)}` };
+      const calling = await generator.chat(MESSAGES, { ...forced, tools: [{}] }).result();
+      const [made] = /** @type {any} */ (calling.message)?.tool_calls ?? [];
+      check(calling.text === call && made?.function.arguments.a === 1, JSON.stringify(calling));
+      const plain = await generator.chat(MESSAGES, forced).result();
+      check(plain.message === undefined, 'a call without tools');
+      const refusing = { template: "\n{{ raise_exception('no') }}" };
+      await rejects(generator.chat(MESSAGES, refusing).text(), 'argument', /line 2: .*: no$/);
+      for (const deep of [
+        '{% macro m(x) %}{% if x %}{% for y in [x] %}{{ [m(y ~ x[0])] | list }}{% endfor %}{% endif %}{% endmacro %}{{ m("a") }}',
+        `{{ ${'[('.repeat(3000)} }}`,
+        `{{ ${'1 + '.repeat(3000)} 1 }}`,
+        '{% x %}',
+      ]) {
+        await rejects(generator.chat(MESSAGES, { template: deep }).text(), 'unsupported');
+      }
+      await rejects(
+        generator.chat(MESSAGES, { format: 'plain', thinking: false }).text(),
+        'argument',
+      );
       throwsArgument(() => generator.chat([]), 'messages');
       throwsArgument(() => generator.chat([first, /** @type {any} */ ({})]), 'messages[1].role');
       throwsArgument(() => generator.chat([first], /** @type {any} */ ({ x: 1 })), 'x');
@@ -92,7 +127,7 @@ export const cases = {
         [{ grammar: 'root ::= root "a"' }, 'format', 'grammar'],
         [{ jsonSchema: '{' }, 'format', 'jsonSchema'],
         [{ jsonSchema: { type: 'x' } }, 'format', 'jsonSchema'],
-        [{ jsonSchema: { not: {} } }, 'unsupported', 'jsonSchema'],
+        [{ jsonSchema: { $ref: 'other.json' } }, 'unsupported', 'jsonSchema'],
       ])) {
         const error = await rejects(generator.generate(PROMPT, options).text(), code);
         check(error.field === field, `${JSON.stringify(options)}: ${error.field}`);
@@ -150,8 +185,34 @@ export const cases = {
       throwsArgument(() => generator.generateBatch([PROMPT], { atOnce: -1 }), 'atOnce');
       const signaled = /** @type {any} */ ({ prompt: '', signal: stop.signal });
       throwsArgument(() => generator.generateBatch([signaled]), 'signal');
-      const long = generator.generateBatch([PROMPT, 'x'.repeat(3000)]).results();
-      await rejects(long, 'argument', /request 1: /);
+      // One that cannot be generated leaves the others alone.
+      for (const bad of [
+        'x'.repeat(3000),
+        { prompt: PROMPT, grammar: 'root ::= "' },
+        { prompt: PROMPT, stopTokens: [99999] },
+        { prompt: PROMPT, topP: 2 },
+      ]) {
+        const batch = generator.generateBatch([PROMPT, bad, PROMPT]);
+        const results = await batch.results();
+        check(results[0].text === env.story && results[2].text === env.story, 'the others');
+        const { end, error, tokens } = results[1];
+        check(end === 'error' && tokens === 0, `${end}, ${tokens} tokens`);
+        check(error instanceof Error && /format|argument/.test(error.code), String(error));
+        const texts = await batch.texts().catch((/** @type {any} */ caught) => caught);
+        check(texts.message === `prompts[1]: ${error?.message}`, String(texts));
+        check(texts.results[2].text === env.story, 'results of the error');
+        let pieces = 0;
+        const read = async () => {
+          for await (const { index } of batch) pieces += Number(index !== 1);
+        };
+        await rejects(read(), error?.code ?? '', /prompts\[1\]: /);
+        check(pieces > 0, `${pieces} pieces`);
+      }
+      const none = await generator.generateBatch(['x'.repeat(3000), 'x'.repeat(3000)]).results();
+      check(
+        none.every(({ end }) => end === 'error'),
+        'none',
+      );
       await works(env, generator);
     }),
 
@@ -165,7 +226,10 @@ export const cases = {
         check(ids.length === native.tokens, `${ids.length} tokens`);
         check(Math.abs(score - native.score) < 1e-3, `${score} and not ${native.score}`);
         check(Math.abs(logprob - native.logprob) < 1e-2, `${logprob} and not ${native.logprob}`);
-        check((await generator.detokenize(ids)) === text, 'the ids are of another text');
+        check(
+          (await generator.detokenize(ids, { continues: true })) === text,
+          'the ids are of another text',
+        );
       }
       const stop = new AbortController();
       const endless = generator.beamSearch(PROMPT, { signal: stop.signal, lengthPenalty: 50 });
@@ -202,7 +266,7 @@ export const cases = {
         check(again.reusedTokens >= 20, `${again.reusedTokens} tokens were reused`);
         state[state.length >> 1] ^= 1;
         await rejects(other.loadState(state), 'format', /damaged/);
-        await rejects(other.loadState(new Uint8Array(9)), 'format', /no saved state/);
+        await rejects(other.loadState(new Uint8Array(9)), 'format', /not a saved state/);
         await rejects(other.loadState(/** @type {any} */ ('x')), 'argument');
         await works(env, other);
       });
@@ -371,7 +435,10 @@ export const cases = {
         generator.chat(messages, options);
       const message = { role: 'user', content: 'a' };
       throwsArgument(() => chat([message, , message]), 'messages[1].role'); // eslint-disable-line no-sparse-arrays
-      throwsArgument(() => chat([{ role: 'user\0', content: 'a' }]), 'messages[0].role');
+      throwsArgument(() => chat([{ role: 'user', content: 1n }]), 'messages');
+      throwsArgument(() => chat([message], { template: 1 }), 'template');
+      throwsArgument(() => chat([message], { variables: [] }), 'variables');
+      throwsArgument(() => chat([message], { date: 1 }), 'date');
       throwsArgument(() => chat([message], { format: 'plain\0' }), 'format');
       throwsArgument(() => chat([message], { thinking: 'no' }), 'thinking');
       for (const [options, field] of /** @type {[any, string][]} */ ([
@@ -385,7 +452,7 @@ export const cases = {
       }
       const long = await rejects(generate({}, 'x'.repeat(3000)).text(), 'argument', /context/);
       check(long.field === 'prompt', long.field);
-      await rejects(generator.score([5]), 'argument', /^first: 1, where there are 1 tokens/);
+      await rejects(generator.score([5]), 'argument', /^first: 1, but there are 1 tokens/);
       await rejects(generator.logits([99999]), 'argument', /512 tokens/);
       await rejects(generator.logits(/** @type {any} */ ({})), 'argument');
       const gone = new Uint8Array(8);
@@ -395,12 +462,12 @@ export const cases = {
     }),
 
   'a model of the wrong kind is a typed error': async (env) => {
-    const generator = await inTime(
-      env.Generator.load(env.encoder, { workers: env.workers }).catch((error) => error),
-    );
-    // The module that generates opens models that embed too: they fail when they are to write.
-    await rejects(generator.generate(PROMPT).text(), 'unsupported', /generate no text/);
-    await generator.close();
+    // Modules that generate do not open models that embed. Native code does: they fail when they are to write.
+    const write = async () => {
+      const generator = await env.Generator.load(env.encoder, { workers: env.workers });
+      return generator.generate(PROMPT).text().finally(() => generator.close()); // prettier-ignore
+    };
+    await rejects(inTime(write()), 'unsupported', /architecture bert/);
     await rejects(
       env.Embedder.load(env.decoder, { workers: env.workers }),
       'unsupported',

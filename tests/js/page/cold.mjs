@@ -2,8 +2,8 @@
 // Functions that the tests of cold neurons run inside a page.
 import { Embedder } from '../../../js/browser.js';
 import '../../../js/cold-browser.js';
-import { HttpFile } from '../../../js/cold-http.js';
-import { Ranges } from '../../../js/cold-ranges.js';
+import { HttpFile } from '../../../js/ranges/cold-http.js';
+import { Ranges } from '../../../js/ranges/cold-ranges.js';
 
 const SIZES = { gap: 64, first: 4096, complete: false, store: false };
 
@@ -41,7 +41,7 @@ export async function embedByRanges(url, texts, workers) {
 }
 
 /**
- * Embeds texts where something is not there that threads need.
+ * Embeds texts if something is not there that threads need.
  * @param {'thread' | 'module'} what
  * @param {string} url
  * @param {string[]} texts

@@ -3,7 +3,7 @@
 const HUB = 'https://huggingface.co';
 
 /**
- * Lets a server of a test answer in place of the Hub, whose redirects lead to https, too.
+ * Lets a server of a test answer instead of the Hub, whose redirects lead to https, too.
  * @param {string} origin
  * @returns {() => void} ends it
  */

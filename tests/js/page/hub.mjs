@@ -113,7 +113,7 @@ export function withoutCaches() {
 }
 
 /**
- * Lets the Cache API refuse parts as it does where there is no room for them.
+ * Lets the Cache API refuse parts as it does if there is no room for them.
  * @param {number} from
  */
 export function fillDisk(from) {

@@ -40,7 +40,7 @@ export async function loseWorkers() {
     }
     return { rows: text(await embedder.embed(TEXTS)) };
   } catch (cause) {
-    const { code, message } = /** @type {import('../../../js/errors.js').WispError} */ (cause);
+    const { code, message } = /** @type {import('../../../js/base/errors.js').WispError} */ (cause);
     return { code, message };
   }
 }

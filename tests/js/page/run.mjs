@@ -2,8 +2,8 @@
 // Functions that the tests of browsers run inside a page.
 import { Embedder } from '../../../js/browser.js';
 import { Generator } from '../../../js/generate-browser.js';
-import { pickBuild } from '../../../js/load.js';
-import { Engine } from '../../../js/engine.js';
+import { pickBuild } from '../../../js/calls/load.js';
+import { Engine } from '../../../js/engine/engine.js';
 import { settled } from '../campaign/settled.mjs';
 import { cases as textCases } from '../generator/cases.mjs';
 import { cases } from '../pool/cases.mjs';
@@ -19,6 +19,7 @@ export * from './convert.mjs';
 export * from './hub.mjs';
 export * from './lent.mjs';
 export * from './neurons.mjs';
+export * from './rerank.mjs';
 export * from './team.mjs';
 export * from './threads.mjs';
 export * from './weights.mjs';
@@ -241,4 +242,46 @@ export async function keepIndex(bytes) {
   }
   const refused = await Index.load('notes').catch((error) => error.code);
   return { results, refused };
+}
+
+/**
+ * Saves an index again with more rows, and tells of each place what came of it.
+ * @param {number} rows
+ * @param {string} [fault] 'full': every write is refused. 'a broken pipe': those of a megabyte end so, as in Chromium
+ */
+export async function fillStorage(rows, fault = '') {
+  const { Index } = await import('../../../js/index-browser.js');
+  const [files, store] = [FileSystemWritableFileStream.prototype, IDBObjectStore.prototype];
+  const { write } = files;
+  const { put } = store;
+  const results = [];
+  for (const place of ['opfs:full.index', 'indexeddb:full']) {
+    const index = await Index.load(place).catch(() => Index.create({ dimensions: 384 }));
+    const before = index.size;
+    await index.add(
+      Array.from({ length: rows }, (_, i) => ({ id: `${i}`, vector: new Float32Array(384).fill(1 + (i % 9)) })), // prettier-ignore
+    );
+    const refuse = () => {
+      throw new DOMException('full', 'QuotaExceededError');
+    };
+    if (/full/.test(fault)) files.write = store.put = refuse;
+    if (/pipe/.test(fault)) {
+      const orFull = files.write;
+      // As Chromium does with more bytes than its pipe takes.
+      files.write = function (data) {
+        if (/** @type {any} */ (data).byteLength < 1e6) return orFull.call(this, data);
+        throw new DOMException('Failed to write data to data pipe', 'AbortError');
+      };
+    }
+    const failed = await index.save(place).then(
+      () => undefined,
+      (/** @type {any} */ { code, field, message }) => ({ code, field, message }),
+    );
+    Object.assign(files, { write });
+    Object.assign(store, { put });
+    const { size } = await Index.load(place);
+    // What is in memory is not lost either.
+    results.push({ failed, before, size, inMemory: index.size });
+  }
+  return results;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that the tests of workers that share a page's memory run inside a page.
 import { Embedder } from '../../../js/browser.js';
-import { pickBuild } from '../../../js/load.js';
+import { pickBuild } from '../../../js/calls/load.js';
 import { inTime } from '../pool/checks.mjs';
 import { shortTexts } from '../pool/texts.mjs';
 
@@ -85,7 +85,7 @@ export async function loadMissing() {
   }
 }
 
-/** Loads where the browser refuses shared memory; says how often the model was fetched, too. */
+/** Loads if the browser refuses shared memory; says how often the model was fetched, too. */
 export async function loadWithoutMemory() {
   const { fetch } = globalThis;
   const { Memory } = WebAssembly;

@@ -193,9 +193,13 @@ export const callCases = {
       const { field } = await rejects(embedder.embed('a', { prompt: 'a \0b' }), 'argument', /NUL/);
       check(field === 'prompt', field);
       for (const prompt of /** @type {any[]} */ ([null, 7]))
-        await rejects(embedder.embed('a', { prompt }), 'argument', /^prompt: of type/);
+        await rejects(embedder.embed('a', { prompt }), 'argument', /^prompt: .* is not a string/);
       for (const predictor of /** @type {any[]} */ ([1n, Symbol('p'), null]))
-        await rejects(embedder.setSparse({ predictor }), 'argument', /^predictor: of type/);
+        await rejects(
+          embedder.setSparse({ predictor }),
+          'argument',
+          /^predictor: .* is not a string/,
+        );
       await works(embedder);
     });
   },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The promises of a pool when things go wrong, for Node and for pages: each case gets what it needs
-// in an Env and throws where a promise is broken.
+// in an Env and throws if a promise is broken.
 
 import { check, factory, inTime, pause, rejects, withEmbedder, works } from './checks.mjs';
 import { callCases } from './call-cases.mjs';
@@ -56,8 +56,8 @@ export const cases = {
 
   'a reply that is not one fails its call': (env) =>
     withEmbedder(env, {}, async (embedder) => {
-      await rejects(embedder.embed(['FAULT wrongRows']), 'worker', /no rows/);
-      await rejects(embedder.embed(['FAULT fewRows', 'b']), 'worker', /no rows/);
+      await rejects(embedder.embed(['FAULT wrongRows']), 'worker', /not the rows/);
+      await rejects(embedder.embed(['FAULT fewRows', 'b']), 'worker', /not the rows/);
       await works(embedder);
     }),
 
@@ -172,7 +172,7 @@ export const cases = {
     for (const worker of /** @type {any[]} */ ([null, '', 0, false]))
       await rejects(env.Embedder.load(env.model, { worker }), 'argument', /^worker/);
   },
-  'a module that is no engine': async (env) => {
+  'a module that is not an engine': async (env) => {
     const empty = new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]));
     await rejects(env.Embedder.load(env.model, { workers: 2, wasm: empty }), 'worker');
   },
@@ -189,11 +189,11 @@ export const cases = {
     const first = /** @type {any} */ ({ workers: 2 });
     await rejects(env.Embedder.load(first), 'argument', /load\(undefined, \{ workers \}\)/);
   },
-  'options that cannot be cloned': (env) =>
+  'options of another type reach no worker': (env) =>
     rejects(
       env.Embedder.load(env.model, { workers: 1, portable: /** @type {any} */ (() => {}) }),
-      'worker',
-      /clone/,
+      'argument',
+      /portable: an object is not true or false/,
     ),
 
   'one worker of several does not start: none stays': async (env) => {

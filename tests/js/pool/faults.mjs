@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker of the package that fails when it is told to: by the query of its script's address
 // while it starts ("?boot=throw"), later by a text ("FAULT exit").
-import { serve } from '../../../js/worker.js';
+import { serve } from '../../../js/engine/worker.js';
 
 /** A module whose one function, f, executes "unreachable". */
 // prettier-ignore

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Beside what it does wrong, it holds a lock as js/worker-browser.js does.
-import { startHelper } from '../../../js/helpers-browser.js';
-import { serveTeam } from '../../../js/threads-worker.js';
+import { startHelper } from '../../../js/platform/helpers-browser.js';
+import { serveTeam } from '../../../js/engine/threads-worker.js';
 import { failAtBoot, serveFaults } from './faults.mjs';
 
 const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // As faulty-node.mjs, with threads.
 import { parentPort } from 'node:worker_threads';
-import { startHelperOf } from '../../../js/helpers-node.js';
-import { serveTeam } from '../../../js/threads-worker.js';
+import { startHelperOf } from '../../../js/platform/helpers-node.js';
+import { serveTeam } from '../../../js/engine/threads-worker.js';
 import { failAtBoot, serveFaults } from './faults.mjs';
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);

@@ -10,7 +10,7 @@ import { shortTexts } from './texts.mjs';
 const TEXTS = shortTexts(400, 0);
 
 /** Another one each time, and each way from one predictor to another. */
-const SETTINGS = /** @type {import('../../../js/options.js').SparseOptions[]} */ ([
+const SETTINGS = /** @type {import('../../../js/base/options.js').SparseOptions[]} */ ([
   { sparsity: 0.8 },
   { sparsity: 0.4 },
   { predictor: 'exact' },
@@ -96,7 +96,7 @@ export const sparseCases = {
     for (const sparsity of ['1', null, Symbol('s'), () => {}])
       await refused(calibrated, { sparsity }, 'argument', 'sparsity', /not a number/);
     const dense = { predictor: 'dense', sparsity: 0.5 };
-    await refused(calibrated, dense, 'argument', 'sparsity', /lowrank/);
+    await refused(calibrated, dense, 'argument', 'sparsity', /leaves out no share/);
     await refused(calibrated, { predictor: 'best' }, 'argument', 'predictor', /'best'/);
     await refused(calibrated, { predictor: 'toString' }, 'argument', 'predictor', /toString/);
     await refused(model, { predictor: 'lowrank' }, 'not_found', 'wisp.sparse.shares', /calibrate/);

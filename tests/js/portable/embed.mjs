@@ -2,8 +2,8 @@
 // A program for any Node or Bun: prints the rows of each WebAssembly module that runs there, with the option
 // `portable`, in hexadecimal. Its arguments are the files with the texts, as JSON, and with the model.
 import { readFileSync } from 'node:fs';
-import { Engine } from '../../../js/engine.js';
-import { pickBuild } from '../../../js/load.js';
+import { Engine } from '../../../js/engine/engine.js';
+import { pickBuild } from '../../../js/calls/load.js';
 
 const [texts, model] = process.argv.slice(2);
 for (const build of pickBuild() === 'relaxed' ? ['relaxed', 'simd128'] : ['simd128']) {

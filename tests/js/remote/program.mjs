@@ -24,7 +24,7 @@ export const bytes = readFileSync(smallColdModel());
 export const folder = mkdtempSync(join(tmpdir(), 'wisp-remote-'));
 after(() => rmSync(folder, { recursive: true }));
 
-/** The folder into which tools/setup.py puts libcurl where the machine has none. */
+/** The folder into which tools/setup.py puts libcurl if the machine has none. */
 const LIBRARIES = `${ROOT}.tools/curl/usr/lib/${machine()}-linux-gnu`;
 const withLibraries = [process.env.LD_LIBRARY_PATH, LIBRARIES].filter(Boolean).join(':');
 

@@ -220,9 +220,9 @@ export const streamCases = {
       closed,
     ] of /** @type {[any, RegExp, number, number][]} */ ([
       [broken, /^of the source$/, 70, 0],
-      [['a', 'b', 7, 'c'], /item 2: of type number/, 2, 0],
-      [['a', undefined], /item 1: of type undefined/, 1, 0],
-      [['a', null, 'b'], /item 1: of type object/, 1, 0],
+      [['a', 'b', 7, 'c'], /item 2: number 7 is not a string/, 2, 0],
+      [['a', undefined], /item 1: undefined is not a string/, 1, 0],
+      [['a', null, 'b'], /item 1: null is not a string/, 1, 0],
     ])) {
       const rows = [];
       const read = async () => {
@@ -237,7 +237,7 @@ export const streamCases = {
     await rejects(
       all(embedStream(fakeEmbedder(), objects, { field: 'text' })),
       'argument',
-      /item 1, text: of type number/,
+      /item 1, text: number .* is not a string/,
     );
     const isClosed = { value: false };
     const generated = (function* () {

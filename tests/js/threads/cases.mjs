@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The promises of the option threads, for Node and for pages: each case gets what it needs in an Env and throws
-// where a promise is broken.
+// if a promise is broken.
 import { check, inTime, rejects } from '../pool/checks.mjs';
 import { shortTexts } from '../pool/texts.mjs';
 

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Generates text with experts in less memory than they take, beside llama.cpp with mmap in the same limit.
+
+    .tools/bin/python bench/generate/experts.py FILE.gguf [--layers 8] [--shares 1,0.5,0.25] [--tokens 48] [--llama PYTHON]
+
+Writes FILE, unless it exists: layers of OLMoE-1B-7B's shape (64 experts of 1,024 neurons, of which a token uses 8;
+hidden size 2,048) with random weights of Q4_0. Then `wisp generate --memory` runs with shares of the file's bytes, in a
+control group (version 1, as root) with that share and 64 MB as the limit of all memory, the page cache included. PYTHON
+is one that has llama-cpp-python, which reads the same file by mmap in the same group. Prints tokens a second, experts
+that were read, and bytes that the processes read from the disk, from /proc/PID/io."""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gguf
+import numpy as np
+
+REPO = Path(__file__).resolve().parents[2]
+GROUP = Path("/sys/fs/cgroup/memory/wisp-experts")
+ROOM = 64 << 20
+HIDDEN, HEADS, EXPERTS, USED, NEURONS, VOCABULARY = 2048, 16, 64, 8, 1024, 32000
+ROW = 18  # bytes of a block of 32 weights
+PROMPT = "the cat and the dog and the bird saw the house on the hill"
+
+
+def random_blocks(rng, rows, columns, deviation):
+    """Blocks of Q4_0 whose weights have this standard deviation."""
+    blocks = rng.integers(0, 256, (rows * columns // 32, ROW), dtype=np.uint8)
+    for half, zero in ((0x0F, 0x08), (0xF0, 0x80)):  # of 16 codes the least would make the mean negative
+        blocks |= np.where(blocks & half == 0, zero, 0).astype(np.uint8)
+    blocks[:, :2] = np.frombuffer(np.float16(deviation / 4.6).tobytes(), dtype=np.uint8)
+    return blocks.reshape(rows, columns // 32 * ROW)
+
+
+def write_model(path, layers):
+    rng = np.random.default_rng(1)
+    writer = gguf.GGUFWriter(path, "olmoe", use_temp_file=True)
+    writer.add_context_length(4096)
+    writer.add_embedding_length(HIDDEN)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(NEURONS)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_expert_count(EXPERTS)
+    writer.add_expert_used_count(USED)
+    writer.add_tokenizer_model("llama")
+    tokens = [b"<unk>", b"<s>", b"</s>"] + [b"<0x%02X>" % i for i in range(256)]
+    types = [2, 3, 3] + [6] * 256 + [1] * (VOCABULARY - len(tokens))
+    tokens += [b"t%d" % i for i in range(VOCABULARY - len(tokens))]
+    writer.add_token_list(tokens)
+    writer.add_token_scores([-float(i) for i in range(VOCABULARY)])
+    writer.add_token_types(types)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+
+    def add(name, *shape, deviation=0.02):
+        blocks = random_blocks(rng, int(np.prod(shape[:-1])), shape[-1], deviation)
+        writer.add_tensor(name, blocks.reshape(*shape[:-1], -1), raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+
+    def add_floats(name, *shape):
+        values = np.ones(shape) if len(shape) == 1 else rng.standard_normal(shape) * 0.05
+        writer.add_tensor(name, values.astype(np.float32))
+
+    add("token_embd.weight", VOCABULARY, HIDDEN, deviation=1.0)  # so that tokens choose different experts
+    add("output.weight", VOCABULARY, HIDDEN)
+    add_floats("output_norm.weight", HIDDEN)
+    for layer in range(layers):
+        at = f"blk.{layer}"
+        for name in ("attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm"):
+            add_floats(f"{at}.{name}.weight", HIDDEN)
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            add(f"{at}.{name}.weight", HIDDEN, HIDDEN)
+        add_floats(f"{at}.ffn_gate_inp.weight", EXPERTS, HIDDEN)
+        add(f"{at}.ffn_gate_exps.weight", EXPERTS, NEURONS, HIDDEN)
+        add(f"{at}.ffn_up_exps.weight", EXPERTS, NEURONS, HIDDEN)
+        add(f"{at}.ffn_down_exps.weight", EXPERTS, HIDDEN, NEURONS)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file(progress=True)
+    writer.close()
+
+
+LLAMA = """
+import sys, time
+from llama_cpp import Llama
+model = Llama(sys.argv[1], n_ctx=512, n_threads=int(sys.argv[4]), n_threads_batch=int(sys.argv[4]), use_mmap=True, verbose=False)
+ids = model.tokenize(sys.argv[3].encode())
+def run(n):
+    begin = time.monotonic()
+    for count, _ in enumerate(model.generate(ids, top_k=0, top_p=1.0, min_p=0.0, temp=1.0, reset=True), 1):
+        if count == 1:
+            first = time.monotonic()
+        if count == n:
+            return (n - 1) / (time.monotonic() - first), first - begin
+speed, first = run(int(sys.argv[2]))
+print(f"speed {speed:.3f} first {first:.3f}")
+"""
+
+
+def run(command, limit):
+    """Runs a command in the group; returns its output and the bytes that it read from the disk."""
+    if limit:
+        GROUP.mkdir(exist_ok=True)
+        (GROUP / "memory.limit_in_bytes").write_text(str(limit), encoding="ascii")
+
+    def join():
+        if limit:
+            (GROUP / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+
+    begin = time.monotonic()
+    child = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             text=True, errors="replace", preexec_fn=join)
+    read = 0
+    while child.poll() is None:
+        try:
+            found = re.search(r"read_bytes: (\d+)", Path(f"/proc/{child.pid}/io").read_text(encoding="ascii"))
+            read = max(read, int(found[1]) if found else 0)
+        except OSError:
+            pass
+        time.sleep(0.05)
+    output = child.stdout.read()
+    if child.returncode != 0:
+        raise SystemExit(f"{command[0]}: {output[-500:]}")
+    return output, read, time.monotonic() - begin
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--shares", default="1,0.5,0.25")
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--llama", type=Path)
+    options = parser.parse_args()
+    if not options.file.exists():
+        write_model(options.file, options.layers)
+    size = options.file.stat().st_size
+    print(f"{options.file.name}: {size / 1e6:.0f} MB")
+    for share in map(float, options.shares.split(",")):
+        memory, limit = int(size * share), int(size * share) + ROOM
+        limited = [] if share >= 1 else ["--memory", memory]
+        output, read, seconds = run(
+            [REPO / "build/wisp", "generate", "-m", options.file, "-t", options.threads, "--text", PROMPT,
+             "-n", options.tokens, "--temperature", 1, "--seed", 1, "--stats", *limited], limit if share < 1 else None)
+        speed = re.search(r"text: .*, ([\d.]+) tokens/s", output)[1]
+        experts = re.search(r"experts: .*", output)[0]
+        print(f"{share:.0%}: wisp {speed} tokens/s, {read / 1e6:.0f} MB from disk in {seconds:.1f} s; {experts}", flush=True)
+        if options.llama:
+            output, read, seconds = run([options.llama, "-c", LLAMA, options.file, options.tokens, PROMPT, options.threads],
+                                        limit if share < 1 else None)
+            print(f"{share:.0%}: llama.cpp {output.strip().splitlines()[-1]}, {read / 1e6:.0f} MB from disk in {seconds:.1f} s",
+                  flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// `wisp-engine serve-demo`: the pages of web-demo, with the package's own scripts and models.
+import { realpath, stat } from 'node:fs/promises';
+import { Complaint, EXIT, parse, print, wholeNumber } from './cli-console.js';
+import { reasonOf } from '../base/system-error.js';
+import { serve } from './serve.js';
+
+const HELP = `usage: wisp-engine serve-demo [--port N] [--plain] [--cold FILE]
+
+Serves pages that search lines by their meaning, write texts and draw a model's weights, to
+this machine alone, until it is interrupted. All is computed in the page.
+
+      --port N     8080 unless given; 0: any that is free
+      --plain      without the headers (COOP, COEP) that give pages shared memory
+      --cold FILE  a model of "wisp calibrate --hot 0.8", whose neurons another page draws as
+                   they are fetched; the package has none
+  -h, --help       this text
+`;
+
+/** Where the page that draws neurons looks for its model. */
+const COLD_MODEL = '/models/wisp-cold.gguf';
+
+/** What the pages load, and lead to. */
+const FOLDERS = ['web-demo', 'js', 'models', 'types', 'docs'];
+
+/** Where "/" leads. */
+const HOME = '/web-demo/';
+const START = `<!doctype html><meta http-equiv="refresh" content="0; url=${HOME}" />`;
+
+/** @param {string[]} args @returns {Promise<number>} */
+export async function run(args) {
+  const { values, positionals } = parse('serve-demo', args, {
+    port: { type: 'string', default: '8080' },
+    plain: { type: 'boolean', default: false },
+    cold: { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
+  });
+  if (values.help) return (await print(HELP), EXIT.good);
+  if (positionals.length > 0) {
+    throw new Complaint(EXIT.usage, `serve-demo: ${positionals[0]}: there are no arguments`);
+  }
+  const port = wholeNumber('port', values.port, 0, 65535);
+  const page = (/** @type {string} */ path) => (path === '/' ? { body: START } : undefined);
+  const isolated = !values.plain;
+  const files = await filesOf(values.cold);
+  const { origin } = await serve({ port, isolated, page, files, folders: FOLDERS }).catch(
+    (error) => {
+      const more = error.code === 'EADDRINUSE' ? '; --port 0 takes any that is free' : '';
+      throw new Complaint(EXIT.failed, `--port ${port}: ${reasonOf(error)}${more}`);
+    },
+  );
+  await print(`${origin}${HOME}  (Ctrl-C ends it)\n`);
+  return new Promise(() => {}); // the server keeps Node running
+}
+
+/** @param {string} [cold] @returns {Promise<Record<string, string>>} */
+async function filesOf(cold) {
+  if (cold === undefined) return {};
+  try {
+    if (!(await stat(cold)).isFile()) throw new Error('no file');
+    return { [COLD_MODEL]: await realpath(cold) };
+  } catch (error) {
+    throw new Complaint(EXIT.model, `--cold ${cold}: ${reasonOf(error)}`);
+  }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands that are those of the program wisp (src/cli): the native one if its package is installed, else the module
+// wisp-program.wasm.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { constants } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { WispError, isEngineLimit, outOfMemory } from '../base/errors.js';
+import { PACKAGES, loadAddon } from '../native/addon-node.js';
+import { compileRead } from '../platform/platform-node.js';
+import { EXIT } from './cli-console.js';
+import { FLAG } from './program-system.js';
+
+const SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
+
+/** @param {string} name of a model in the package */
+const own = (name) => fileURLToPath(new URL(`../../models/${name}.gguf`, import.meta.url));
+
+/** The models that commands take if none is named. The program looks for them beside itself, if they are not. */
+const MODELS = {
+  WISP_MODEL: process.env.WISP_MODEL ?? own('wisp-default'),
+  WISP_GENERATOR: process.env.WISP_GENERATOR ?? own('wisp-stories'),
+};
+
+/**
+ * Returns the path of the program wisp, if the package for this platform has one and is of this version. Not if
+ * programs import it: Next.js' Turbopack wants to resolve such names when it builds.
+ * @returns {string | undefined}
+ */
+function findProgram() {
+  for (const name of PACKAGES) {
+    if (!loadAddon(name).addon) continue;
+    const program = join(dirname(createRequire(import.meta.url).resolve(name)), 'wisp');
+    if (existsSync(program)) return program;
+  }
+  return undefined;
+}
+
+/** @param {string} name of a command */
+export const command = (name) => ({
+  /** @param {string[]} args @returns {Promise<number>} the exit code */
+  run(args) {
+    const program = findProgram();
+    return program ? runNative(program, [name, ...args]) : runModule([name, ...args]);
+  },
+});
+
+/**
+ * @param {string} program its path
+ * @param {string[]} args
+ * @returns {Promise<number>}
+ */
+function runNative(program, args) {
+  const env = { ...process.env, ...MODELS };
+  const child = spawn(program, args, { stdio: 'inherit', argv0: 'wisp', env });
+  // A terminal sends its signal to the child, too. The program takes one of each kind as a request to stop, so that
+  // one of another kind does no harm.
+  for (const name of SIGNALS) process.once(name, () => child.kill('SIGTERM'));
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code, signal) =>
+      resolve(code ?? 128 + constants.signals[signal ?? 'SIGKILL']),
+    );
+  });
+}
+
+/** @param {string[]} args @returns {Promise<number>} */
+async function runModule(args) {
+  const module = await compileRead(() => new URL('../wisp-program.wasm', import.meta.url));
+  const flags = new Int32Array(new SharedArrayBuffer(8));
+  const variables = Object.entries(MODELS).map((pair) => pair.join('='));
+  const worker = new Worker(new URL('./program-worker.js', import.meta.url), {
+    workerData: { module, args: ['wisp', ...args], variables, flags },
+  });
+  // The second signal of a kind ends the program, as it does by default.
+  for (const name of SIGNALS) {
+    process.once(name, () => {
+      Atomics.store(flags, FLAG.interrupted, 1);
+      if (Atomics.load(flags, FLAG.waits)) process.exit(EXIT.interrupted);
+      Atomics.notify(flags, FLAG.interrupted);
+    });
+  }
+  return new Promise((resolve, reject) => {
+    worker.once('exit', resolve);
+    worker.once('error', (cause) => {
+      if (isEngineLimit(cause)) return reject(outOfMemory('an instance of the module', cause));
+      reject(new WispError('trap', `the WebAssembly instance failed: ${cause.message}`, { cause }));
+    });
+  });
+}

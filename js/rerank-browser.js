@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp-engine/rerank as a browser imports it.
+import { BaseReranker, loadReranker } from './calls/reranker.js';
+import { serveRank } from './engine/rank-engine.js';
+import { localLink } from './platform/link-local.js';
+import { platform } from './platform/platform-browser.js';
+
+export { WispError } from './base/errors.js';
+
+/** @type {import('../types/internal.js').Own} */
+const own = {
+  module: (build) =>
+    build === 'relaxed'
+      ? new URL('./wisp-encoders-relaxed.wasm', import.meta.url)
+      : new URL('./wisp-encoders-simd128.wasm', import.meta.url),
+  model() {
+    throw new Error('the package has no model that scores texts');
+  },
+  // Bundlers recognise exactly this expression.
+  worker: () =>
+    new Worker(new URL('./rerank-worker-browser.js', import.meta.url), {
+      type: 'module',
+      // webpack gives the file this name, too.
+      name: 'wisp-rerank',
+    }),
+  names: { module: 'wisp-encoders', model: '', worker: 'rerank-worker-browser' },
+  local: localLink(serveRank),
+  mostWorkers: 4,
+};
+
+/** A model that scores texts for a query. */
+export class Reranker extends BaseReranker {
+  /**
+   * Loads a model and starts the workers.
+   * @param {import('./files/source.js').ModelSource} source
+   * @param {import('../types/rerank.js').RerankerLoadOptions} [options]
+   * @returns {Promise<Reranker>}
+   */
+  static async load(source, options) {
+    return new Reranker(await loadReranker(platform, own, source, options));
+  }
+
+  /** A page keeps no model for the next load; Node does. */
+  static releaseModels() {}
+}

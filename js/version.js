@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-/** That of package.json. */
-export const VERSION = '0.1.0';

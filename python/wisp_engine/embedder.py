@@ -1,0 +1,221 @@
+"""Text embeddings."""
+
+import ctypes
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _wisp, errors
+from .engine import OpenModel
+from .library import call, encode, interruptible, lib, text_of, texts_of, whole
+
+Precision = Literal["float32", "float16", "int8", "binary", "ubinary"]
+
+FLOATS = ctypes.POINTER(ctypes.c_float)
+SLICE = 256  # texts between two steps of a progress bar
+
+
+class Embedder(OpenModel):
+    """Turns texts into vectors. Its names and defaults are those of SentenceTransformer.
+
+    Safe in threads: each call has a session of its own. Usable after a fork. Pickles as its path and options.
+
+    Parameters
+    ----------
+    model : str or PathLike, optional
+        A GGUF file, a Hugging Face folder, a URL of a GGUF file or "hf:owner/name". The default is the file that the
+        environment's WISP_MODEL names, else the English model that comes with wisp (384 dimensions).
+    threads : int, optional
+        Threads of one call. The default is the number of cores that the process may use.
+    compute : {"auto", "f32", "int8"}, optional
+    kernels : str, optional
+        A kernel set of `wisp --version`. The default is the fastest that the processor has.
+    predictor : {"auto", "dense", "exact", "lowrank", "sentence"}, optional
+    portable : bool, optional
+        Compute vectors that have the same bits on every machine and in every browser.
+    device : {"cpu", "cuda", "auto"}, optional
+        What computes. "cuda" needs an NVIDIA GPU and libwisp-cuda.so (docs/cuda.md).
+
+    Raises
+    ------
+    WispError
+        If the model cannot be opened: NotFoundError, FormatError, UnsupportedError, InputOutputError, ArgumentError.
+    """
+
+    def __init__(self, model: str | os.PathLike[str] | None = None, *, threads: int | None = None,
+                 compute: str | None = None, kernels: str | None = None, predictor: str | None = None,
+                 portable: bool = False, device: str | None = None) -> None:
+        super().__init__(model, "wisp-default", threads=threads, compute=compute, kernels=kernels, predictor=predictor,
+                         portable=portable, device=device)
+        self._dimensions: int = lib.wisp_model_dimensions(self._engine.model)
+
+    def __repr__(self) -> str:
+        return f"Embedder({self._path!r}, dimensions={self._dimensions})"
+
+    @property
+    def dimensions(self) -> int:
+        """The number of values of a vector."""
+        return self._dimensions
+
+    @property
+    def max_seq_length(self) -> int:
+        """The tokens of a text that count; longer texts are cut to this many."""
+        return int(self.info["max_tokens"])
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """Returns `dimensions`, by SentenceTransformer's name."""
+        return self._dimensions
+
+    def encode(self, sentences: str | Iterable[str], prompt_name: str | None = None, prompt: str | None = None,
+               batch_size: int | None = None, show_progress_bar: bool | None = None,
+               precision: Precision = "float32", convert_to_numpy: bool = True,
+               normalize_embeddings: bool | None = None, truncate_dim: int | None = None) -> NDArray[Any]:
+        """Embeds texts.
+
+        Parameters
+        ----------
+        sentences : str or iterable of str
+        prompt_name : str, optional
+            A prompt of the model, "query" for example, that is put before each text.
+        prompt : str, optional
+            A text that is put before each text. The default is the model's default prompt.
+        batch_size : int, optional
+            Texts between two steps of the progress bar. It changes neither results nor speed: wisp does not pad.
+        show_progress_bar : bool, optional
+            Draw a progress bar on standard error.
+        precision : {"float32", "float16", "int8", "binary", "ubinary"}
+            "int8" has each vector times 127 / its largest value, "binary" and "ubinary" a bit for each value, which
+            is set if the value is above 0, in int8 (offset by 128) and uint8.
+        convert_to_numpy : bool
+            False returns a list of arrays, one for each text.
+        normalize_embeddings : bool, optional
+            True divides each vector by its length. By default the model says whether it is.
+        truncate_dim : int, optional
+            Keep this many first values, and normalise again (Matryoshka).
+
+        Returns
+        -------
+        numpy.ndarray
+            [texts, dimensions], or [dimensions] for one str.
+        """
+        single = isinstance(sentences, str)
+        texts = [sentences] if isinstance(sentences, str) else list(sentences)
+        dimensions = 0 if truncate_dim is None else whole(truncate_dim, "truncate_dim", 1, self._dimensions)
+        step = SLICE if batch_size is None else whole(batch_size, "batch_size", 1)
+        rows = self._rows(texts, self._prompt(prompt_name, prompt), dimensions, step, bool(show_progress_bar))
+        if normalize_embeddings:
+            rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        result = in_precision(rows, precision)
+        if single:
+            return np.asarray(result[0])
+        return result if convert_to_numpy else list(result)  # type: ignore[return-value]
+
+    def encode_stream(self, sentences: Iterable[str], chunk: int = 1024, **options: Any) -> Iterator[NDArray[Any]]:
+        """Embeds texts as they come, and yields a vector for each, in order.
+
+        Takes `chunk` texts at a time, so it never holds more than that. `options` are those of `encode`.
+        """
+        whole(chunk, "chunk", 1)
+        iterator = iter(sentences)
+        while texts := list(itertools.islice(iterator, chunk)):
+            yield from self.encode(texts, **options)
+
+    def encode_query(self, sentences: str | Iterable[str], **options: Any) -> NDArray[Any]:
+        """Embeds queries: by the model's prompt "query" if it has one."""
+        return self._with_prompt(sentences, ("query",), options)
+
+    def encode_document(self, sentences: str | Iterable[str], **options: Any) -> NDArray[Any]:
+        """Embeds documents: by the model's prompt "document", "passage" or "corpus" if it has one."""
+        return self._with_prompt(sentences, ("document", "passage", "corpus"), options)
+
+    def similarity(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        """Returns the cosines [rows of a, rows of b]."""
+        left, right = (np.atleast_2d(np.asarray(x, np.float32)) for x in (a, b))
+        lengths = np.linalg.norm(left, axis=1)[:, None] * np.linalg.norm(right, axis=1)[None, :]
+        result: NDArray[Any] = left @ right.T / np.maximum(lengths, np.finfo(np.float32).tiny)
+        return result
+
+    def count_tokens(self, text: str) -> int:
+        """Returns the tokens of a text before it is cut, with those that begin and end it."""
+        count = ctypes.c_size_t()
+        data = encode(text, "text")
+        self._engine.check_open()
+        call(lib.wisp_count_tokens, self._engine.model, text_of(data), ctypes.byref(count))
+        return count.value
+
+    def _with_prompt(self, sentences: str | Iterable[str], names: Sequence[str],
+                     options: dict[str, Any]) -> NDArray[Any]:
+        self._engine.check_open()
+        for name in names:
+            if options.get("prompt") is None and lib.wisp_model_prompt(self._engine.model, name.encode()) is not None:
+                options = {"prompt_name": name} | options
+                break
+        return self.encode(sentences, **options)
+
+    def _prompt(self, name: str | None, prompt: str | None) -> bytes | None:
+        self._engine.check_open()
+        if prompt is not None:
+            return encode(prompt, "prompt")
+        if name is None:
+            return None
+        text: bytes | None = lib.wisp_model_prompt(self._engine.model, name.encode())
+        if text is None:
+            raise errors.ArgumentError(f"prompt_name: the model has no prompt {name!r}", field="prompt_name")
+        return text
+
+    def _rows(self, texts: Sequence[str], prompt: bytes | None, dimensions: int, batch: int,
+              progress: bool) -> NDArray[np.float32]:
+        data = [encode(text, f"sentences[{index}]") for index, text in enumerate(texts)]
+        width = dimensions or self._dimensions
+        rows = np.empty((len(data), width), np.float32)
+        array = texts_of(data)
+        options = _wisp.wisp_embed_options(prompt=prompt, dimensions=dimensions)
+        step = batch if progress else max(len(data), 1)
+        bar = Bar(len(data)) if progress else None
+        with self._engine.session() as session:
+            for begin in range(0, len(data), step):
+                part = rows[begin : begin + step]
+                first = ctypes.byref(array, begin * ctypes.sizeof(_wisp.wisp_text))
+                arguments = (session, ctypes.cast(first, ctypes.POINTER(_wisp.wisp_text)), len(part),
+                             ctypes.byref(options), part.ctypes.data_as(FLOATS))
+                interruptible(lambda a=arguments: call(lib.wisp_embed, *a),  # type: ignore[misc]
+                              lambda: lib.wisp_session_cancel(session))
+                if bar:
+                    bar.step(len(part))
+        return rows
+
+
+class Bar:
+    """A progress bar on standard error, with rate and time left."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.begun = total, 0, time.monotonic()
+
+    def step(self, count: int) -> None:
+        self.done += count
+        seconds = max(time.monotonic() - self.begun, 1e-9)
+        filled = 30 * self.done // max(self.total, 1)
+        left = seconds / self.done * (self.total - self.done)
+        end = "\n" if self.done == self.total else ""
+        print(f"\r{'#' * filled:<30} {self.done}/{self.total} texts, {self.done / seconds:.0f}/s, {left:.0f} s left ",
+              end=end, file=sys.stderr, flush=True)
+
+
+def in_precision(rows: NDArray[np.float32], precision: str) -> NDArray[Any]:
+    if precision == "float32":
+        return rows
+    if precision == "float16":
+        return rows.astype(np.float16)
+    if precision == "int8":
+        largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return np.asarray(np.rint(rows * (127 / largest)).astype(np.int8))
+    if precision in ("binary", "ubinary"):
+        bits = np.packbits(rows > 0, axis=1)
+        return np.asarray((bits.astype(np.int16) - 128).astype(np.int8) if precision == "binary" else bits)
+    raise errors.ArgumentError(f"precision: unknown value {precision!r}", field="precision")

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Calibrates models whose gated layers choose neurons by their gates (sparse/gathered.h): weights
+ * of scores, and least scores for shares of neurons. Native only. */
+#ifndef WISP_CALIBRATE_GATES_H
+#define WISP_CALIBRATE_GATES_H
+
+#include "engine/model.h"
+
+enum { GATE_LEVELS = 12 };
+
+struct gate_histogram;
+
+struct gate_calibration {
+    const wisp_calibrate_options *options;
+    wisp_model *model;
+    size_t layers, neurons;
+    float *weights;      /* [layers, neurons]: of scores */
+    float *levels;       /* [layers, GATE_LEVELS]: TENSOR_GATE_LEVELS of each layer */
+    const float *shares; /* [GATE_LEVELS] */
+    /* [layers]: of texts that levels are fitted to, and of those that are held out */
+    struct gate_histogram *fitted, *held_out;
+    double (*above)[WISP_GATE_THRESHOLDS]; /* [layers]: neurons whose gate exceeds each threshold */
+};
+
+/* Runs the model on texts and finds the weights and levels of all layers. */
+wisp_status gates_calibrate(struct gate_calibration *c, struct arena *arena, const wisp_text *texts,
+                            size_t n, wisp_error *error);
+
+/* Reads the model at `input` and writes it with the weights and levels, in place of those that it
+ * may have. */
+wisp_status gates_write(const struct gate_calibration *c, const char *input, const char *output,
+                        wisp_error *error);
+
+/* wisp_calibrate for a model that generates, which it closes. */
+wisp_status calibrate_gates(wisp_model *model, const char *input, const char *output,
+                            const wisp_text *texts, size_t n, const wisp_calibrate_options *options,
+                            wisp_error *error);
+
+#endif

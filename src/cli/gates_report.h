@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The results of calibrating a model that generates, as tables and as JSON. */
+#ifndef WISP_CLI_GATES_REPORT_H
+#define WISP_CLI_GATES_REPORT_H
+
+#include "cli/cli.h"
+
+/* What wisp_calibrate tells of each layer. The caller frees `layer` and the levels of each. */
+struct gates_report {
+    size_t layers;
+    wisp_calibrated_gates *layer; /* [layers] */
+    size_t texts;
+    double seconds;
+};
+
+/* Keeps what was found in a layer. Returns whether there is memory for it. */
+bool gates_report_add(struct gates_report *report, const wisp_calibrated_gates *found);
+
+void gates_report_release(struct gates_report *report);
+
+/* Prints, layer by layer, the share of neurons whose gate exceeds each threshold and the share that
+ * is computed at each level, and over all layers what each level loses. */
+void gates_report_print(const struct gates_report *report);
+
+/* Writes BASE.json and BASE.svg. Returns an exit code, after complaining if it is not EXIT_GOOD. */
+int gates_report_write(const struct gates_report *report, const char *base);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/model_options.h"
+
+#include <string.h>
+
+#include "cli/cli.h"
+
+int take_model_path(void *field, const char *value) {
+    *(const char **)field = value;
+    return check_path("--model", value) ? EXIT_GOOD : EXIT_USAGE;
+}
+
+static int take_kernels(void *field, const char *value) {
+    *(const char **)field = value;
+    for (size_t i = 0; wisp_kernels_name(i); i++)
+        if (strcmp(value, wisp_kernels_name(i)) == 0)
+            return EXIT_GOOD;
+    return complain_of_name("cpu", value, wisp_kernels_name);
+}
+
+static int take_compute(void *field, const char *value) {
+    return wisp_compute_find(value, field) ? EXIT_GOOD
+                                           : complain_of_name("compute", value, wisp_compute_name);
+}
+
+static int take_predictor(void *field, const char *value) {
+    return wisp_predictor_find(value, field)
+               ? EXIT_GOOD
+               : complain_of_name("predictor", value, wisp_predictor_name);
+}
+
+static int take_sparsity(void *arguments, const char *value) {
+    struct model_arguments *a = arguments;
+    if (a->predictor == WISP_PREDICTOR_AUTO)
+        a->predictor = WISP_PREDICTOR_LOWRANK;
+    return parse_share("sparsity", value, &a->sparsity) ? EXIT_GOOD : EXIT_USAGE;
+}
+
+static int take_cache_type(void *field, const char *value) {
+    return wisp_cache_type_find(value, field)
+               ? EXIT_GOOD
+               : complain_of_name("cache-type", value, wisp_cache_type_name);
+}
+
+static int take_header_sha256(void *field, const char *value) {
+    *(const char **)field = value;
+    if (strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64)
+        return EXIT_GOOD;
+    complain("--header-sha256 %s: expected 64 hexadecimal digits of lower case", value);
+    return EXIT_USAGE;
+}
+
+#define ARGUMENTS struct model_arguments
+
+#define MODEL_OPTIONS(variable)                                                                    \
+    TAKEN(take_model_path, path, "model", 'm', "PATH",                                             \
+          "GGUF file or Hugging Face folder (default: " variable ", else\n"                        \
+          "the model that comes with wisp); or the http(s):// address of a\n"                      \
+          "GGUF file, which is kept in a cache ($WISP_CACHE, else\n"                               \
+          "$XDG_CACHE_HOME/wisp, else ~/.cache/wisp) of at most\n"                                 \
+          "$WISP_CACHE_BYTES (default: 16G)"),                                                     \
+        OPTION(NONE, offline, "offline", 0, NULL, "of such a file use what is in the cache"),      \
+        TAKEN(take_header_sha256, header_sha256, "header-sha256", 0, "HEX",                        \
+              "refuse any file but that whose header has this SHA-256, as\n"                       \
+              "wisp inspect --verify prints it, and compare all other bytes\n"                     \
+              "with the digests in the header"),                                                   \
+        COUNT(threads, 1, 1024, "threads", 't', "N",                                               \
+              "threads to compute with (default: the number of cores)"),                           \
+        TAKEN(take_compute, compute, "compute", 0, "MODE",                                         \
+              "f32, int8 or auto, which is int8 if the file is quantised\n"                        \
+              "(default: auto)"),                                                                  \
+        TAKEN(take_predictor, predictor, "predictor", 0, "NAME",                                   \
+              "which neurons are computed: dense, exact, lowrank, sentence, gate,\n"               \
+              "topk or auto, the fastest: lowrank, or gate where it generates, of\n"               \
+              "a calibrated model, else exact with ReLU, else dense (default: auto)"),             \
+        TAKEN_BY_ALL(take_sparsity, SHARE, "sparsity", 0, "SHARE",                                 \
+                     "of the neurons to skip, with lowrank, sentence, gate and topk\n"             \
+                     "(default: the model's)"),                                                    \
+        OPTION(NONE, portable, "portable", 0, NULL,                                                \
+               "embed in int8 with the same bits on every machine, and in every\n"                 \
+               "engine of WebAssembly"),                                                           \
+        TAKEN(take_kernels, kernels, "cpu", 0, "SET",                                              \
+              "kernel set to use: see wisp --version (default: the fastest)"),                     \
+        OPTION(NONE, verbose, "verbose", 0, NULL,                                                  \
+               "print what is assumed if the model's file does not say, and what\n"                \
+               "the weights of dense layers became in memory")
+
+const struct command_option model_options[] = {MODEL_OPTIONS("$WISP_MODEL"), LAST_OPTION};
+const struct command_option generator_options[] = {MODEL_OPTIONS("$WISP_GENERATOR"), LAST_OPTION};
+
+const struct command_option cache_options[] = {
+    TAKEN(take_cache_type, cache_type, "cache-type", 0, "TYPE",
+          "f32, f16 or int8: how the keys and values of the text are kept.\n"
+          "f16 takes half the memory of f32, int8 27 % (default: f32)"),
+    OPTION(TEXT, attention, "attention", 0, "POLICY",
+           "which keys a token looks at: full; mass[,mass=N], those with N of\n"
+           "1000 parts of the weight; local[,window=N][,sinks=N]; strided, with\n"
+           "[,stride=N]; PREFILL/DECODE for two policies, the second for one\n"
+           "token at a time: full/quest[,tokens=N] or minference[,budget=N]/full,\n"
+           "N of 100 (default: full)"),
+    LAST_OPTION,
+};
+
+const struct command_option expert_options[] = {
+    OPTION(BYTES, memory, "memory", 0, "BYTES",
+           "the most memory for a model with experts: they are read from the file\n"
+           "when a token needs them (default: no limit)"),
+    LAST_OPTION,
+};
+
+const struct command_option kv_options[] = {
+    OPTION(BYTES, kv_memory, "kv-memory", 0, "BYTES",
+           "the most memory for keys and values of a text; the others are in a\n"
+           "file without a name in $TMPDIR, else /var/tmp (default: no limit)"),
+    LAST_OPTION,
+};
+
+const struct command_option prompt_cache_options[] = {
+    OPTION(TEXT, prompt_cache, "prompt-cache", 0, "DIR",
+           "keep the keys and values of texts in files in DIR, too, and read\n"
+           "those of a prompt that begins as a known text does"),
+    OPTION(BYTES, prompt_cache_size, "prompt-cache-size", 0, "BYTES",
+           "of all files in DIR: those used longest ago are deleted first\n"
+           "(default: 4G)"),
+    LAST_OPTION,
+};

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The options of commands with a model: tables for struct model_arguments. */
+#ifndef WISP_CLI_MODEL_OPTIONS_H
+#define WISP_CLI_MODEL_OPTIONS_H
+
+#include "cli/options.h"
+
+/* Of commands whose default model is $WISP_MODEL, and of those with $WISP_GENERATOR. */
+extern const struct command_option model_options[];
+extern const struct command_option generator_options[];
+
+/* More of commands with a model that generates. */
+extern const struct command_option cache_options[];
+extern const struct command_option prompt_cache_options[];
+extern const struct command_option expert_options[];
+extern const struct command_option kv_options[];
+
+/* Takes --model. `field` is a const char *. Returns an exit code, after complaining if it is not
+ * EXIT_GOOD. */
+int take_model_path(void *field, const char *value);
+
+#endif

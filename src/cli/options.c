@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/options.h"
+
+#include <assert.h>
+#include <getopt.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+enum {
+    MOST_OPTIONS = 64,
+    ARGUMENT = 1,    /* of getopt_long: an argument that is not an option */
+    FIRST_LONG = 256 /* and an index, of an option: beyond all letters */
+};
+
+/* All options of a command, with those of groups. */
+struct list {
+    const struct command_option *option[MOST_OPTIONS];
+    size_t base[MOST_OPTIONS]; /* where its fields begin in the command's arguments */
+    size_t n;
+};
+
+static const struct command_option help[] = {
+    {.name = "help", .letter = 'h', .kind = VALUE_NONE, .help = "this text"}, LAST_OPTION};
+
+static void collect(struct list *list, const struct command_option *option, size_t base) {
+    for (; option->name || option->group; option++) {
+        if (option->group) {
+            collect(list, option->group, base + option->offset);
+            continue;
+        }
+        assert(list->n < MOST_OPTIONS);
+        list->base[list->n] = base;
+        list->option[list->n++] = option;
+    }
+}
+
+static void print_option(const struct command_option *o, int column) {
+    int used = o->letter ? fprintf(program_output, "  -%c, --%s", o->letter, o->name)
+                         : fprintf(program_output, "      --%s", o->name);
+    if (o->value)
+        used += fprintf(program_output, " %s", o->value);
+    for (const char *text = o->help;;) {
+        const size_t length = strcspn(text, "\n");
+        /* After a name too long for the column stand two blanks. */
+        fprintf(program_output, "%*s%.*s\n", used < column ? column - used : 2, "", (int)length,
+                text);
+        if (text[length] == '\0')
+            break;
+        text += length + 1;
+        used = 0;
+    }
+}
+
+static void print_help(const struct command_line *line, const struct list *list) {
+    fputs(line->usage, program_output);
+    for (size_t i = 0; i < list->n; i++)
+        print_option(list->option[i], line->column);
+    fputs(line->end, program_output);
+}
+
+static bool parse_count32(const struct command_option *o, const char *text, uint32_t *value) {
+    unsigned long count;
+    if (!parse_whole(o->name, text, o->least, o->most, &count))
+        return false;
+    *value = (uint32_t)count;
+    return true;
+}
+
+static bool parse_nonzero(const char *option, const char *text, float *value) {
+    if (!parse_number(option, text, value))
+        return false;
+    if (*value != 0)
+        return true;
+    complain("--%s %s: expected a number above 0; leave the option out to switch it off", option,
+             text);
+    return false;
+}
+
+static bool parse_value(const struct command_option *o, const char *text, void *field) {
+    switch (o->kind) {
+    case VALUE_NONE:
+        return *(bool *)field = true;
+    case VALUE_TEXT:
+        *(const char **)field = text;
+        return true;
+    case VALUE_COUNT:
+        return parse_whole(o->name, text, o->least, o->most, field);
+    case VALUE_COUNT32:
+        return parse_count32(o, text, field);
+    case VALUE_BYTES:
+        return parse_bytes(o->name, text, field);
+    case VALUE_SHARE:
+        return parse_share(o->name, text, field);
+    case VALUE_NUMBER:
+        return parse_number(o->name, text, field);
+    case VALUE_NONZERO:
+        return parse_nonzero(o->name, text, field);
+    case VALUE_FORMAT:
+        return parse_format(text, field);
+    }
+    return false;
+}
+
+/* Returns an exit code, after complaining if it is not EXIT_GOOD, or COMMAND_IS_DONE. */
+static int store(const struct command_option *o, char *arguments, const char *text) {
+    if (o->given)
+        *(const char **)(void *)(arguments + o->given) = o->name;
+    if (o->take)
+        return o->take(arguments + o->offset, text);
+    return parse_value(o, text, arguments + o->offset) ? EXIT_GOOD : EXIT_USAGE;
+}
+
+/* Describes the options for getopt_long. */
+static void describe(const struct list *list, struct option *longs, char *letters) {
+    for (size_t i = 0; i < list->n; i++) {
+        const struct command_option *o = list->option[i];
+        *longs++ = (struct option){o->name, o->kind == VALUE_NONE ? no_argument : required_argument,
+                                   NULL, FIRST_LONG + (int)i};
+        if (o->letter) {
+            *letters++ = o->letter;
+            if (o->kind != VALUE_NONE)
+                *letters++ = ':';
+        }
+    }
+    *longs = (struct option){0};
+    *letters = '\0';
+}
+
+/* Takes what getopt_long has found. Returns as `store` does. */
+static int take_found(const struct command_line *line, const struct list *list, int found,
+                      void *arguments) {
+    size_t i = 0;
+    if (line->argument && found == ARGUMENT)
+        return line->argument(arguments, optarg);
+    while (i < list->n && found != FIRST_LONG + (int)i && found != list->option[i]->letter)
+        i++;
+    if (i == list->n)
+        return EXIT_USAGE; /* getopt_long has said what is wrong */
+    if (list->option[i] == help)
+        return print_help(line, list), COMMAND_IS_DONE;
+    return store(list->option[i], (char *)arguments + list->base[i], optarg);
+}
+
+bool take_options(const struct command_line *line, void *arguments, int argc, char **argv,
+                  int *code) {
+    struct option longs[MOST_OPTIONS + 1];
+    char letters[2 * MOST_OPTIONS + 2] = "-"; /* asks for the order of all arguments */
+    struct list list = {.n = 0};
+    int found;
+    collect(&list, line->options, 0);
+    collect(&list, help, 0);
+    describe(&list, longs, letters + 1);
+    *code = EXIT_GOOD;
+    while (*code == EXIT_GOOD &&
+           (found = getopt_long(argc, argv, letters + !line->argument, longs, NULL)) != -1)
+        *code = take_found(line, &list, found, arguments);
+    for (; line->argument && *code == EXIT_GOOD && optind < argc; optind++) /* after "--" */
+        *code = line->argument(arguments, argv[optind]);
+    if (*code == EXIT_GOOD)
+        return true;
+    if (*code == COMMAND_IS_DONE)
+        *code = EXIT_GOOD;
+    return false;
+}

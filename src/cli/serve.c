@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/model_options.h"
+#include "serve/server.h"
+
+static const char usage[] =
+    "usage: wisp serve [OPTION]...\n"
+    "\n"
+    "Answers requests over HTTP. With a model that embeds: /v1/embeddings as OpenAI has it,\n"
+    "/embed, /similarity and /tokenize as text-embeddings-inference has them. With one that\n"
+    "scores texts for a query: /rerank, and /v1/rerank as Jina has it. With one that\n"
+    "generates: /v1/chat/completions, /v1/completions and /v1/responses as OpenAI has them,\n"
+    "/v1/messages as Anthropic has it. With any: /v1/models, /info, /health and /metrics.\n"
+    "Texts of requests that come at the same time are embedded together. Ctrl-C and SIGTERM end\n"
+    "the server when all requests under way have their replies.\n"
+    "\n"
+    "Needs the library CivetWeb (Debian: libcivetweb1).\n"
+    "\n";
+
+struct arguments {
+    struct model_arguments model;
+    struct server_options server;
+    char key[512];
+};
+
+/* Reads the first line of a file. Complains and returns an exit code if it has none. */
+static int take_key(void *field, const char *path) {
+    char *key = field;
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        complain("--api-key-file: cannot open %s", path);
+        return EXIT_USAGE;
+    }
+    const size_t size = sizeof((struct arguments *)NULL)->key;
+    const bool got = fgets(key, (int)size, file) != NULL;
+    fclose(file);
+    key[strcspn(key, "\r\n")] = 0;
+    if (!got || !*key || strlen(key) + 1 == size) {
+        complain("--api-key-file: the first line of %s must be a key of 1 to 510 characters", path);
+        return EXIT_USAGE;
+    }
+    return EXIT_GOOD;
+}
+
+/* Adds a name to a list that is not full. */
+static int add_visitor(struct visitor_list *list, const char *option, const char *name) {
+    if (list->n == MOST_VISITORS) {
+        complain("%s: more than %d", option, MOST_VISITORS);
+        return EXIT_USAGE;
+    }
+    list->names[list->n++] = name;
+    return EXIT_GOOD;
+}
+
+static int take_host(void *field, const char *name) {
+    if (*name && !strpbrk(name, "/:@ "))
+        return add_visitor(field, "--allow-host", name);
+    complain("--allow-host: \"%s\" is not the name of a host, without a port", name);
+    return EXIT_USAGE;
+}
+
+static int take_origin(void *field, const char *origin) {
+    if (is_origin(origin))
+        return add_visitor(field, "--allow-origin", origin);
+    complain("--allow-origin: \"%s\" is not an origin, such as https://example.com:8443", origin);
+    return EXIT_USAGE;
+}
+
+/* Takes a port; 0 is any that is free. */
+static int take_port(void *field, const char *value) {
+    unsigned long port;
+    if (!parse_whole("port", value, 0, 65535, &port))
+        return EXIT_USAGE;
+    *(unsigned *)field = (unsigned)port;
+    return EXIT_GOOD;
+}
+
+#define ARGUMENTS struct arguments
+
+static const struct command_option options[] = {
+    OPTION(TEXT, server.address, "address", 0, "ADDRESS",
+           "listen here (default: 127.0.0.1, which only this machine reaches)"),
+    TAKEN(take_port, server.port, "port", 0, "N",
+          "listen on this port; 0 takes any that is free (default: 8080)"),
+    OPTION(TEXT, server.name, "name", 0, "NAME",
+           "the model's name in replies (default: that in its file)"),
+    TAKEN(take_key, key, "api-key-file", 0, "FILE",
+          "ask every request but /health for the key in the file's first line\n"
+          "(default: the key in $WISP_API_KEY, if there is one)"),
+    TAKEN(take_origin, server.visitors.origins, "allow-origin", 0, "ORIGIN",
+          "let pages of this origin use the server, such as\n"
+          "https://example.com, or * for all; may be repeated (pages of\n"
+          "this machine always may)"),
+    TAKEN(take_host, server.visitors.hosts, "allow-host", 0, "NAME",
+          "answer requests to this name too, as of a proxy; may be\n"
+          "repeated (a server that others reach answers to any name)"),
+    COUNT(server.connections, 1, 4096, "connections", 0, "N",
+          "that are served at a time (default: 64)"),
+    OPTION(TEXT, server.chat_format, "chat-format", 0, "NAME",
+           "of a model without a chat template: chatml, or plain"),
+    COUNT(server.parallel, 1, 256, "parallel", 0, "N",
+          "texts that are generated at a time (default: 4)"),
+    COUNT(server.most_waiting, 1, 1 << 24, "queue", 0, "N",
+          "texts that may wait; more are refused with 429 (default: 8192)"),
+    COUNT(server.batch_tokens, 1, 1 << 24, "batch-tokens", 0, "N",
+          "tokens that are embedded together, about (default: 8192)"),
+    COUNT(server.most_texts, 1, 1 << 24, "most-texts", 0, "N", "of a request (default: 2048)"),
+    OPTION(BYTES, server.most_bytes, "most-bytes", 0, "BYTES", "of a request (default: 32M)"),
+    OPTION(NONE, server.log, "log", 0, NULL,
+           "write a line of JSON for each request to standard error"),
+    GROUP(model, model_options),
+    GROUP(model, cache_options),
+    GROUP(model, prompt_cache_options),
+    GROUP(model, expert_options),
+    GROUP(model, kv_options),
+    LAST_OPTION,
+};
+
+static const struct command_line this_command = {
+    usage, options, 25,
+    "\nExit code: 0 done, 1 serving failed, 2 wrong usage, 3 the model cannot be used.\n", NULL};
+
+static int serve(struct arguments *a) {
+    wisp_error error = {0};
+    struct server *server = NULL;
+    watch_signals(NULL);
+    if (server_start(&a->server, &server, &error) != WISP_OK)
+        return complain_of(&error);
+    fprintf(stderr, "serving %s at http://%s:%u (Ctrl-C ends)\n", server_model_name(server),
+            a->server.address, server_port(server));
+    while (wait_readable(-1))
+        continue;
+    fputs("ending when all requests have their replies\n", stderr);
+    server_stop(server);
+    return EXIT_GOOD;
+}
+
+int command_serve(int argc, char **argv) {
+    struct arguments a = {.server = server_defaults()};
+    int code;
+    if (!take_options(&this_command, &a, argc, argv, &code))
+        return code;
+    if (optind < argc) {
+        complain("serve takes no arguments: %s", argv[optind]);
+        return EXIT_USAGE;
+    }
+    if (a.model.prompt_cache_size && !a.model.prompt_cache) {
+        complain("--prompt-cache-size requires --prompt-cache");
+        return EXIT_USAGE;
+    }
+    if (*a.key)
+        a.server.api_key = a.key;
+    a.server.threads = threads_of(&a.model);
+    a.server.cache_type = a.model.cache_type;
+    a.server.attention = a.model.attention;
+    a.server.kv_memory = a.model.kv_memory;
+    a.server.prompt_cache = a.model.prompt_cache;
+    a.server.prompt_cache_bytes = a.model.prompt_cache_size;
+    code = open_model(&a.model, &a.server.model, &a.server.session);
+    /* This session writes nothing, but says at once what cannot be done. */
+    wisp_error error;
+    if (code == EXIT_GOOD && a.model.kv_memory &&
+        wisp_session_limit_kv_memory(a.server.session, a.model.kv_memory, NULL, &error) != WISP_OK)
+        code = complain_of(&error);
+    if (code == EXIT_GOOD && a.model.prompt_cache &&
+        wisp_session_use_prompt_cache(a.server.session, a.model.prompt_cache,
+                                      a.model.prompt_cache_size, &error) != WISP_OK)
+        code = complain_of(&error);
+    if (code == EXIT_GOOD)
+        code = serve(&a);
+    wisp_session_close(a.server.session);
+    wisp_model_close(a.server.model);
+    return code;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/own_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/fail_errno.h"
+#include "host/file.h"
+
+int own_file_open(const char *path, int flags) {
+    struct stat info;
+    /* O_NONBLOCK: a FIFO would be waited for. */
+    const int file = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (file < 0)
+        return -1;
+    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid())
+        return file;
+    close(file);
+    errno = EPERM;
+    return -1;
+}
+
+/* Makes a folder and those above it. */
+static wisp_status make_folders(char *path, wisp_error *error) {
+    for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
+        if (slash)
+            *slash = '\0';
+        const bool made = mkdir(path, 0700) == 0 || errno == EEXIST || file_is_folder(path);
+        const wisp_status status =
+            made ? WISP_OK : fail_errno(error, path, "make the folder of the cache");
+        if (slash)
+            *slash = '/';
+        if (status != WISP_OK || !slash)
+            return status;
+    }
+}
+
+wisp_status own_folder_open(char *path, const char *option, wisp_error *error) {
+    struct stat info;
+    TRY(make_folders(path, error));
+    if (lstat(path, &info) != 0)
+        return fail_errno(error, path, "look at the folder of the cache");
+    if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid())
+        return fail(error, WISP_ERROR_IO, path, NULL,
+                    "is not a folder of this user: name another (%s)", option);
+    if (info.st_mode & (S_IWGRP | S_IWOTH))
+        return fail(error, WISP_ERROR_IO, path, NULL,
+                    "others can write to it, and so to any file of this user: take that right from "
+                    "them (chmod go-w), or name another (%s)",
+                    option);
+    return WISP_OK;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "huggingface/transposed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+wisp_status hf_stored_bytes(const struct directory *dir, const struct tensor *stored,
+                            struct tensor_cache *cache, const unsigned char **data,
+                            wisp_error *error) {
+    const void *bytes = cache->bytes;
+    if (!dir->sources[stored->source].data && cache->owner != stored) {
+        size_t size;
+        tensor_cache_release(cache);
+        if (!checked_size(stored->bytes, &size) || !(cache->bytes = malloc(size + 1)))
+            return fail_memory(error, stored->bytes);
+        TRY(directory_rows(dir, stored, 0, stored->rows, NULL, cache->bytes, &bytes, error));
+        cache->owner = stored;
+    } else if (cache->owner != stored) {
+        TRY(directory_rows(dir, stored, 0, stored->rows, NULL, NULL, &bytes, error));
+    }
+    *data = bytes;
+    return WISP_OK;
+}
+
+/* Makes rows of a matrix from columns of the stored one. */
+static wisp_status make_transposed(const struct directory *dir, const struct tensor *tensor,
+                                   uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                                   void *buffer, const void **bytes, wisp_error *error) {
+    const struct tensor *stored = tensor->maker;
+    const size_t element = stored->format->bytes, row_bytes = (size_t)tensor->row_bytes;
+    const unsigned char *data;
+    unsigned char *out = buffer;
+    TRY(hf_stored_bytes(dir, stored, cache, &data, error));
+    data += first * element;
+    for (uint64_t k = 0; k < stored->rows; k++, data += stored->row_bytes, out += element)
+        for (size_t r = 0; r < rows; r++)
+            memcpy(out + r * row_bytes, data + r * element, element);
+    *bytes = buffer;
+    return WISP_OK;
+}
+
+wisp_status hf_transpose(struct directory *dir, struct tensor *tensor, wisp_error *error) {
+    struct tensor *stored;
+    ARENA_TAKE(&dir->arena, stored, 1, error);
+    *stored = *tensor;
+    tensor->dims[0] = stored->dims[1];
+    tensor->dims[1] = stored->dims[0];
+    tensor->make = make_transposed;
+    tensor->maker = stored;
+    return directory_measure_tensor(dir, tensor, error);
+}

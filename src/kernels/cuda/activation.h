@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WISP_KERNELS_CUDA_ACTIVATION_H
+#define WISP_KERNELS_CUDA_ACTIVATION_H
+
+#include "device/library.h"
+#include "kernels/cuda/ptx.h"
+
+/* x times the normal distribution function, within 5e-7. erf is that of Abramowitz and Stegun,
+ * Handbook of Mathematical Functions, 7.1.28, with the argument's factor 1 / sqrt(2) in the
+ * coefficients: 1 - 1 / p^16. */
+static __device__ __forceinline__ float gelu(float x) {
+    const float a = fabsf(x);
+    float p = fmaf(5.3829750e-6f, a, 4.8890634e-5f);
+    p = fmaf(p, a, 3.8003573e-5f);
+    p = fmaf(p, a, 3.2776264e-3f);
+    p = fmaf(p, a, 2.1141006e-2f);
+    p = fmaf(p, a, 4.9867347e-2f);
+    p = fmaf(p, a, 1.0f);
+    p *= p;
+    p *= p;
+    p *= p;
+    p *= p;
+    return fmaf(-0.5f * a, reciprocal_near(p), fmaxf(x, 0.0f));
+}
+
+/* The same with tanh in the place of erf: tanh(u) = 1 - 2 / (1 + e^2u). */
+static __device__ __forceinline__ float gelu_tanh(float x) {
+    const float u = 0.7978845608028654f * fmaf(0.044715f * x * x, x, x);
+    return x - x * reciprocal_near(1 + exp2_near(2.8853900817779268f * u));
+}
+
+template <int ACTIVATION> static __device__ __forceinline__ float activate(float x) {
+    return ACTIVATION == DEVICE_RELU        ? fmaxf(x, 0.0f)
+           : ACTIVATION == DEVICE_GELU_TANH ? gelu_tanh(x)
+                                            : gelu(x);
+}
+
+#endif

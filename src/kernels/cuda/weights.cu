@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Weights of an encoder on the device. They come as floats, and are converted on the host. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/encoder.h"
+
+/* Where a tensor goes: floats, halves, or rows in int8 with scales. */
+struct place {
+    float *floats;
+    uint16_t *halves;
+    int8_t *q;
+    float *scale;
+    size_t rows, columns;
+};
+
+static uint16_t half_of(float x) { return (uint16_t)halves_of(x, 0); }
+
+static device_status allocate_matrix(device_encoder *e, device_matrix *m, size_t outputs, size_t inputs, bool int8,
+                                     char message[DEVICE_MESSAGE_BYTES]) {
+    DEVICE_TRY(runtime_allocate(&m->weights, outputs * inputs * (int8 ? 1 : 2), &e->weight_bytes, message));
+    if (int8)
+        DEVICE_TRY(runtime_allocate(&m->scale, outputs, &e->weight_bytes, message));
+    return runtime_allocate(&m->bias, outputs, &e->weight_bytes, message);
+}
+
+static device_status allocate_norm(device_encoder *e, device_norm *n, char message[DEVICE_MESSAGE_BYTES]) {
+    DEVICE_TRY(runtime_allocate(&n->weight, e->shape.hidden_size, &e->weight_bytes, message));
+    return runtime_allocate(&n->bias, e->shape.hidden_size, &e->weight_bytes, message);
+}
+
+device_status encoder_allocate(device_encoder *e, char message[DEVICE_MESSAGE_BYTES]) {
+    const device_shape *s = &e->shape;
+    const size_t h = s->hidden_size, inner = s->intermediate_size;
+    e->layers = (device_layer *)calloc(s->layers, sizeof *e->layers);
+    if (!e->layers)
+        return device_fail(DEVICE_NO_MEMORY, message, "the host has no memory for the list of layers");
+    DEVICE_TRY(runtime_allocate(&e->tokens, s->vocabulary_size * h, &e->weight_bytes, message));
+    DEVICE_TRY(runtime_allocate(&e->positions, s->positions * h, &e->weight_bytes, message));
+    DEVICE_TRY(allocate_norm(e, &e->embedding_norm, message));
+    for (uint32_t i = 0; i < s->layers; i++) {
+        device_layer *l = &e->layers[i];
+        DEVICE_TRY(allocate_matrix(e, &l->qkv, 3 * h, h, s->int8, message));
+        DEVICE_TRY(allocate_matrix(e, &l->output, h, h, false, message));
+        DEVICE_TRY(allocate_matrix(e, &l->up, inner, h, s->int8, message));
+        DEVICE_TRY(allocate_matrix(e, &l->down, h, inner, s->int8, message));
+        DEVICE_TRY(allocate_norm(e, &l->attention_norm, message));
+        DEVICE_TRY(allocate_norm(e, &l->output_norm, message));
+    }
+    return DEVICE_OK;
+}
+
+static void release_matrix(device_matrix *m) {
+    cudaFree(m->weights);
+    cudaFree(m->scale);
+    cudaFree(m->bias);
+}
+
+static void release_norm(device_norm *n) {
+    cudaFree(n->weight);
+    cudaFree(n->bias);
+}
+
+void encoder_release(device_encoder *e) {
+    cudaFree(e->tokens);
+    cudaFree(e->positions);
+    release_norm(&e->embedding_norm);
+    for (uint32_t i = 0; e->layers && i < e->shape.layers; i++) {
+        device_layer *l = &e->layers[i];
+        release_matrix(&l->qkv);
+        release_matrix(&l->output);
+        release_matrix(&l->up);
+        release_matrix(&l->down);
+        release_norm(&l->attention_norm);
+        release_norm(&l->output_norm);
+    }
+    free(e->layers);
+}
+
+static place place_of_matrix(const device_matrix &m, size_t outputs, size_t inputs) {
+    place p = {NULL, m.scale ? NULL : (uint16_t *)m.weights, m.scale ? (int8_t *)m.weights : NULL, m.scale, outputs, inputs};
+    return p;
+}
+
+static place place_of_vector(float *values, size_t n) {
+    place p = {values, NULL, NULL, NULL, 1, n};
+    return p;
+}
+
+static place place_of(const device_encoder *e, enum device_tensor tensor, uint32_t layer) {
+    const size_t h = e->shape.hidden_size, inner = e->shape.intermediate_size;
+    const device_layer &l = e->layers[layer];
+    const place tokens = {NULL, e->tokens, NULL, NULL, e->shape.vocabulary_size, h};
+    const place positions = {NULL, e->positions, NULL, NULL, e->shape.positions, h};
+    switch (tensor) {
+    case DEVICE_TOKENS: return tokens;
+    case DEVICE_POSITIONS: return positions;
+    case DEVICE_EMBEDDING_NORM: return place_of_vector(e->embedding_norm.weight, h);
+    case DEVICE_EMBEDDING_NORM_BIAS: return place_of_vector(e->embedding_norm.bias, h);
+    case DEVICE_QKV: return place_of_matrix(l.qkv, 3 * h, h);
+    case DEVICE_QKV_BIAS: return place_of_vector(l.qkv.bias, 3 * h);
+    case DEVICE_OUTPUT: return place_of_matrix(l.output, h, h);
+    case DEVICE_OUTPUT_BIAS: return place_of_vector(l.output.bias, h);
+    case DEVICE_ATTENTION_NORM: return place_of_vector(l.attention_norm.weight, h);
+    case DEVICE_ATTENTION_NORM_BIAS: return place_of_vector(l.attention_norm.bias, h);
+    case DEVICE_UP: return place_of_matrix(l.up, inner, h);
+    case DEVICE_UP_BIAS: return place_of_vector(l.up.bias, inner);
+    case DEVICE_DOWN: return place_of_matrix(l.down, h, inner);
+    case DEVICE_DOWN_BIAS: return place_of_vector(l.down.bias, h);
+    case DEVICE_OUTPUT_NORM: return place_of_vector(l.output_norm.weight, h);
+    case DEVICE_OUTPUT_NORM_BIAS: return place_of_vector(l.output_norm.bias, h);
+    case DEVICE_TENSORS: break;
+    }
+    return place_of_vector(NULL, 0);
+}
+
+/* Quantises a row with one scale. */
+static float quantise_row(const float *values, size_t n, int8_t *q) {
+    float largest = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = fmaxf(largest, fabsf(values[i]));
+    const float inverse = largest > 0 ? 127 / largest : 0;
+    for (size_t i = 0; i < n; i++)
+        q[i] = (int8_t)lrintf(values[i] * inverse);
+    return largest / 127;
+}
+
+static device_status copy_in(void *to, const void *from, size_t bytes, char message[DEVICE_MESSAGE_BYTES]) {
+    return runtime_check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copying weights", message);
+}
+
+device_status encoder_put(device_encoder *e, enum device_tensor tensor, uint32_t layer, size_t first, size_t rows,
+                          const float *values, char message[DEVICE_MESSAGE_BYTES]) {
+    if (layer >= e->shape.layers)
+        return device_fail(DEVICE_UNSUPPORTED, message, "a layer past the last");
+    const place p = place_of(e, tensor, layer);
+    const size_t count = rows * p.columns, before = first * p.columns;
+    if (first > p.rows || rows > p.rows - first)
+        return device_fail(DEVICE_UNSUPPORTED, message, "rows past a tensor's end");
+    if (p.floats)
+        return copy_in(p.floats + before, values, count * sizeof(float), message);
+    void *converted = malloc(count * sizeof(uint16_t) + rows * sizeof(float));
+    if (!converted)
+        return device_fail(DEVICE_NO_MEMORY, message, "the host has no memory to convert weights");
+    device_status status;
+    if (p.halves) {
+        uint16_t *halves = (uint16_t *)converted;
+        for (size_t i = 0; i < count; i++)
+            halves[i] = half_of(values[i]);
+        status = copy_in(p.halves + before, halves, count * sizeof *halves, message);
+    } else {
+        float *scale = (float *)converted;
+        int8_t *q = (int8_t *)(scale + rows);
+        for (size_t r = 0; r < rows; r++)
+            scale[r] = quantise_row(values + r * p.columns, p.columns, q + r * p.columns);
+        status = copy_in(p.q + before, q, count, message);
+        if (status == DEVICE_OK)
+            status = copy_in(p.scale + first, scale, rows * sizeof *scale, message);
+    }
+    free(converted);
+    return status;
+}

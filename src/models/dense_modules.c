@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/dense_modules.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "formats/schema.h"
+
+enum { MOST_OUTPUTS = 1 << 20 };
+
+const char *const *dense_module_names(const struct model_config *config) {
+    static const char *const names[] = {TENSOR_DENSE_2, TENSOR_DENSE_3, NULL};
+    static const char *const of_head[] = {TENSOR_HEAD, TENSOR_HEAD_OUTPUT, NULL};
+    return RANKS && config->pooling == POOLING_RANK ? of_head : names;
+}
+
+struct dense_activation {
+    const char *name;
+    float (*of)(float x);
+};
+
+static float identity(float x) {
+    return x;
+}
+
+static float hyperbolic_tangent(float x) {
+    return (float)tanh((double)x);
+}
+
+static float relu(float x) {
+    return x > 0 ? x : 0;
+}
+
+#ifndef WISP_EMBED_ONLY
+static float sigmoid(float x) {
+    return 1 / (1 + expf(-x));
+}
+
+static float silu(float x) {
+    return x * sigmoid(x);
+}
+
+static float gelu(float x) {
+    return (float)((double)x * 0.5 * erfc((double)x * -0.70710678118654752440));
+}
+
+static float elu(float x) {
+    return x > 0 ? x : expm1f(x);
+}
+
+static float leaky_relu(float x) {
+    return x > 0 ? x : 0.01f * x;
+}
+
+static float softplus(float x) {
+    return x > 20 ? x : log1pf(expf(x));
+}
+
+static float mish(float x) {
+    return x * tanhf(softplus(x));
+}
+
+static float softsign(float x) {
+    return x / (1 + fabsf(x));
+}
+#endif
+
+static const struct dense_activation activations[] = {
+    {"identity", identity},
+    {"tanh", hyperbolic_tangent},
+    {"relu", relu},
+#ifndef WISP_EMBED_ONLY
+    {"sigmoid", sigmoid},
+    {"silu", silu},
+    {"gelu", gelu},
+    {"elu", elu},
+    {"leaky_relu", leaky_relu},
+    {"softplus", softplus},
+    {"mish", mish},
+    {"softsign", softsign},
+#endif
+};
+
+static wisp_status read_activation(const struct directory *dir, const char *module,
+                                   const struct dense_activation **activation, wisp_error *error) {
+    /* Files of llama.cpp have no key for it, and the first layer of a head has this one there. */
+    const char *name = RANKS && strcmp(module, TENSOR_HEAD) == 0 ? "tanh" : "identity";
+    char key[64];
+    snprintf(key, sizeof key, KEY_DENSE_ACTIVATION, module);
+    TRY(metadata_text_or(dir, key, &name, error));
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        if (strcmp(name, activations[i].name) == 0) {
+            *activation = &activations[i];
+            return WISP_OK;
+        }
+    return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, key,
+                "%.32s is not supported, only identity, tanh, relu%s", name,
+                RANKS ? ", sigmoid, silu, gelu, elu, leaky_relu, softplus, mish and softsign" : "");
+}
+
+wisp_status dense_modules_load(struct dense_modules *modules, const struct directory *dir,
+                               const struct kernels *kernels, const struct model_config *config,
+                               wisp_error *error) {
+    const char *const *names = dense_module_names(config);
+    size_t size = config->hidden_size;
+    for (size_t i = 0; i < DENSE_MODULES; i++) {
+        const char *const module = names[i];
+        char weight[24], bias[24];
+        snprintf(weight, sizeof weight, "%s" TENSOR_WEIGHT, module);
+        snprintf(bias, sizeof bias, "%s" TENSOR_BIAS, module);
+        const struct tensor *tensor = directory_find_tensor(dir, weight);
+        const bool has_bias = directory_find_tensor(dir, bias) != NULL;
+        if (!tensor && !has_bias)
+            continue;
+        if (i > modules->n || !tensor) {
+            snprintf(weight, sizeof weight, "%s" TENSOR_WEIGHT, names[tensor ? 0 : i]);
+            return fail(error, WISP_ERROR_NOT_FOUND, dir->file, weight, "the tensor is missing");
+        }
+        if (tensor->rows > MOST_OUTPUTS)
+            return fail(error, WISP_ERROR_FORMAT, dir->file, weight, "%llu outputs are too many",
+                        (unsigned long long)tensor->rows);
+        TRY(read_activation(dir, module, &modules->activations[i], error));
+        const struct linear_source source = {.dir = dir,
+                                             .names = &module,
+                                             .unbiased = !has_bias,
+                                             .parts = 1,
+                                             .n = (size_t)tensor->rows,
+                                             .k = size};
+        modules->n = i + 1;
+        TRY(linear_load(&modules->layers[i], &source, kernels, false, error));
+        size = (size_t)tensor->rows;
+    }
+    if (RANKS && config->pooling == POOLING_RANK && (modules->n < DENSE_MODULES || size != 1))
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, TENSOR_HEAD_OUTPUT TENSOR_WEIGHT,
+                    "a head that gives %zu values, where a model that scores pairs gives one by "
+                    "two layers",
+                    modules->n < DENSE_MODULES ? 0 : size);
+    return WISP_OK;
+}
+
+void dense_modules_release(struct dense_modules *modules) {
+    for (size_t i = 0; i < modules->n; i++)
+        linear_release(&modules->layers[i]);
+}
+
+size_t dense_modules_outputs(const struct dense_modules *modules, size_t size) {
+    return modules->n > 0 ? modules->layers[modules->n - 1].n : size;
+}
+
+static void take_outputs(const struct dense_modules *modules, size_t m, struct workspace *space,
+                         float *outputs[DENSE_MODULES]) {
+    for (size_t i = 0; i < modules->n; i++)
+        outputs[i] = workspace_take(space, m, modules->layers[i].n, sizeof *outputs[i]);
+}
+
+size_t dense_modules_workspace_bytes(const struct dense_modules *modules, size_t m) {
+    struct workspace measured = {0};
+    float *outputs[DENSE_MODULES];
+    size_t most = 0;
+    take_outputs(modules, m, &measured, outputs);
+    for (size_t i = 0; i < modules->n; i++)
+        most = larger(most, linear_workspace_bytes(m, modules->layers[i].k));
+    workspace_part(&measured, most);
+    return measured.used;
+}
+
+const float *dense_modules_apply(const struct dense_modules *modules, const float *rows, size_t m,
+                                 struct workspace space) {
+    float *outputs[DENSE_MODULES];
+    take_outputs(modules, m, &space, outputs);
+    for (size_t i = 0; i < modules->n; i++) {
+        linear_apply(&modules->layers[i], rows, m, outputs[i], space);
+        for (size_t j = 0; j < m * modules->layers[i].n; j++)
+            outputs[i][j] = modules->activations[i]->of(outputs[i][j]);
+        rows = outputs[i];
+    }
+    return rows;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What layers that choose neurons by their gates leave unread (ffn_gate.c). */
+#ifndef WISP_MODELS_FFN_GATE_H
+#define WISP_MODELS_FFN_GATE_H
+
+#include "models/network.h"
+
+/* Returns how many bytes of the network's weights are not read for a token that is generated, of
+ * which the layers compute so many neurons together. 0 if no layer chooses by its gates. */
+uint64_t ffn_gate_unread_bytes(const struct network *network, uint64_t computed);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/api.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+static const struct route *const tables[] = {embed_routes,     rerank_routes,   chat_routes,
+                                             responses_routes, messages_routes, info_routes};
+
+bool same_secret(const char *given, const char *secret) {
+    const size_t length = strlen(given), expected = strlen(secret);
+    volatile unsigned char differences = length != expected;
+    for (size_t i = 0; i < length; i++)
+        differences |= (unsigned char)(given[i] ^ secret[expected ? i % expected : 0]);
+    return differences == 0;
+}
+
+void call_new_id(struct call *call, const char *prefix, char *id, size_t size) {
+    const unsigned long long number = atomic_fetch_add(&call->api->calls, 1);
+    snprintf(id, size, "%s%08llx%08llx", prefix, (unsigned long long)time(NULL), number);
+}
+
+void reply_json(struct call *call, struct text_buffer *text) {
+    if (text->failed)
+        reply_problem(call, 500, "server_error", NULL, "not enough memory for the reply");
+    else
+        web_reply(call->request, 200, "application/json", text->bytes, text->length, NULL);
+    free(text->bytes);
+}
+
+void reply_problem(struct call *call, int status, const char *type, const char *field,
+                   const char *format, ...) {
+    char message[768];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    struct text_buffer text = {0};
+    text_print(&text, "{\"error\":{\"message\":");
+    text_add_string(&text, wisp_text_of(message));
+    text_print(&text, ",\"type\":\"%s\",\"param\":", type);
+    if (field)
+        text_add_string(&text, wisp_text_of(field));
+    else
+        text_print(&text, "null");
+    text_print(&text, ",\"code\":%d}}\n", status);
+    web_reply(call->request, status, "application/json", text.failed ? "" : text.bytes,
+              text.failed ? 0 : text.length, status == 429 ? "Retry-After: 1\r\n" : NULL);
+    free(text.bytes);
+}
+
+bool reply_invalid(struct call *call, const char *field, const char *problem) {
+    reply_problem(call, 400, "invalid_request_error", field, "%s: %s", field, problem);
+    return false;
+}
+
+const char *public_message(const wisp_error *error) {
+    const size_t length = strlen(error->file);
+    const bool begins = length > 0 && strncmp(error->message, error->file, length) == 0;
+    return begins && strncmp(error->message + length, ": ", 2) == 0 ? error->message + length + 2
+                                                                    : error->message;
+}
+
+void reply_error(struct call *call, const wisp_error *error) {
+    const bool theirs =
+        error->status == WISP_ERROR_ARGUMENT || error->status == WISP_ERROR_FORMAT ||
+        error->status == WISP_ERROR_NOT_FOUND || error->status == WISP_ERROR_UNSUPPORTED;
+    reply_problem(call, theirs ? 400 : 500, theirs ? "invalid_request_error" : "server_error",
+                  *error->field ? error->field : NULL, "%s", public_message(error));
+}
+
+static bool has_key(const struct api *api, const struct web_request *request) {
+    static const char scheme[] = "Bearer ";
+    const char *given = web_header(request, "Authorization");
+    if (given && strncasecmp(given, scheme, sizeof scheme - 1) == 0)
+        given += sizeof scheme - 1;
+    else
+        given = web_header(request, "x-api-key"); /* Anthropic's clients send this */
+    return !api->api_key || (given && same_secret(given, api->api_key));
+}
+
+static const struct route *find_route(const struct web_request *request, bool *other_method) {
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (const struct route *route = tables[t]; route->path; route++)
+            if (strcmp(route->path, request->path) == 0) {
+                if (strcmp(route->method, request->method) == 0)
+                    return route;
+                *other_method = true;
+            }
+    return NULL;
+}
+
+/* Parses the body of a request that has one. Returns false after a reply. */
+static bool parse_body(struct call *call) {
+    wisp_error error = {0};
+    if (strcmp(call->request->method, "POST") != 0)
+        return true;
+    if (json_parse(&call->arena, call->request->body, call->request->length, "request", &call->body,
+                   &error) != WISP_OK) {
+        reply_problem(call, error.status == WISP_ERROR_MEMORY ? 500 : 400, "invalid_request_error",
+                      NULL, "%s", error.message);
+        return false;
+    }
+    if (json_is(call->body, JSON_OBJECT))
+        return true;
+    reply_problem(call, 400, "invalid_request_error", NULL, "the body must be a JSON object");
+    return false;
+}
+
+static void log_request(const struct web_request *request, double seconds) {
+    struct text_buffer text = {0};
+    text_print(&text, "{\"method\":\"%s\",\"path\":", request->method);
+    text_add_string(&text, wisp_text_of(request->path));
+    text_print(&text, ",\"status\":%d,\"bytes\":%zu,\"seconds\":", request->status,
+               request->length);
+    text_add_number(&text, seconds, 4);
+    text_add(&text, "}\n", 2);
+    if (!text.failed)
+        fwrite(text.bytes, 1, text.length, stderr);
+    free(text.bytes);
+}
+
+/* Routes that tell whether the server is well are open to all. */
+static bool is_open(const struct route *route) {
+    return strcmp(route->path, "/health") == 0;
+}
+
+/* Counts and logs a request that has its reply. `route` is NULL if there is none for it. */
+static void finish(struct api *api, const struct route *route, const struct web_request *request,
+                   double begun) {
+    const double seconds = clock_seconds() - begun;
+    metrics_count(&api->metrics, route ? route->path : "other", request->status, seconds);
+    if (api->log)
+        log_request(request, seconds);
+}
+
+/* Replies to a browser that asks whether a page may send a request. Requests have no cookies, so
+ * that a page may send all headers, of which * leaves one out. */
+static void reply_preflight(struct web_request *request) {
+    web_reply(request, 200, "text/plain", "", 0,
+              "Access-Control-Allow-Methods: GET, POST\r\n"
+              "Access-Control-Allow-Headers: *, Authorization\r\n"
+              "Access-Control-Max-Age: 600\r\n");
+}
+
+bool api_admit(void *context, struct web_request *request) {
+    struct api *api = context;
+    struct call call = {.api = api, .request = request};
+    const char *host = web_header(request, "Host"), *origin = web_header(request, "Origin");
+    const double begun = clock_seconds();
+    if (!visitors_have_host(&api->visitors, host))
+        reply_problem(&call, 403, "invalid_request_error", "Host",
+                      "this server answers requests to this machine, and this one is to %.200s: if "
+                      "that is right, because a proxy is in front, start it with --allow-host and "
+                      "that name",
+                      host ? host : "none");
+    else if (origin && !visitors_have_origin(&api->visitors, origin, host))
+        reply_problem(&call, 403, "invalid_request_error", "Origin",
+                      "pages of %.200s may not use this server: if they should, start it with "
+                      "--allow-origin and that origin",
+                      origin);
+    else {
+        request->origin = origin;
+        if (!origin || strcmp(request->method, "OPTIONS") != 0)
+            return true;
+        reply_preflight(request);
+    }
+    finish(api, NULL, request, begun);
+    return false;
+}
+
+void api_handle(void *context, struct web_request *request) {
+    struct api *api = context;
+    struct call call = {.api = api, .request = request};
+    const double begun = clock_seconds();
+    bool other_method = false;
+    const struct route *route = find_route(request, &other_method);
+    if (!route)
+        reply_problem(&call, other_method ? 405 : 404, "invalid_request_error", NULL,
+                      other_method ? "%s does not take %s" : "there is no %s for %s", request->path,
+                      request->method);
+    else if (!is_open(route) && !has_key(api, request))
+        reply_problem(&call, 401, "authentication_error", "Authorization",
+                      "the API key is missing or wrong");
+    else if (parse_body(&call))
+        route->run(&call);
+    arena_release(&call.arena);
+    finish(api, route, request, begun);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the routes of `wisp serve` share: the model, the queue, and replies in JSON. */
+#ifndef WISP_SERVE_API_H
+#define WISP_SERVE_API_H
+
+#include <stdatomic.h>
+
+#include "base/json.h"
+#include "serve/batcher.h"
+#include "serve/metrics.h"
+#include "serve/text_buffer.h"
+#include "serve/visitors.h"
+#include "serve/web.h"
+
+struct api {
+    wisp_model *model;
+    struct batcher *batcher;     /* NULL: the model neither makes embeddings nor scores texts */
+    bool ranks;                  /* the model scores texts, and makes no embeddings */
+    struct writers *writers;     /* NULL: the model writes no text */
+    atomic_uint_least64_t calls; /* that have an id */
+    wisp_model_info info;
+    const char *name;        /* of the model, in replies */
+    const char *chat_format; /* of a model without a template; NULL: it has one */
+    const char *api_key;     /* NULL: none is asked for */
+    struct visitors visitors;
+    size_t most_texts; /* of a request */
+    bool log;          /* a line of JSON for each request, to standard error */
+    struct metrics metrics;
+};
+
+/* A request under way: its JSON, and memory that lives until it is over. */
+struct call {
+    struct api *api;
+    struct web_request *request;
+    struct arena arena;
+    const struct json *body; /* an object */
+};
+
+/* A route answers with reply_json, reply_problem or a stream. */
+struct route {
+    const char *method, *path;
+    void (*run)(struct call *call);
+};
+
+/* The last has no path. */
+extern const struct route embed_routes[], rerank_routes[], chat_routes[], responses_routes[],
+    messages_routes[], info_routes[];
+
+/* Returns whether a request is handled: by its host and its origin. If not, it has its reply, as a
+ * browser's question before a page's request has. */
+bool api_admit(void *context, struct web_request *request);
+
+/* Handles a request: finds its route, checks key and JSON, and counts it. */
+void api_handle(void *context, struct web_request *request);
+
+/* Replies with `text`, and frees it. If memory ran out, replies 500. */
+void reply_json(struct call *call, struct text_buffer *text);
+
+/* Replies with an error in OpenAI's form. `type` is "invalid_request_error", ... `field` names the
+ * part of the request, or is NULL. */
+__attribute__((format(printf, 5, 6))) void reply_problem(struct call *call, int status,
+                                                         const char *type, const char *field,
+                                                         const char *format, ...);
+
+/* Replies 400 with "FIELD: PROBLEM". Returns false, for functions that do so after a reply. */
+bool reply_invalid(struct call *call, const char *field, const char *problem);
+
+/* Returns the message of an error without the path of the model's file, which is nobody's else. */
+const char *public_message(const wisp_error *error);
+
+/* Replies with an error of the library. */
+void reply_error(struct call *call, const wisp_error *error);
+
+/* Writes an id that no other call has: the prefix and hexadecimal digits. */
+void call_new_id(struct call *call, const char *prefix, char *id, size_t size);
+
+/* Compares in a time that does not depend on where the texts differ. */
+bool same_secret(const char *given, const char *secret);
+
+#endif

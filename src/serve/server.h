@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A server of one model over HTTP. */
+#ifndef WISP_SERVE_SERVER_H
+#define WISP_SERVE_SERVER_H
+
+#include "base/status.h"
+#include "serve/visitors.h"
+
+struct server;
+
+struct server_options {
+    wisp_model *model;
+    wisp_session *session; /* the server's alone until it stops */
+    const char *address;
+    unsigned port;            /* 0: any that is free */
+    const char *name;         /* of the model in replies. NULL: that in its file */
+    const char *chat_format;  /* as in wisp_conversation */
+    const char *api_key;      /* NULL: that of $WISP_API_KEY, if it has one */
+    struct visitors visitors; /* the server finds out whether it is a loopback one */
+    unsigned threads;         /* of a text that is written, and how keys and values are kept */
+    wisp_cache_type cache_type;
+    const char *attention;    /* as in wisp_session_options */
+    uint64_t kv_memory;       /* of each session that writes; 0: no limit */
+    const char *prompt_cache; /* of sessions that write: see wisp_session_use_prompt_cache */
+    uint64_t prompt_cache_bytes;
+    unsigned long parallel; /* texts that are written at a time */
+    unsigned long connections, most_waiting, batch_tokens, most_texts;
+    unsigned long long most_bytes;
+    bool log; /* a line of JSON for each request, to standard error */
+};
+
+/* Returns the options that the help of `wisp serve` names as defaults. */
+struct server_options server_defaults(void);
+
+wisp_status server_start(const struct server_options *options, struct server **server,
+                         wisp_error *error);
+
+unsigned server_port(const struct server *server);
+const char *server_model_name(const struct server *server);
+
+/* Waits until all requests have their replies, and frees the server. NULL is allowed. */
+void server_stop(struct server *server);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Part of wisp.h: what a model's file and weights consist of, and what a session has measured.
+ */
+#ifndef WISP_STATISTICS_H
+#define WISP_STATISTICS_H
+
+#ifndef WISP_H
+#error "include wisp.h, which includes this header"
+#endif
+
+/* A kind of weights, and how many bytes of a model's dense layers have it. */
+typedef struct wisp_weights {
+    const char *kind; /* "f32", "f16", "bf16", "int8" in blocks of 128, "narrow", which is int8 in
+                         blocks of 64, or as in the file: "q4_0", "q4_1", "q5_0", "q5_1", "q2_k",
+                         "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4", "tq1_0",
+                         "tq2_0", "bitnet_t158", "q1_0", "q2_0", "pq2_0", "i2_s" */
+    uint64_t bytes;   /* with scales and biases */
+} wisp_weights;
+
+/* Gets entry `index` of the list of kinds of weights of the model's dense layers in memory. Returns
+ * false after the last. Token embeddings and neurons of sparse layers are not dense layers. */
+WISP_API bool wisp_model_get_weights(const wisp_model *model, size_t index, wisp_weights *weights);
+
+/* The experts of a model whose feed-forward layers have some. The last three are totals since the
+ * model was opened, of all sessions, and 0 if all experts are in memory. */
+typedef struct wisp_expert_stats {
+    uint32_t layers;         /* that consist of experts */
+    uint32_t experts, used;  /* of a layer, and those that a token uses */
+    uint64_t bytes;          /* of all experts, if they were in memory */
+    uint64_t resident_bytes; /* of those that are */
+    uint64_t held;           /* times that an expert was needed for some tokens, */
+    uint64_t read;           /* and that it was absent and so was read, */
+    uint64_t read_bytes;     /* so many bytes of the file in all */
+} wisp_expert_stats;
+
+/* Gets the statistics of the model's experts. Returns false if it has none. */
+WISP_API bool wisp_model_get_expert_stats(const wisp_model *model, wisp_expert_stats *stats);
+
+/* Gets the key and the value, as text, of entry `index` of the file's metadata. The value of an
+ * array is its type and length, "i32[12]". Writes at most `capacity` bytes to `value`, including
+ * the terminating 0; longer text is truncated. Returns false after the last entry. */
+WISP_API bool wisp_model_metadata(const wisp_model *model, size_t index, const char **key,
+                                  char *value, size_t capacity);
+
+/* A setting that affects embeddings and is missing in the model's file, with the value that is
+ * used. This happens in GGUF files that wisp did not write: llama.cpp's converter does not record
+ * that a BERT has ReLU, and wisp computes GELU. */
+typedef struct wisp_assumption {
+    const char *key;   /* the missing key of the metadata: "wisp.hidden_act" */
+    const char *value; /* "gelu" */
+} wisp_assumption;
+
+/* Gets assumption `index` of the model. Returns false after the last. */
+WISP_API bool wisp_model_get_assumption(const wisp_model *model, size_t index,
+                                        wisp_assumption *assumption);
+
+/* Returns the name of a stage of embedding or generating, or NULL after the last. Stages are
+ * indexes of wisp_stats.stage_seconds: "tokenize"; "look_up" (of token embeddings); "qkv";
+ * "attention"; "attention_output"; "ffn_up", "activation" and "ffn_down" (dense layers);
+ * "ffn_sparse" (sparse layers); "norm"; "pool"; "logits"; and "wait" (at barriers for the other
+ * threads that share a batch, and for cold rows from WISP_NEED_RANGES to wisp_embed_continue). */
+WISP_API const char *wisp_stage_name(size_t stage);
+
+enum { WISP_STAGES = 13 };
+
+/* Totals since the session was opened. Seconds are sums over threads. */
+typedef struct wisp_stats {
+    uint64_t texts;  /* embedded */
+    uint64_t tokens; /* embedded; with a model that generates: computed */
+    uint64_t truncated_texts;
+    double stage_seconds[WISP_STAGES];
+    uint64_t workspace_bytes; /* working memory of the session at present, including its key-value
+                                 caches */
+} wisp_stats;
+
+WISP_API void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats);
+
+/* Writes the times of all stages so far, and of loading the model, as Chrome trace JSON for
+ * chrome://tracing or Perfetto. The session must have been opened with `trace` and must not be
+ * embedding. Native only. */
+WISP_API wisp_status wisp_session_write_trace(const wisp_session *session, const char *path,
+                                              wisp_error *error);
+
+/* Totals of one layer since the session was opened, summed over threads.
+ *
+ * `compared`, `needed` and `found` are counted only with the session option `recall` and a
+ * predictor other than dense. Precision is found / compared and recall is found / needed. */
+typedef struct wisp_layer_stats {
+    uint64_t tokens;
+    uint64_t neurons;      /* tokens times the neurons of the layer */
+    uint64_t computed;     /* neurons whose activation was computed */
+    uint64_t contributing; /* neurons that were added to the output, in groups of four */
+    double seconds;        /* spent in the layer, dense or sparse */
+    uint64_t compared;     /* neurons computed while recall was counted */
+    uint64_t needed; /* with ReLU: neurons with an activation other than 0; otherwise the fifth of
+                        the neurons that contributes most */
+    uint64_t found;  /* neurons that were needed and computed */
+    /* Attention of models that generate, counted for each key-value head: keys that tokens could
+     * see, those of them that the policy looked at, and the bytes of keys and values that were
+     * read, which neighbouring tokens of a prompt share. */
+    uint64_t keys_visible, keys_seen, kv_bytes;
+} wisp_layer_stats;
+
+/* Gets the totals of layer `layer`, counted from 0. Returns false after the last. */
+WISP_API bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,
+                                           wisp_layer_stats *stats);
+
+#endif

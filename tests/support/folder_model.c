@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reads folders of tests/data/models. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "support/folder.h"
+#include "support/golden.h"
+
+#undef fail /* cmocka has one of its own */
+#include <cmocka.h>
+
+void folder_read_model(struct folder *folder, const char *model) {
+    static const char *const files[] = {"config.json",
+                                        "model.safetensors",
+                                        "pytorch_model.bin",
+                                        "model.onnx",
+                                        "model.onnx.data",
+                                        "onnx/model.onnx",
+                                        "onnx/model_quantized.onnx",
+                                        "modules.json",
+                                        "tokenizer.json",
+                                        "vocab.txt",
+                                        "tokenizer_config.json",
+                                        "1_Pooling/config.json",
+                                        "sentence_bert_config.json",
+                                        "2_Dense/config.json",
+                                        "2_Dense/model.safetensors",
+                                        "2_Dense/pytorch_model.bin",
+                                        "3_Dense/config.json",
+                                        "3_Dense/model.safetensors",
+                                        "config_sentence_transformers.json"};
+    char name[GOLDEN_PATH_BYTES], path[GOLDEN_PATH_BYTES];
+    static unsigned char bytes[1 << 20];
+    *folder = (struct folder){0};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(name, sizeof name, "models/%s/%s", model, files[i]);
+        FILE *stream = fopen(data_path(name, path), "rb");
+        if (!stream)
+            continue;
+        const size_t size = fread(bytes, 1, sizeof bytes, stream);
+        fclose(stream);
+        assert_true(size < sizeof bytes);
+        folder_put(folder, files[i], bytes, size);
+    }
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Hugging Face folders of BERT's neighbours: settings that are refused or checked. test_models.c
+ * compares the same folders, unchanged, with sentence-transformers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/folder_edit.h"
+#include "support/golden.h"
+
+#undef fail /* cmocka has one of its own */
+#include <cmocka.h>
+
+enum { FORMAT = WISP_ERROR_FORMAT, UNSUPPORTED = WISP_ERROR_UNSUPPORTED };
+enum { NOT_FOUND = WISP_ERROR_NOT_FOUND };
+
+static const char CONFIG[] = "config.json", WEIGHTS[] = "model.safetensors";
+
+static void settings_of_roberta(void **state) {
+    static const char m[] = "roberta";
+    static const struct model_edit edits[] = {
+        {m, CONFIG, "\"roberta\"", "\"xlm-roberta\"", WISP_OK, NULL, NULL},
+        {m, CONFIG, "\"roberta\"", "\"camembert\"", WISP_OK, NULL, NULL},
+        {m, CONFIG, "\"pad_token_id\": 1,", "", WISP_OK, NULL, NULL},
+        {m, CONFIG, "\"pad_token_id\": 1", "\"pad_token_id\": null", FORMAT, "pad_token_id",
+         "null"},
+        {m, CONFIG, "embeddings\": 50", "embeddings\": 2", FORMAT, "max_position_embeddings",
+         "first 2"},
+        {m, CONFIG, "embeddings\": 50", "embeddings\": 49", FORMAT, "position_embd.weight", "47"},
+        {m, CONFIG, "\"gelu\"", "\"silu\"", UNSUPPORTED, "hidden_act", "only gelu and relu"},
+        {m, CONFIG, "\"is_decoder\": false", "\"is_decoder\": true", UNSUPPORTED, "is_decoder",
+         NULL},
+        {m, CONFIG, "{", "{\"position_embedding_type\":\"relative_key\",", UNSUPPORTED,
+         "position_embedding_type", "only absolute"},
+        {m, WEIGHTS, "pooler.dense.bias", "classifier.d.bias", UNSUPPORTED, "classifier.d.bias",
+         "reranker"},
+        {m, WEIGHTS, "pooler.dense.bias", "lm_head.dens.bias", WISP_OK, NULL, NULL},
+        {m, WEIGHTS, "[50,24]", "[1200]", FORMAT, "position_embd.weight", NULL},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_distilbert(void **state) {
+    static const char m[] = "distilbert";
+    static const struct model_edit edits[] = {
+        {m, CONFIG, "\"activation\": \"gelu\"", "\"activation\": \"relu\"", WISP_OK, NULL, NULL},
+        {m, CONFIG, "\"sinusoidal_pos_embds\": false", "\"sinusoidal_pos_embds\": true", WISP_OK,
+         NULL, NULL}, /* the folder has what they are */
+        {m, CONFIG, "\"activation\": \"gelu\"", "\"activation\": \"silu\"", UNSUPPORTED,
+         "activation", "only gelu and relu"},
+        {m, CONFIG, "{", "{\"is_decoder\":true,", UNSUPPORTED, "is_decoder", "only false"},
+        {m, CONFIG, "\"dim\": 24,", "", NOT_FOUND, "dim", "missing"},
+        {m, CONFIG, "\"n_heads\": 2", "\"n_heads\": 5", FORMAT, "bert.attention.head_count", "5"},
+        {m, CONFIG, "embeddings\": 40", "embeddings\": 41", FORMAT, "position_embd.weight", "41"},
+        {m, WEIGHTS, "ffn.lin1.bias", "ffn.lin3.bias", UNSUPPORTED,
+         "transformer.layer.0.ffn.lin3.bias", "type distilbert does not have"},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_mpnet(void **state) {
+    static const char m[] = "mpnet", TOKENIZER[] = "tokenizer_config.json";
+    static const char BUCKETS[] = "encoder.relative_attention_bias.weight";
+    static const struct model_edit edits[] = {
+        {m, CONFIG, "\"pad_token_id\": 1", "\"pad_token_id\": 3", WISP_OK, NULL, NULL},
+        {m, CONFIG, "\"relative_attention_num_buckets\": 32,", "", WISP_OK, NULL, NULL},
+        {m, TOKENIZER, "\"tokenizer_class\": \"MPNetTokenizer\",", "", WISP_OK, NULL, NULL},
+        {m, CONFIG, "buckets\": 32", "buckets\": 64", UNSUPPORTED, "relative_attention_num_buckets",
+         "only 32"},
+        {m, CONFIG, "embeddings\": 202", "embeddings\": 1", FORMAT, "max_position_embeddings",
+         "first 2"},
+        {m, CONFIG, "{", "{\"is_decoder\":true,", UNSUPPORTED, "is_decoder", NULL},
+        {m, CONFIG, "\"gelu\"", "\"gelu_new\"", UNSUPPORTED, "hidden_act", "only gelu and relu"},
+        {m, WEIGHTS, "[32,3]", "[48,2]", FORMAT, "attn_rel_b.weight", "[48, 2]"},
+        {m, WEIGHTS, BUCKETS, "embeddings.position_ids", NOT_FOUND, "attn_rel_b.weight", NULL},
+        {m, WEIGHTS, "layer.0.attention.attn.q.bias", "layer.0.attention.attn.r.bias", UNSUPPORTED,
+         "encoder.layer.0.attention.attn.r.bias", "type mpnet does not have"},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_modernbert(void **state) {
+    static const char m[] = "modernbert";
+    static const struct model_edit edits[] = {
+        {m, CONFIG, "\"hidden_activation\": \"gelu\"", "\"hidden_activation\": \"relu\"",
+         UNSUPPORTED, "hidden_activation", "only gelu"},
+        {m, CONFIG, "\"norm_bias\": false", "\"norm_bias\": true", UNSUPPORTED, "norm_bias", NULL},
+        {m, CONFIG, "\"mlp_bias\": false", "\"mlp_bias\": true", UNSUPPORTED, "mlp_bias", NULL},
+        {m, CONFIG, "\"attention_bias\": false", "\"attention_bias\": true", UNSUPPORTED,
+         "attention_bias", NULL},
+        {m, CONFIG, "\"global_attn_every_n_layers\": 2,", "", WISP_OK, NULL, NULL},
+        {m, CONFIG, "\"global_attn_every_n_layers\": 2", "\"global_attn_every_n_layers\": 3",
+         UNSUPPORTED, "layer_types", "layer 2"},
+        {m, CONFIG, "\"layer_types\"", "\"other_types\"", WISP_OK, NULL, NULL},
+        {m, CONFIG, "\"rope_parameters\"", "\"rope_others\"", WISP_OK, NULL, NULL},
+        {m, CONFIG, "\"rope_type\": \"default\"", "\"rope_type\": \"linear\"", UNSUPPORTED,
+         "rope_type", "only default"},
+        {m, CONFIG, "\"local_attention\": 6", "\"local_attention\": 0", FORMAT, "local_attention",
+         NULL},
+        {m, CONFIG, "\"intermediate_size\": 36", "\"intermediate_size\": 40", FORMAT, NULL, NULL},
+        {m, WEIGHTS, "layers.0.mlp.Wi.weight", "layers.0.mlp.Wj.weight", UNSUPPORTED,
+         "layers.0.mlp.Wj.weight", "type modernbert does not have"},
+        {m, WEIGHTS, "layers.1.attn_norm.weight", "layers.9.attn_norm.weight", NOT_FOUND,
+         "blk.1.attn_norm.weight", "missing"},
+        {m, WEIGHTS, "layers.1.attn_norm.weight", "layers.0.attn_norm.weight", UNSUPPORTED,
+         "blk.0.attn_norm.weight", "first layer does not have"},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_dense(void **state) {
+    static const char m[] = "dense", two[] = "dense-twice", MODULES[] = "modules.json";
+    static const char DENSE[] = "2_Dense/config.json", SECOND[] = "2_Dense/model.safetensors";
+    static const struct model_edit edits[] = {
+        {m, DENSE, "torch.nn.modules.linear.Identity", "torch.nn.modules.activation.ReLU", WISP_OK,
+         NULL, NULL},
+        {m, DENSE, "{", "{\"use_residual\":false,", WISP_OK, NULL, NULL},
+        {m, DENSE, "{", "{\"use_residual\":true,", UNSUPPORTED, "use_residual", "only false"},
+        {m, DENSE, "torch.nn.modules.linear.Identity", "torch.nn.modules.activation.GLU",
+         UNSUPPORTED, "activation_function", "Identity, Tanh, ReLU"},
+        {m, DENSE, "sentence_embedding", "token_embeddings", UNSUPPORTED, "module_input_name",
+         "only sentence_embedding"},
+        {m, DENSE, "features\": 40", "features\": 41", FORMAT, "out_features", "40 rows"},
+        {m, DENSE, "\"bias\": true", "\"bias\": false", FORMAT, "bias", "have one"},
+        {two, DENSE, "\"bias\": false", "\"bias\": true", FORMAT, "bias", "have none"},
+        {m, SECOND, "linear.bias", "linear.bios", UNSUPPORTED, "linear.bios", "does not have"},
+        {m, SECOND, "[40,24]", "[40,12,2]", FORMAT, NULL, NULL},
+        {two, MODULES, "sentence_transformer.modules.pooling.Pooling", "base.modules.dense.Dense",
+         UNSUPPORTED, "type", "before the Pooling"},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void a_bert_without_its_token_types_is_refused(void **state) {
+    static const struct model_edit edits[] = {
+        {"cls12", WEIGHTS, "embeddings.token_type_embeddings.weight", "embeddings.position_ids",
+         NOT_FOUND, "token_types.weight", "2 types"},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_of_roberta),
+        cmocka_unit_test(settings_of_distilbert),
+        cmocka_unit_test(settings_of_mpnet),
+        cmocka_unit_test(settings_of_modernbert),
+        cmocka_unit_test(settings_of_dense),
+        cmocka_unit_test(a_bert_without_its_token_types_is_refused),
+    };
+    return cmocka_run_group_tests_name("encoders", tests, NULL, tear_down_temporary_folder);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Cross-encoders: compares tiny models, as transformers saves them (tests/oracle/make_rankers.py),
+ * with the scores of sentence-transformers, and checks what is refused. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/folder.h"
+#include "support/golden.h"
+#include "support/opening.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+static const char *const models[] = {"models/rank-bert", "models/rank-roberta",
+                                     "models/rank-distilbert", "models/rank-electra"};
+
+enum { MOST_TEXTS = 16 };
+
+/* Returns the largest difference of the scores of a query from the golden ones. */
+static double worst_of_query(wisp_session *session, const struct json *example) {
+    const char *query = json_get(example, "query")->text;
+    float scores[MOST_TEXTS], alone;
+    double worst = 0, golden;
+    wisp_error error;
+    size_t n;
+    wisp_text *texts = texts_of_json(json_get(example, "texts"), &n);
+    assert_true(n <= MOST_TEXTS);
+    if (wisp_rerank(session, wisp_text_of(query), texts, n, scores, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    const struct json *score = json_get(example, "scores")->first;
+    for (size_t i = 0; i < n; i++, score = score->next) {
+        assert_true(json_to_double(score, &golden));
+        worst = fmax(worst, fabs((double)scores[i] - golden));
+        assert_int_equal(wisp_rerank(session, wisp_text_of(query), &texts[i], 1, &alone, &error),
+                         WISP_OK);
+        assert_memory_equal(&alone, &scores[i], sizeof alone);
+    }
+    free(texts);
+    return worst;
+}
+
+static double worst_of_model(const char *path, const struct json *golden, wisp_compute compute,
+                             const char *kernels) {
+    wisp_model *model = open_model_or_fail(path, compute, kernels);
+    wisp_session *session = open_session_or_fail(model, 2);
+    wisp_model_info info;
+    double worst = 0;
+    wisp_model_get_info(model, &info);
+    assert_string_equal(info.pooling, "rank");
+    assert_int_equal(wisp_model_dimensions(model), 1);
+    for (const struct json *example = golden->first; example; example = example->next)
+        worst = fmax(worst, worst_of_query(session, example));
+    wisp_session_close(session);
+    wisp_model_close(model);
+    return worst;
+}
+
+static void check_model(const char *folder, const char *file) {
+    char path[GOLDEN_PATH_BYTES], name[GOLDEN_PATH_BYTES];
+    struct arena arena = {0};
+    char *text;
+    snprintf(name, sizeof name, "%s/golden.json", folder);
+    const struct json *golden = read_json_file(data_path(name, path), &arena, &text);
+    const char *opened = file ? file : data_path(folder, path), *kernels;
+    for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++) {
+        const double f32 = worst_of_model(opened, golden, WISP_COMPUTE_F32, kernels);
+        const double int8 = worst_of_model(opened, golden, WISP_COMPUTE_INT8, kernels);
+        print_message("%s, %s: error f32 %.2g, int8 %.2g\n", folder, kernels, f32, int8);
+        assert_true(f32 <= 2e-5);
+        assert_true(int8 <= 0.06);
+    }
+    free(text);
+    arena_release(&arena);
+}
+
+static void folders_match_sentence_transformers(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        check_model(models[i], NULL);
+}
+
+static void converted_files_match_too(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char path[GOLDEN_PATH_BYTES], file[] = "/tmp/wisp-test-XXXXXX";
+        wisp_error error;
+        close(mkstemp(file));
+        if (wisp_convert(data_path(models[i], path), file, NULL, &error) != WISP_OK)
+            fail_msg("%s", error.message);
+        check_model(models[i], file);
+        unlink(file);
+    }
+}
+
+static void each_kind_of_model_says_what_it_does(void **state) {
+    char path[GOLDEN_PATH_BYTES];
+    const wisp_text text = wisp_text_of("x");
+    wisp_error error;
+    float row[64];
+    (void)state;
+    wisp_model *model =
+        open_model_or_fail(data_path("models/rank-bert", path), WISP_COMPUTE_F32, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    assert_int_equal(wisp_embed(session, &text, 1, NULL, row, &error), WISP_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "wisp_rerank"));
+    assert_int_equal(wisp_rerank(session, text, &text, 0, NULL, &error), WISP_OK);
+    assert_int_equal(wisp_rerank(session, text, &text, 1, NULL, &error), WISP_ERROR_ARGUMENT);
+    assert_int_equal(wisp_rerank(NULL, text, &text, 1, row, &error), WISP_ERROR_ARGUMENT);
+    wisp_session_close(session);
+    wisp_model_close(model);
+    model = open_model_or_fail(data_path("models/dense", path), WISP_COMPUTE_F32, NULL);
+    session = open_session_or_fail(model, 1);
+    assert_int_equal(wisp_rerank(session, text, &text, 1, row, &error), WISP_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "no cross-encoder"));
+    wisp_session_close(session);
+    wisp_model_close(model);
+}
+
+static void settings_are_checked(void **state) {
+    enum { UNSUPPORTED = WISP_ERROR_UNSUPPORTED, NOT_FOUND = WISP_ERROR_NOT_FOUND };
+    static const char CONFIG[] = "config.json", WEIGHTS[] = "model.safetensors";
+    static const struct {
+        const char *model, *file, *old, *with;
+        int status;
+        const char *field, *says;
+    } edits[] = {
+        {"rank-bert", CONFIG, "\"0\": \"LABEL_0\"", "\"0\": \"LABEL_0\",\"1\":\"b\"", UNSUPPORTED,
+         "id2label", "2 labels"},
+        {"rank-bert", CONFIG, "\"id2label\"", "\"id2labels\"", UNSUPPORTED, "num_labels",
+         "2 labels"},
+        {"rank-bert", CONFIG, "{", "{\"sbert_ce_default_activation_function\":\"x.Softmax\",",
+         UNSUPPORTED, "activation_fn", "only Sigmoid and Identity"},
+        {"rank-bert", CONFIG, "{",
+         "{\"sentence_transformers\":{\"activation_fn\":\"torch.nn.modules.linear.Identity\"},",
+         WISP_OK, NULL, NULL},
+        {"rank-bert", CONFIG, "BertForSequenceClassification", "BertModel", UNSUPPORTED,
+         "classifier.bias", "classifier or reranker"},
+        {"rank-bert", WEIGHTS, "bert.pooler.dense.bias", "bert.pooler.danse.bias", UNSUPPORTED,
+         NULL, "does not have"},
+        {"rank-bert", WEIGHTS, "\"classifier.weight\"", "\"cls.wxyzuvabcdefg\"", NOT_FOUND,
+         "cls.output.weight", "missing"},
+        {"rank-distilbert", WEIGHTS, "\"pre_classifier.weight\"", "\"vocab_projector.weig1\"",
+         NOT_FOUND, NULL, "missing"},
+        {"mpnet", CONFIG, "MPNetModel", "MPNetForSequenceClassification", WISP_OK, NULL, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        struct folder folder;
+        folder_read_model(&folder, edits[i].model);
+        folder_replace(&folder, edits[i].file, edits[i].old, edits[i].with);
+        const char *path = temporary_path("model");
+        folder_write(&folder, path);
+        wisp_model *model = NULL;
+        wisp_error error = WISP_ERROR_NONE;
+        const wisp_status status = wisp_model_open(path, NULL, &model, &error);
+        if ((int)status != edits[i].status ||
+            (edits[i].says && !strstr(error.message, edits[i].says)) ||
+            (edits[i].field && strcmp(error.field, edits[i].field) != 0))
+            fail_msg("%s: %s: %s", edits[i].with, error.field, error.message);
+        wisp_model_close(model);
+        folder_release(&folder);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_match_sentence_transformers),
+        cmocka_unit_test(converted_files_match_too),
+        cmocka_unit_test(each_kind_of_model_says_what_it_does),
+        cmocka_unit_test(settings_are_checked),
+    };
+    return cmocka_run_group_tests_name("rerank", tests, NULL, tear_down_temporary_folder);
+}
