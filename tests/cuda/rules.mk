@@ -9,7 +9,8 @@
 
 CUDA_FILES := $(wildcard src/kernels/cuda/*.cu)
 CUDA_HEADERS := $(wildcard src/kernels/cuda/*.h) src/device/library.h
-CUDA_TESTED := wrappers kernels encoder
+CUDA_TESTED := wrappers kernels encoder decoder
+CUDA_WHOLE := encoder decoder
 NVCC := $(or $(shell command -v nvcc),.tools/bin/nvcc)
 CUDA_STAMP := $(if $(filter .tools/%,$(NVCC)),.tools/stamp/cuda)
 CUDA_ARCHITECTURES := 80 90a 100
@@ -58,7 +59,7 @@ build/shim/%.o: tests/cuda/%.cc
 	@mkdir -p $(@D)
 	$(SAY) CXX $@
 	$(Q)$(SHIM_CXX) $(SHIM_FLAGS) $(SHIM_SANITIZE) -O2 -c $< -o $@
-build/shim/test_encoder: $(SHIM_LIBRARY)
+$(CUDA_WHOLE:%=build/shim/test_%): $(SHIM_LIBRARY)
 $(SHIM_TESTS): build/shim/test_%: build/shim/test_%.o $(SHIM:%=build/shim/%.o)
 	$(SAY) LINK $@
 	$(Q)$(SHIM_CXX) $(SHIM_SANITIZE) $^ -lpthread -o $@
@@ -96,7 +97,7 @@ build/cuda/bench_device.o: bench/cuda/bench_device.cu $(CUDA_HEADERS) | $(CUDA_S
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) $(CUDA_FLAGS) $(CUDA_CODE) -c $< -o $@
 build/cuda/bench_device: build/cuda/bench_device.o $(CUDA_OBJECTS)
-build/cuda/test_encoder: $(CUDA_OBJECTS)
+$(CUDA_WHOLE:%=build/cuda/test_%): $(CUDA_OBJECTS)
 $(CUDA_TESTED:%=build/cuda/test_%): build/cuda/test_%: build/cuda/test_%.o build/cuda/lanes.o
 build/cuda/bench_device $(CUDA_TESTED:%=build/cuda/test_%):
 	$(SAY) LINK $@

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions of CUDA's runtime that src/kernels/cuda/encoder.cu calls, on the processor's
+ * The functions of CUDA's runtime that src/kernels/cuda calls, on the processor's
  * memory. */
 #ifndef WISP_TESTS_CUDA_RUNTIME_EMULATED_H
 #define WISP_TESTS_CUDA_RUNTIME_EMULATED_H
@@ -14,7 +14,7 @@ enum cudaError_t {
     cudaErrorNoDevice = 100,
     cudaErrorInsufficientDriver = 35
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 typedef struct emulated_stream *cudaStream_t;
 struct cudaDeviceProp {
     char name[256];
