@@ -169,7 +169,8 @@ struct device_decoder_library {
     void (*sequence_close)(struct device_sequence *sequence);
 
     /* Adds tokens to texts. Points *logits to [texts or tokens, vocabulary_size], in memory of the
-     * context until its next step. The bits of a row depend on the text before it alone. */
+     * context until its next step; NULL: they are not copied to the host. The bits of a row depend
+     * on the text before it alone. */
     device_status (*step)(struct device_context *context, const struct device_step *step,
                           const float **logits, char message[DEVICE_MESSAGE_BYTES]);
 };

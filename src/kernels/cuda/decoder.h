@@ -46,9 +46,17 @@ struct step_memory {
     float *kept_logits; /* the same in memory of the host */
 };
 
+/* The kernels of steps that add a token to each of so many texts, with room for so many splits. The
+ * first such step runs them one by one, which loads them; the second makes the graph. */
+struct step_graph {
+    size_t texts, splits;
+    cudaGraphExec_t exec; /* NULL: not yet */
+};
+
 struct device_context {
     const device_decoder *decoder;
     cudaStream_t stream;
+    std::vector<step_graph> graphs;
     std::vector<device_sequence *> sequences;
     uint64_t page_bytes; /* of all pages */
     step_memory memory;
@@ -57,11 +65,14 @@ struct device_context {
 /* A step in the memory of its context. */
 struct step_plan {
     size_t rows, texts, logit_rows;
-    size_t splits; /* of the longest text */
+    size_t splits; /* that the longest text has at most */
 };
 
 /* Begins all kernels of a step on the context's stream. (decoder_step.cu) */
-device_status decoder_run(const device_context *context, const step_plan *plan, char message[DEVICE_MESSAGE_BYTES]);
+device_status decoder_run(device_context *context, const step_plan *plan, char message[DEVICE_MESSAGE_BYTES]);
+
+/* Drops the graphs of a context, whose memory moves. (decoder_step.cu) */
+void graphs_release(device_context *context);
 
 /* Fails if there are no kernels for the shape. (decoder_step.cu) */
 device_status decoder_check(const device_decoder_shape *shape, char message[DEVICE_MESSAGE_BYTES]);

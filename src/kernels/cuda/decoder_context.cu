@@ -52,6 +52,7 @@ void context_close(device_context *c) {
     cudaSetDevice(0);
     while (!c->sequences.empty())
         sequence_close(c->sequences.back());
+    graphs_release(c);
     memory_release(&c->memory);
     cudaStreamDestroy(c->stream);
     delete c;
@@ -157,12 +158,20 @@ static device_status memory_reserve(device_context *c, const step_plan &plan, si
     larger.page_slots = std::max(m->page_slots, 2 * page_slots); /* texts grow */
     larger.logit_rows = std::max(m->logit_rows, plan.logit_rows);
     larger.split_rows = std::max(m->split_rows, split_rows);
+    graphs_release(c);
     memory_release(m);
     *m = larger;
     const device_status status = memory_take(s, m, message);
     if (status != DEVICE_OK)
         memory_release(m);
     return status;
+}
+
+static size_t power_above(size_t n) {
+    size_t power = 1;
+    while (power < n)
+        power *= 2;
+    return power;
 }
 
 /* Writes what the kernels of a step are told to the memory of the host. */
@@ -206,6 +215,7 @@ device_status context_step(device_context *c, const device_step *step, const flo
         plan.splits = std::max(plan.splits, (tokens + SPLIT - 1) / SPLIT);
         page_slots = std::max(page_slots, step->sequences[i]->pages.size());
     }
+    plan.splits = power_above(plan.splits); /* so that there are few graphs */
     DEVICE_TRY(runtime_check(cudaSetDevice(0), "choosing the device", message));
     DEVICE_TRY(memory_reserve(c, plan, page_slots, message));
     const step_memory &m = c->memory;
@@ -217,11 +227,11 @@ device_status context_step(device_context *c, const device_step *step, const flo
                                              cudaMemcpyHostToDevice, c->stream),
                              "copying the list of pages", message));
     DEVICE_TRY(decoder_run(c, &plan, message));
-    DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.kept_logits, m.logits,
-                                             plan.logit_rows * c->decoder->shape.vocabulary_size * sizeof(float),
-                                             cudaMemcpyDeviceToHost, c->stream),
-                             "copying logits", message));
-    DEVICE_TRY(runtime_check(cudaStreamSynchronize(c->stream), "computing a step", message));
-    *logits = m.kept_logits;
-    return DEVICE_OK;
+    if (logits) {
+        const size_t bytes = plan.logit_rows * c->decoder->shape.vocabulary_size * sizeof(float);
+        DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.kept_logits, m.logits, bytes, cudaMemcpyDeviceToHost, c->stream),
+                                 "copying logits", message));
+        *logits = m.kept_logits;
+    }
+    return runtime_check(cudaStreamSynchronize(c->stream), "computing a step", message);
 }

@@ -152,7 +152,7 @@ static void feed_forward_block(const run &r, uint32_t layer) {
     products(r, &down, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
 }
 
-device_status decoder_run(const device_context *c, const step_plan *plan, char message[DEVICE_MESSAGE_BYTES]) {
+static void run_kernels(const device_context *c, const step_plan *plan) {
     const device_decoder *d = c->decoder;
     const device_decoder_shape &s = d->shape;
     const step_memory &m = c->memory;
@@ -168,5 +168,46 @@ device_status decoder_run(const device_context *c, const step_plan *plan, char m
     const decoder_matrix *logits = d->logits.values ? &d->logits : &d->tokens;
     norm(r, d->output_norm, m.index + 3 * m.rows, plan->logit_rows);
     products(r, &logits, NULL, 1, plan->logit_rows, m.logits, s.vocabulary_size, false);
-    return runtime_check(cudaGetLastError(), "starting a step", message);
+}
+
+/* ---- graphs --------------------------------------------------------------------------------- */
+
+void graphs_release(device_context *c) {
+    for (const step_graph &graph : c->graphs)
+        if (graph.exec)
+            cudaGraphExecDestroy(graph.exec);
+    c->graphs.clear();
+}
+
+/* Returns the graph of a step, which may have none yet; NULL if this is the first step of its kind. */
+static step_graph *find_graph(device_context *c, const step_plan *plan) {
+    for (step_graph &graph : c->graphs)
+        if (graph.texts == plan->texts && graph.splits == plan->splits)
+            return &graph;
+    c->graphs.push_back({plan->texts, plan->splits, NULL});
+    return NULL;
+}
+
+static device_status make_graph(const device_context *c, const step_plan *plan, cudaGraphExec_t *exec,
+                                char message[DEVICE_MESSAGE_BYTES]) {
+    cudaGraph_t graph;
+    DEVICE_TRY(runtime_check(cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal), "beginning a graph", message));
+    run_kernels(c, plan);
+    DEVICE_TRY(runtime_check(cudaStreamEndCapture(c->stream, &graph), "ending a graph", message));
+    const cudaError_t error = cudaGraphInstantiate(exec, graph, 0);
+    cudaGraphDestroy(graph);
+    if (error != cudaSuccess)
+        *exec = NULL;
+    return runtime_check(error, "making a graph", message);
+}
+
+device_status decoder_run(device_context *c, const step_plan *plan, char message[DEVICE_MESSAGE_BYTES]) {
+    step_graph *graph = plan->rows == plan->texts ? find_graph(c, plan) : NULL;
+    if (!graph) {
+        run_kernels(c, plan);
+        return runtime_check(cudaGetLastError(), "starting a step", message);
+    }
+    if (!graph->exec)
+        DEVICE_TRY(make_graph(c, plan, &graph->exec, message));
+    return runtime_check(cudaGraphLaunch(graph->exec, c->stream), "starting a graph", message);
 }

@@ -68,7 +68,7 @@ static void run_kernel(dim3 grid, unsigned threads, size_t shared_bytes, size_t 
     static const cudaError_t prepared = cudaFuncSetAttribute(
         KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most_shared_bytes);
     (void)prepared; /* if it failed, the launch fails, too */
-    LAUNCH(KERNEL, grid, dim3(threads), shared_bytes, stream, arguments);
+    LAUNCH_OR_RECORD(KERNEL, grid, dim3(threads), shared_bytes, stream, arguments);
 }
 
 #endif
