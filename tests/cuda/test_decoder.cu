@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "decoder_case.h"
+#include "orders.h"
 
 extern "C" const device_library *wisp_device_library(void);
 
@@ -10,14 +11,6 @@ static char message[DEVICE_MESSAGE_BYTES];
 static const device_decoder_library *library;
 
 typedef std::vector<double> row;
-
-#ifdef __CUDACC__
-enum { ORDERS = 1 };
-static void set_order(unsigned) {}
-#else
-enum { ORDERS = 4 };
-static void set_order(unsigned order) { emulated_order_seed = order; }
-#endif
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
@@ -305,8 +298,8 @@ int main(int argc, char **argv) {
     };
     for (const auto &one : cases) {
         const decoder_case c = make_decoder(r, one.shape, one.format, one.tied);
-        for (unsigned order = 0; order < ORDERS; order++) {
-            set_order(order);
+        for (int order = 0; order < ORDERS; order++) {
+            set_order(order, 1);
             test_decoder(r, c, one.tokens);
         }
         if (&one != cases)
