@@ -5,6 +5,7 @@
 
 #include "decoder_case.h"
 #include "kernels/cuda/decoder_attention.h"
+#include "kernels/cuda/decoder_sparse.h"
 #include "orders.h"
 
 static unsigned first_seed;
@@ -173,23 +174,30 @@ static void test_norm(random_source &r) {
     std::vector<int32_t> map;
     for (int i = 0; i < rows; i++)
         map.push_back(r.below(5));
-    const device_array<float> x_array(x), weight_array(weight);
+    const bool adds = r.below(2) == 0; /* then rows differ: each is changed once */
+    for (int i = 0; i < rows && adds; i++)
+        map[i] = i;
+    const std::vector<float> slices = r.normals((size_t)size * 5 * SLICES, 1);
+    const device_array<float> weight_array(weight), slices_array(slices);
     const device_array<int32_t> map_array(map);
     const auto got = in_all_orders(first_seed, [&] {
+        const device_array<float> x_array(x);
         const written_rows out(halves, (size_t)rows * size);
-        const rms_norm_arguments a = {x_array.p, map_array.p, weight_array.p, 1e-3f, size, out.rows()};
+        const rms_norm_arguments a = {x_array.p, map_array.p, weight_array.p, 1e-3f, size, out.rows(), adds ? slices_array.p : NULL, SLICES};
         run_kernel<rms_norm_rows>(dim3((unsigned)rows), ROW_THREADS, 0, 0, 0, a);
         finish();
         return out.values();
     });
     std::vector<double> expected;
     for (int row = 0; row < rows; row++) {
-        const float *from = &x[(size_t)map[row] * size];
+        std::vector<double> from(&x[(size_t)map[row] * size], &x[(size_t)map[row] * size] + size);
+        for (int i = 0; i < size * SLICES && adds; i++)
+            from[i % size] += (double)slices[(size_t)row * SLICES * size + i];
         double squares = 0;
         for (int i = 0; i < size; i++)
-            squares += (double)from[i] * (double)from[i] / size;
+            squares += from[i] * from[i] / size;
         for (int i = 0; i < size; i++)
-            expected.push_back((double)from[i] / sqrt(squares + 1e-3) * (double)weight[i]);
+            expected.push_back(from[i] / sqrt(squares + 1e-3) * (double)weight[i]);
     }
     check_rows(got, expected, halves);
 }
@@ -336,6 +344,88 @@ template <int SIZE> static void test_attention(random_source &r) {
         CHECK(fabs((double)got[i] - expected[i]) < (halves ? 3e-3 : 3e-2), "value %zu: %g, expected %g", i, (double)got[i], expected[i]);
 }
 
+/* The choice of neurons, their values, and the sums of their columns. Gates are whole numbers, so that scores are exact
+ * and many are the same. */
+template <int FORMAT> static void test_sparse(random_source &r) {
+    const int neurons = VALUES * (1 + r.below(40)), hidden = VALUES * (1 + r.below(8)), rows = 1 + r.below(3);
+    const int most = 1 + r.below(neurons), gate = r.below(2) ? DEVICE_GATE_RELU : DEVICE_GATE_RELU_SQUARED;
+    const device_matrix_case up(store_tensor((device_format)FORMAT, neurons, hidden, r.normals((size_t)neurons * hidden, 0.1f)));
+    const device_matrix_case down(store_tensor((device_format)FORMAT, hidden, neurons, r.normals((size_t)neurons * hidden, 0.1f)));
+    const rows_case x(r, false, (size_t)rows * hidden);
+    std::vector<float> gates((size_t)rows * 2 * neurons), weight;
+    for (float &g : gates)
+        g = (float)(r.below(41) - 20);
+    for (int i = 0; i < neurons; i++)
+        weight.push_back((float)(1 + r.below(3)));
+    const bool weighted = r.below(2) == 0;
+    const device_array<float> weight_array(weight), x_scale(x.scale);
+    const device_array<int8_t> x_array(x.q);
+    std::vector<int32_t> index, count;
+    std::vector<float> values;
+    const auto slices = in_all_orders(first_seed, [&] {
+        const device_array<int8_t> numbers((size_t)neurons * hidden);
+        const device_array<uint16_t> scales((size_t)neurons / VALUES * hidden);
+        const neuron_columns columns = {numbers.p, scales.p};
+        for (int first = 0; first < hidden; first += VALUES) {
+            const columns_arguments copy = {down.matrix(), columns, first, VALUES};
+            run_kernel<copy_columns>(dim3(1, (unsigned)neurons / VALUES), ROW_THREADS, 0, 0, 0, copy);
+        }
+        const device_array<float> gate_up(gates), out((size_t)rows * SLICES * hidden);
+        const device_array<int32_t> index_array((size_t)rows * neurons), count_array(rows);
+        const neuron_list list = {index_array.p, count_array.p};
+        const select_arguments select = {gate_up.p, weighted ? weight_array.p : NULL, neurons, most, gate, list};
+        run_kernel<select_neurons>(dim3((unsigned)rows), SELECT_THREADS, 0, 0, 0, select);
+        const neuron_arguments multiply = {{x_array.p, x_scale.p, NULL}, up.matrix(), gate_up.p, list, gate};
+        run_kernel<multiply_neurons<FORMAT>>(dim3(1 + (unsigned)r.below(9), (unsigned)rows), NEURON_WARPS * WARP, 0, 0, 0, multiply);
+        const columns_sum_arguments sum = {columns, gate_up.p, list, neurons, hidden, out.p};
+        run_kernel<sum_columns>(dim3((unsigned)(hidden + SLICE_OUTPUTS - 1) / SLICE_OUTPUTS, SLICES, (unsigned)rows),
+                                NEURON_WARPS * WARP, 0, 0, 0, sum);
+        finish();
+        index = index_array.get();
+        count = count_array.get();
+        values = gate_up.get();
+        return out.get();
+    });
+    for (int row = 0; row < rows; row++) {
+        std::vector<float> score, opened;
+        for (int i = 0; i < neurons; i++) {
+            const float g = std::max(gates[(size_t)row * 2 * neurons + i], 0.0f);
+            opened.push_back(gate == DEVICE_GATE_RELU ? g : g * g);
+            score.push_back(opened.back() * (weighted ? weight[i] : 1));
+        }
+        std::vector<float> sorted = score;
+        std::sort(sorted.rbegin(), sorted.rend());
+        std::vector<int32_t> expected;
+        for (int i = 0; i < neurons; i++)
+            if (score[i] > 0 && score[i] >= sorted[most - 1])
+                expected.push_back(i);
+        const auto begin = index.begin() + (ptrdiff_t)row * neurons;
+        CHECK(count[row] == (int)expected.size() && std::equal(expected.begin(), expected.end(), begin),
+              "row %d: %d of %d neurons, expected %zu", row, count[row], neurons, expected.size());
+        std::vector<double> sum(hidden), size(hidden, 1e-3);
+        for (size_t at = 0; at < expected.size(); at++) {
+            const size_t n = expected[at];
+            double value = 0;
+            for (int i = 0; i < hidden; i++)
+                value += (double)x.values[(size_t)row * hidden + i] * (double)up.stored.values[n * hidden + i];
+            value *= (double)opened[n];
+            const double got = values[((size_t)row * 2 + 1) * neurons + at];
+            CHECK(fabs(got - value) < 1e-3 + 1e-4 * fabs(value), "neuron %zu: %g, expected %g", n, got, value);
+            for (int o = 0; o < hidden; o++) {
+                const double term = value * (double)down.stored.values[(size_t)o * neurons + n];
+                sum[o] += term;
+                size[o] += fabs(term);
+            }
+        }
+        for (int o = 0; o < hidden; o++) {
+            double got = 0;
+            for (int slice = 0; slice < SLICES; slice++)
+                got += (double)slices[((size_t)row * SLICES + slice) * hidden + o];
+            CHECK(fabs(got - sum[o]) < 1e-4 * size[o], "output %d: %g, expected %g", o, got, sum[o]);
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     first_seed = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
     random_source r(first_seed);
@@ -346,6 +436,8 @@ int main(int argc, char **argv) {
         test_norm(r);
         test_gates(r);
         test_look_up(r);
+        test_sparse<DEVICE_Q8_0>(r);
+        test_sparse<DEVICE_Q4_0>(r);
     }
     for (int i = 0; i < (CASES + 2) / 3; i++) {
         test_attention<32>(r);
