@@ -227,7 +227,7 @@ static void hidden_states_agree_layer_by_layer(void **state) {
     if (directory_open_path(&dir, shared_path("models/all-MiniLM-L6-v2", path), &error) !=
             WISP_OK ||
         network_open(&network, &dir, &error) != WISP_OK ||
-        network_load(&network, kernels_at(0), false, NULL, &error) != WISP_OK)
+        network_load(&network, kernels_at(0), WISP_COMPUTE_F32, NULL, &error) != WISP_OK)
         fail_msg("%s", error.message);
     const struct json *root =
         read_json_file(shared_path("golden/all-MiniLM-L6-v2/ids.json", path), &arena, &raw);
