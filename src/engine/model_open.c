@@ -157,9 +157,8 @@ static wisp_status open_device(wisp_model *model, const wisp_model_options *opti
     const bool any = strcmp(name, "auto") == 0;
     wisp_status status = check_device(model, options, error);
     if (status == WISP_OK)
-        status =
-            device_open(&model->device, any ? "cuda" : name, &model->network,
-                        model->compute == WISP_COMPUTE_INT8, error);
+        status = device_open(&model->device, any ? "cuda" : name, &model->network,
+                             model->compute == WISP_COMPUTE_INT8, error);
     if (status != WISP_ERROR_UNSUPPORTED || !any)
         return status;
     device_close(&model->device);
@@ -175,7 +174,8 @@ static wisp_status load_network(wisp_model *model, const wisp_model_options *opt
     TRY(open_device(model, options, error));
     TRY(choose_predictor(model, options, kernels, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
-    return network_load(&model->network, kernels, model->compute, sparse ? &model->plan : NULL, error);
+    return network_load(&model->network, kernels, model->compute, sparse ? &model->plan : NULL,
+                        error);
 }
 
 /* Returns whether the file stores the first feed-forward layer quantised. */
@@ -188,8 +188,8 @@ static bool is_quantised(const struct directory *dir) {
     return weight && (weight->format->elements > 1 || bitnet_made(weight));
 }
 
-/* Resolves WISP_COMPUTE_AUTO. Fails if the processor, or the kernel set, does not compute in what was
- * asked for. */
+/* Resolves WISP_COMPUTE_AUTO. Fails if the processor, or the kernel set, does not compute in what
+ * was asked for. */
 static wisp_status choose_compute(wisp_model *model, const wisp_model_options *options,
                                   const struct kernels *kernels, wisp_error *error) {
     model->compute = options->compute;

@@ -4,8 +4,8 @@
  * exact in floats, and only the sums are rounded.
  *
  * The instructions take numbers below 2^-126 as zeros, so rounding makes zeros of them, in every
- * set. They may also take sums below 2^-126 as zeros. Each set adds up in an order of its own, which
- * depends on k alone. */
+ * set. They may also take sums below 2^-126 as zeros. Each set adds up in an order of its own,
+ * which depends on k alone. */
 #ifndef WISP_KERNELS_BF16_H
 #define WISP_KERNELS_BF16_H
 
@@ -30,8 +30,8 @@ struct bf16_kernels {
      */
     void (*round)(const float *x, size_t m, size_t k, uint16_t *out);
 
-    /* Computes y[i, j] = bias[j] + sum over c of x[i, c] w[j, c]. x [m, bf16_row(k)] from `round`; w
-     * from pack_bf16; bias [n]; y [m, ldy], of which n columns are written. */
+    /* Computes y[i, j] = bias[j] + sum over c of x[i, c] w[j, c]. x [m, bf16_row(k)] from `round`;
+     * w from pack_bf16; bias [n]; y [m, ldy], of which n columns are written. */
     void (*gemm)(const uint16_t *x, const uint16_t *w, const float *bias, float *y, size_t ldy,
                  size_t m, size_t n, size_t k);
 };

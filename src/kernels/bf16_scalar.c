@@ -44,8 +44,8 @@ static void gemm(const uint16_t *x, const uint16_t *w, const float *bias, float 
         for (size_t j = 0; j < n; j++) {
             float sum = bias[j];
             for (size_t c = 0; c < k; c++)
-                sum += float_of_bfloat(x[i * bf16_row(k) + c]) *
-                       float_of_bfloat(w[place_of(j, c, k)]);
+                sum +=
+                    float_of_bfloat(x[i * bf16_row(k) + c]) * float_of_bfloat(w[place_of(j, c, k)]);
             y[i * ldy + j] = sum;
         }
 }

@@ -247,8 +247,8 @@ struct kernels {
                       int32_t *sums);
 #endif
 
-    const struct i16_kernels *i16;       /* see i16.h; NULL if f32 products are as fast, but not in
-                                            portable sets */
+    const struct i16_kernels *i16; /* see i16.h; NULL if f32 products are as fast, but not in
+                                      portable sets */
 #ifndef __wasm__
     const struct bf16_kernels *bf16; /* see bf16.h; NULL if the set's instructions have none */
 #endif

@@ -229,12 +229,15 @@ const char *wisp_kernels_name(size_t index) {
 const char *wisp_cpu_features(void) {
 #if defined(__x86_64__)
 #define AVX512 "avx2 fma bmi2 avx512f avx512bw avx512dq avx512vl avx512vnni"
+#define AVX512_BF16 AVX512 " avx512bf16"
 #ifdef __linux__
+    if (cpu_has_amx_bf16())
+        return AVX512_BF16 " amx-tile amx-int8 amx-bf16";
     if (runs_amx())
         return AVX512 " amx-tile amx-int8";
 #endif
     if (runs_avx512())
-        return AVX512;
+        return cpu_has_avx512_bf16() ? AVX512_BF16 : AVX512;
     if (runs_avx_vnni())
         return "avx2 fma avxvnni";
     return runs_avx2() ? "avx2 fma" : "";

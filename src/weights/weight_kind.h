@@ -53,8 +53,8 @@ struct weight_kind {
 
     /* The other fields but `rows` and `panel` are those of kinds in the program's memory. Int8
      * activations are from kernels->quantise. */
-    bool narrow;    /* they are from kernels->quantise_narrow */
-    size_t sums;    /* it also takes their part_sums, of this many values; 0: it does not */
+    bool narrow; /* they are from kernels->quantise_narrow */
+    size_t sums; /* it also takes their part_sums, of this many values; 0: it does not */
     /* The type of the rows that `pack` takes. All tensors of the layer must have this type. If
      * it is BLOCK_F32 they may have any, and are expanded to floats first. Rows of I2_S are floats
      * (formats/bitnet.h). */
@@ -103,10 +103,10 @@ const struct weight_kind *weight_kind_for(const struct kernels *kernels,
                                           const struct block_format *const *types, size_t count,
                                           wisp_compute compute);
 
-extern const struct weight_kind weights_bfloats, weights_f32, weights_f16, weights_bf16, weights_int8,
-    weights_narrow, weights_q4_0, weights_q4_1, weights_q2_k, weights_q3_k, weights_q4_k,
-    weights_q5_k, weights_q6_k, weights_tq1_0, weights_tq2_0, weights_bitnet_t158, weights_i2_s,
-    weights_q5_0, weights_q5_1, weights_q1_0, weights_q2_0, weights_pq2_0, weights_iq4_nl,
-    weights_iq4_xs, weights_mxfp4;
+extern const struct weight_kind weights_bfloats, weights_f32, weights_f16, weights_bf16,
+    weights_int8, weights_narrow, weights_q4_0, weights_q4_1, weights_q2_k, weights_q3_k,
+    weights_q4_k, weights_q5_k, weights_q6_k, weights_tq1_0, weights_tq2_0, weights_bitnet_t158,
+    weights_i2_s, weights_q5_0, weights_q5_1, weights_q1_0, weights_q2_0, weights_pq2_0,
+    weights_iq4_nl, weights_iq4_xs, weights_mxfp4;
 
 #endif

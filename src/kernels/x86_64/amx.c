@@ -214,7 +214,6 @@ bool amx_permitted(void) {
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILE_DATA) == 0;
 }
 
-const struct kernels kernels_amx =
-    KERNELS_OF("amx", 0, rows_quantise_unsigned, SPARSE_UNSIGNED,
-               BLOCK_PRODUCTS.int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8_amx,
-               .bf16 = &bf16_amx);
+const struct kernels kernels_amx = KERNELS_OF("amx", 0, rows_quantise_unsigned, SPARSE_UNSIGNED,
+                                              BLOCK_PRODUCTS.int8_panel = INT8_PANEL,
+                                              .gemm_int8 = gemm_int8_amx, .bf16 = &bf16_amx);

@@ -14,9 +14,10 @@ enum { W_STRIDE = SQUARE * 2 * sizeof(uint16_t), W_STEP = TILE_ROWS * SQUARE * 2
 
 /* Computes a square of y, of SQUARE columns. `tall` says whether it has more than TILE_ROWS rows.
  */
-static inline __attribute__((always_inline)) void
-multiply_square(const uint16_t *x, size_t ldx, const uint16_t *w, const float *bias, float *y,
-                size_t ldy, const bool tall) {
+static inline __attribute__((always_inline)) void multiply_square(const uint16_t *x, size_t ldx,
+                                                                  const uint16_t *w,
+                                                                  const float *bias, float *y,
+                                                                  size_t ldy, const bool tall) {
     const size_t x_stride = ldx * sizeof *x, y_stride = ldy * sizeof *y;
     /* All rows of the sums begin with the biases. */
     _tile_loadd(0, bias, 0);
