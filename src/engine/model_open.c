@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/sha256.h"
+#include "device/open.h"
 #include "engine/residency.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
@@ -16,7 +17,7 @@
 
 enum { MIN_TOKENS = 3 };
 
-/* Returns whether the options ask for another mode than int8. */
+/* Returns whether the options ask for f32 or bf16. */
 static bool asks_for_floats(const wisp_model_options *options) {
     return options->compute != WISP_COMPUTE_AUTO && options->compute != WISP_COMPUTE_INT8;
 }
@@ -93,7 +94,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
                                     const struct kernels *kernels, wisp_error *error) {
     model->predictor = options->predictor;
     if (options->predictor == WISP_PREDICTOR_AUTO)
-        model->predictor = DEVICES_EXIST && model->device.encoder
+        model->predictor = device_computes(&model->device)
                                ? WISP_PREDICTOR_DENSE
                                : best_predictor(model, options, kernels);
     if (model->dir.residency.lacks_neurons && !model_has_thresholds(model))
@@ -115,8 +116,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
                     wisp_predictor_name((size_t)model->predictor));
     if (asks_for_floats(options))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
-                    "sparse layers compute in int8, and %s was asked for",
-                    wisp_compute_name((size_t)options->compute));
+                    "sparse layers compute in int8, and floats were asked for");
     if (model->predictor == WISP_PREDICTOR_GATE || model->predictor == WISP_PREDICTOR_TOPK) {
         model->plan = model->gate_plan;
         TRY(check_gates(model, kernels, error));
@@ -136,9 +136,8 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
 /* Refuses what only the processor computes. */
 static wisp_status check_device(const wisp_model *model, const wisp_model_options *options,
                                 wisp_error *error) {
-    const char *what = model->network.architecture->generates ? "decoders"
-                       : options->portable                    ? "portable results"
-                       : options->hot_only                    ? "models without their cold neurons"
+    const char *what = options->portable   ? "portable results"
+                       : options->hot_only ? "models without their cold neurons"
                        : options->predictor > WISP_PREDICTOR_DENSE ? "sparse layers"
                        : options->compute == WISP_COMPUTE_BF16     ? "bf16"
                                                                    : NULL;
@@ -174,8 +173,9 @@ static wisp_status load_network(wisp_model *model, const wisp_model_options *opt
     TRY(open_device(model, options, error));
     TRY(choose_predictor(model, options, kernels, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
-    return network_load(&model->network, kernels, model->compute, sparse ? &model->plan : NULL,
-                        error);
+    TRY(network_load(&model->network, kernels, model->compute, sparse ? &model->plan : NULL, error));
+    return device_computes(&model->device) ? device_load(&model->device, &model->network, error)
+                                           : WISP_OK;
 }
 
 /* Returns whether the file stores the first feed-forward layer quantised. */
@@ -311,8 +311,7 @@ static wisp_status check_portable(const wisp_model *model, const wisp_model_opti
                                   wisp_error *error) {
     if (options->portable && asks_for_floats(options))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
-                    "results are portable in int8 only, and %s was asked for",
-                    wisp_compute_name((size_t)options->compute));
+                    "results are portable in int8 only, and floats were asked for");
     if (options->portable && directory_find_tensor(&model->dir, TENSOR_DENSE_2 TENSOR_WEIGHT))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "dense layers after pooling (dense_2) have no portable results");

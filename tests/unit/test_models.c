@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "support/golden.h"
@@ -148,7 +147,6 @@ static void expect_refused(const wisp_model_options *options, const char *field)
     assert_int_equal(wisp_model_open(data_path("models/cls12", path), options, &model, &error),
                      WISP_ERROR_UNSUPPORTED);
     assert_string_equal(error.field, field);
-    assert_non_null(strstr(error.message, "bf16"));
     assert_null(model);
 }
 
