@@ -173,7 +173,8 @@ static wisp_status load_network(wisp_model *model, const wisp_model_options *opt
     TRY(open_device(model, options, error));
     TRY(choose_predictor(model, options, kernels, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
-    TRY(network_load(&model->network, kernels, model->compute, sparse ? &model->plan : NULL, error));
+    TRY(network_load(&model->network, kernels, model->compute, sparse ? &model->plan : NULL,
+                     error));
     return device_computes(&model->device) ? device_load(&model->device, &model->network, error)
                                            : WISP_OK;
 }
