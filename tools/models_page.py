@@ -104,6 +104,7 @@ ROWS = [
 ]
 
 NOTES = {
+    "gpt-oss": "from GGUF files of architecture gpt-oss, which run natively",
     "MiniCPM": "from GGUF files of architecture minicpm, which run",
     "nomic-embed-text v2-moe": "layers of experts in encoders",
     "SPLADE": "a head that makes sparse vectors; it is not pooled in silence",

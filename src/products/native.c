@@ -11,6 +11,7 @@
 #include "models/gemma.h"
 #include "models/gpt2.h"
 #include "models/gpt_neox.h"
+#include "models/gpt_oss.h"
 #include "models/granite.h"
 #include "models/lfm2.h"
 #include "models/llama.h"
@@ -51,6 +52,7 @@ const struct architecture *const architectures[] = {&architecture_bert,
                                                     &architecture_olmoe,
                                                     &architecture_granitemoe,
                                                     &architecture_lfm2moe,
+                                                    &architecture_gpt_oss,
                                                     NULL};
 
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &tokenizer_codecs, NULL};
