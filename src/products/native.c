@@ -9,6 +9,7 @@
 #include "models/architectures.h"
 #include "models/bert.h"
 #include "models/gemma.h"
+#include "models/glm4.h"
 #include "models/gpt2.h"
 #include "models/gpt_neox.h"
 #include "models/gpt_oss.h"
@@ -16,6 +17,7 @@
 #include "models/lfm2.h"
 #include "models/llama.h"
 #include "models/llama_experts.h"
+#include "models/mistral3.h"
 #include "models/modern_bert.h"
 #include "models/olmo2.h"
 #include "models/phi3.h"
@@ -52,6 +54,8 @@ const struct architecture *const architectures[] = {&architecture_bert,
                                                     &architecture_olmoe,
                                                     &architecture_granitemoe,
                                                     &architecture_lfm2moe,
+                                                    &architecture_mistral3,
+                                                    &architecture_glm4,
                                                     &architecture_gpt_oss,
                                                     NULL};
 
@@ -62,11 +66,14 @@ const struct attention_policy *const attention_policies[] = {
     &attention_mass, &attention_quest,  &attention_minference, NULL};
 
 const struct weight_kind *const weight_kinds[] = {
-    &weights_q4_0,  &weights_q4_1,   &weights_q2_k,   &weights_q3_k,  &weights_q4_k,
-    &weights_q5_k,  &weights_q6_k,   &weights_tq1_0,  &weights_tq2_0, &weights_bitnet_t158,
-    &weights_i2_s,  &weights_q5_0,   &weights_q5_1,   &weights_q1_0,  &weights_q2_0,
-    &weights_pq2_0, &weights_iq4_nl, &weights_iq4_xs, &weights_mxfp4, &weights_f16,
-    &weights_bf16,  &weights_int8,   &weights_narrow, &weights_f32,   NULL};
+#ifndef __wasm__ /* whose engines have no products of bfloats */
+    &weights_bfloats,
+#endif
+    &weights_q4_0,    &weights_q4_1,   &weights_q2_k,   &weights_q3_k,  &weights_q4_k,
+    &weights_q5_k,    &weights_q6_k,   &weights_tq1_0,  &weights_tq2_0, &weights_bitnet_t158,
+    &weights_i2_s,    &weights_q5_0,   &weights_q5_1,   &weights_q1_0,  &weights_q2_0,
+    &weights_pq2_0,   &weights_iq4_nl, &weights_iq4_xs, &weights_mxfp4, &weights_f16,
+    &weights_bf16,    &weights_int8,   &weights_narrow, &weights_f32,   NULL};
 
 const struct block_format block_formats[] = {
     BLOCK_ROWS(BLOCK_FUNCTION, BLOCK_FUNCTION, BLOCK_FUNCTION)};
@@ -74,5 +81,5 @@ const struct block_format block_formats[] = {
 const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, NULL};
 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
-    neurons_read,     stacked_divide_phi3, stacked_divide_modern_bert,
+    neurons_read,     stacked_divide_phi3, stacked_divide_gated,
     token_split_read, bitnet_make_rows,    NULL};
