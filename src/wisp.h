@@ -108,7 +108,9 @@ typedef struct wisp_model wisp_model;
 typedef enum wisp_compute {
     WISP_COMPUTE_AUTO = 0, /* INT8 if the file's weights are quantised, else F32 */
     WISP_COMPUTE_F32 = 1,  /* f32 weights and activations */
-    WISP_COMPUTE_INT8 = 2  /* int8 weights and activations in blocks of 128 or 64, i32 sums */
+    WISP_COMPUTE_INT8 = 2, /* int8 weights and activations in blocks of 128 or 64, i32 sums */
+    WISP_COMPUTE_BF16 = 3  /* weights and activations of dense layers as bf16, f32 sums; only on
+                              processors with instructions for it (wisp_cpu_features) */
 } wisp_compute;
 
 /* A predictor decides which neurons of the feed-forward layers are computed for a token. All

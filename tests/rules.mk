@@ -327,7 +327,7 @@ big-endian: $(RUNS_big-endian) run/big-endian/same-files
 
 # On Windows the portable core runs, with threads (its users read files themselves), and the package in Node.
 WINDOWS_CORE := $(patsubst src/%.c,build/windows/%.o,$(PORTABLE) src/host/pool_threads.c \
-                  $(filter-out %/amx.c,$(wildcard src/kernels/x86_64/*.c)))
+                  $(filter-out %amx.c,$(wildcard src/kernels/x86_64/*.c)))
 windows: build/windows/embed.exe build/addon/win32-x64.node wasm
 	.tools/bin/wine $< models/wisp-default.gguf tests/data/golden-default.jsonl tests/data/golden-default.f32
 	.tools/bin/node-windows tests/windows/package.mjs build/addon/win32-x64.node build/windows/package.json \

@@ -107,7 +107,7 @@ static wisp_status load_bias(struct linear *layer, const struct linear_source *s
 }
 
 wisp_status linear_load(struct linear *layer, const struct linear_source *source,
-                        const struct kernels *kernels, bool quantised, wisp_error *error) {
+                        const struct kernels *kernels, wisp_compute compute, wisp_error *error) {
     struct stack stack = {.source = source};
     struct tensor_cache own = {0}; /* for tensors that are made of others' bytes */
     const struct block_format *types[LINEAR_MAX_PARTS];
@@ -120,7 +120,7 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
         types[i] = bitnet_format(stack.parts[i]);
         stack.row_bytes = larger(stack.row_bytes, (size_t)stack.parts[i]->row_bytes);
     }
-    layer->kind = weight_kind_for(kernels, types, source->parts, quantised);
+    layer->kind = weight_kind_for(kernels, types, source->parts, compute);
     stack.packs_stored = layer->kind->rows != BLOCK_F32;
     stack.rows =
         (struct weight_rows){.read = read_stacked_rows,

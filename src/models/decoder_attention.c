@@ -54,7 +54,7 @@ void decoder_attention_shape(const struct network *network, uint32_t layer,
                                             : ATTENTION_CAUSAL;
     shape->window = c->sees_all ? c->window / 2 : c->window - 1;
     shape->ahead = c->sees_all ? c->window / 2 : 0;
-    shape->i16 = network->int8;
+    shape->i16 = network->compute == WISP_COMPUTE_INT8;
 }
 
 wisp_status decoder_attention_load(struct network *network, uint32_t layer,

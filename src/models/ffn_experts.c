@@ -27,7 +27,7 @@ static wisp_status open_store(struct network *network, wisp_error *error) {
                                        .used = c->experts.used,
                                        .hidden_size = c->hidden_size,
                                        .size = c->experts.size,
-                                       .int8 = network->int8};
+                                       .compute = network->compute};
     return expert_store_open(&network->experts, network->dir, network->kernels, &shape,
                              network->limits_experts, error);
 }
@@ -44,7 +44,7 @@ static wisp_status load_router(struct network *network, uint32_t layer, wisp_err
                                          .parts = 1,
                                          .n = e->count,
                                          .k = network->config.hidden_size};
-    TRY(linear_load(&f->router, &source, network->kernels, false, error));
+    TRY(linear_load(&f->router, &source, network->kernels, WISP_COMPUTE_F32, error));
     network->resident_bytes += f->router.bytes;
     network_tally(network, &f->router, 1);
     if (!e->has_bias)

@@ -37,7 +37,7 @@ struct network {
     struct expert_store *experts;      /* owns those of layers of experts; NULL otherwise */
     bool limits_experts;               /* they are read when a pass needs them */
     void *weights;                     /* all other weights, in a type of the architecture's own */
-    bool int8;                         /* dense layers multiply in int8 */
+    wisp_compute compute;              /* as what dense layers multiply; never AUTO */
     size_t resident_bytes;             /* memory that all weights hold */
     struct rest *rest;                 /* which weights rest in the file (rest.h); NULL: none do */
     struct model_config config;

@@ -54,13 +54,13 @@ static wisp_status load_layers(struct network *n, const struct sparse_plan *plan
     return WISP_OK;
 }
 
-wisp_status network_load(struct network *n, const struct kernels *kernels, bool int8,
+wisp_status network_load(struct network *n, const struct kernels *kernels, wisp_compute compute,
                          const struct sparse_plan *plan, wisp_error *error) {
     const uint32_t layers = n->config.layers;
     struct linear_entry outside[MOST_LINEARS];
     struct tensor_cache cache = {0};
     n->kernels = kernels;
-    n->int8 = int8;
+    n->compute = compute;
     TRY(token_embedding_load(&n->tokens, n->dir, n->config.vocabulary_size,
                              config_token_size(&n->config), error));
     n->resident_bytes += n->tokens.bytes;

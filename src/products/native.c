@@ -45,11 +45,14 @@ const struct attention_policy *const attention_policies[] = {
     &attention_mass, &attention_quest,  &attention_minference, NULL};
 
 const struct weight_kind *const weight_kinds[] = {
-    &weights_q4_0,  &weights_q4_1,   &weights_q2_k,   &weights_q3_k,  &weights_q4_k,
-    &weights_q5_k,  &weights_q6_k,   &weights_tq1_0,  &weights_tq2_0, &weights_bitnet_t158,
-    &weights_i2_s,  &weights_q5_0,   &weights_q5_1,   &weights_q1_0,  &weights_q2_0,
-    &weights_pq2_0, &weights_iq4_nl, &weights_iq4_xs, &weights_mxfp4, &weights_f16,
-    &weights_bf16,  &weights_int8,   &weights_narrow, &weights_f32,   NULL};
+#ifndef __wasm__ /* whose engines have no products of bfloats */
+    &weights_bfloats,
+#endif
+    &weights_q4_0,    &weights_q4_1,   &weights_q2_k,   &weights_q3_k,  &weights_q4_k,
+    &weights_q5_k,    &weights_q6_k,   &weights_tq1_0,  &weights_tq2_0, &weights_bitnet_t158,
+    &weights_i2_s,    &weights_q5_0,   &weights_q5_1,   &weights_q1_0,  &weights_q2_0,
+    &weights_pq2_0,   &weights_iq4_nl, &weights_iq4_xs, &weights_mxfp4, &weights_f16,
+    &weights_bf16,    &weights_int8,   &weights_narrow, &weights_f32,   NULL};
 
 const struct block_format block_formats[] = {
     BLOCK_ROWS(BLOCK_FUNCTION, BLOCK_FUNCTION, BLOCK_FUNCTION)};

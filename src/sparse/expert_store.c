@@ -118,7 +118,7 @@ static wisp_status read_expert(const struct expert_store *store, uint32_t layer,
                                              .matrices = store->shape.count,
                                              .matrix = index,
                                              .checked = slot->known};
-        TRY(linear_load(matrix, &source, store->kernels, store->shape.int8, error));
+        TRY(linear_load(matrix, &source, store->kernels, store->shape.compute, error));
         if (!store->limited)
             continue;
         const size_t bias = matrix->n * sizeof *matrix->bias;

@@ -17,7 +17,7 @@ struct expert {
 struct expert_shape {
     uint32_t layers, count, used; /* experts of a layer, and those that a token uses */
     size_t hidden_size, size;
-    bool int8;
+    wisp_compute compute;
 };
 
 /* Totals since the store was opened. */

@@ -66,6 +66,12 @@ static inline int __float_as_int(float x) {
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
+static inline int min(int a, int b) {
+    return a < b ? a : b;
+}
+static inline int max(int a, int b) {
+    return a > b ? a : b;
+}
 static inline float rsqrtf(float x) {
     return 1 / sqrtf(x);
 }

@@ -13,6 +13,7 @@
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                     \
     kernel<<<grid, block, shared_bytes, stream>>>(__VA_ARGS__)
+#define LAUNCH_OR_RECORD LAUNCH
 #else
 #include "emulator.h"
 #include "ptx_emulated.h"
