@@ -83,7 +83,7 @@ wisp_status network_load(struct network *n, const struct kernels *kernels, wisp_
     if (config_embeds(&n->config))
         TRY(dense_modules_load(&n->dense, n->dir, kernels, &n->config, error));
     if (RANKS && n->config.pooling == POOLING_SPLADE)
-        TRY(splade_load(&n->splade, n->dir, kernels, &n->config, n->int8, error));
+        TRY(splade_load(&n->splade, n->dir, kernels, &n->config, compute, error));
     n->resident_bytes += n->splade.bytes;
     for (size_t i = 0; i < n->dense.n; i++)
         n->resident_bytes += n->dense.layers[i].bytes;

@@ -35,7 +35,7 @@ static wisp_status load_norm(struct norm *norm, const struct directory *dir, siz
  * weights are the embeddings of tokens. */
 static wisp_status load_output(struct splade *s, const struct directory *dir,
                                const struct kernels *kernels, const struct model_config *config,
-                               bool int8, wisp_error *error) {
+                               wisp_compute compute, wisp_error *error) {
     static const char *const names[] = {"token_embd", TENSOR_SPLADE_OUTPUT};
     const bool own = has(dir, TENSOR_SPLADE_OUTPUT TENSOR_WEIGHT);
     struct linear_source source = {.dir = dir,
@@ -44,13 +44,13 @@ static wisp_status load_output(struct splade *s, const struct directory *dir,
                                    .parts = 1,
                                    .n = config->vocabulary_size,
                                    .k = config->hidden_size};
-    TRY(linear_load(&s->output, &source, kernels, int8, error));
+    TRY(linear_load(&s->output, &source, kernels, compute, error));
     source.unbiased = false;
     return linear_bias(&source, TENSOR_SPLADE_OUTPUT TENSOR_BIAS, s->output.bias, error);
 }
 
 wisp_status splade_load(struct splade *s, const struct directory *dir,
-                        const struct kernels *kernels, const struct model_config *config, bool int8,
+                        const struct kernels *kernels, const struct model_config *config,
                         wisp_error *error) {
     static const char *const dense = TENSOR_SPLADE_DENSE;
     const size_t size = config->hidden_size;
@@ -69,9 +69,9 @@ wisp_status splade_load(struct splade *s, const struct directory *dir,
     if (config_token_size(config) != size)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, TENSOR_SPLADE_DENSE,
                     "the head of SPLADE beside embeddings that are smaller than hidden states");
-    TRY(linear_load(&s->dense, &source, kernels, false, error));
+    TRY(linear_load(&s->dense, &source, kernels, WISP_COMPUTE_F32, error));
     TRY(load_norm(&s->norm, dir, size, error));
-    TRY(load_output(s, dir, kernels, config, int8, error));
+    TRY(load_output(s, dir, kernels, config, compute, error));
     s->bytes = s->dense.bytes + s->output.bytes + norm_bytes(size);
     return WISP_OK;
 }

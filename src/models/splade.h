@@ -22,11 +22,11 @@ struct splade {
 /* The names of the head's tensors; ends with NULL. */
 extern const char *const splade_names[];
 
-/* Loads the head. Its last layer multiplies in int8 if `int8` is set. Fails if a tensor is missing
+/* Loads the head. Its last layer multiplies as `compute` says. Fails if a tensor is missing
  * or has another shape. The caller releases the head, also after an error. */
 wisp_status splade_load(struct splade *splade, const struct directory *dir,
-                        const struct kernels *kernels, const struct model_config *config, bool int8,
-                        wisp_error *error);
+                        const struct kernels *kernels, const struct model_config *config,
+                        wisp_compute compute, wisp_error *error);
 
 void splade_release(struct splade *splade);
 
