@@ -51,7 +51,7 @@ static wisp_status load_output(struct splade *s, const struct directory *dir,
 
 wisp_status splade_load(struct splade *s, const struct directory *dir,
                         const struct kernels *kernels, const struct model_config *config,
-                        wisp_error *error) {
+                        wisp_compute compute, wisp_error *error) {
     static const char *const dense = TENSOR_SPLADE_DENSE;
     const size_t size = config->hidden_size;
     const struct linear_source source = {.dir = dir,
