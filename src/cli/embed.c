@@ -35,7 +35,7 @@ struct arguments {
 static int take_format(void *field, const char *value) {
     return output_format_of(value, field)
                ? EXIT_GOOD
-               : complain_of_choice("format", value, "text, json, ndjson, npy, f32");
+               : complain_of_choice("format", value, "text, json, ndjson, npy, f32, sparse");
 }
 
 static int take_cold(void *field, const char *value) {
@@ -45,13 +45,6 @@ static int take_cold(void *field, const char *value) {
     return !model->hot_only || model->skip_absent || strcmp(value, "wait") == 0
                ? EXIT_GOOD
                : complain_of_choice("cold", value, "all, wait, skip");
-}
-
-static int take_device(void *field, const char *value) {
-    *(const char **)field = value;
-    return strcmp(value, "cpu") == 0 || strcmp(value, "auto") == 0 || strcmp(value, "cuda") == 0
-               ? EXIT_GOOD
-               : complain_of_choice("device", value, "cpu, auto, cuda");
 }
 
 static int take_recall(void *arguments, const char *value) {
@@ -77,7 +70,8 @@ static const struct command_option options[] = {
     TAKEN(take_format, format, "format", 0, "FORMAT",
           "text (default): a line of numbers for each text; json: one array of\n"
           "arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
-          "little-endian floats"),
+          "little-endian floats; sparse: ndjson whose \"embedding\" has \"indices\"\n"
+          "and \"values\" of what is not 0, for models that make sparse vectors"),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each text (default: the model's\n"
            "default prompt)"),
@@ -85,9 +79,7 @@ static const struct command_option options[] = {
     COUNT(dimensions, 1, 1 << 20, "dimensions", 0, "N",
           "keep the first N values of each embedding, normalised again"),
     GROUP(model, model_options),
-    TAKEN(take_device, model.device, "device", 0, "NAME",
-          "what computes: cpu (default), cuda, which is the first NVIDIA GPU\n"
-          "and needs libwisp-cuda.so, or auto, which is cuda if it can"),
+    GROUP(model, device_options),
     TAKEN(take_cold, model, "cold", 0, "MODE",
           "of a calibrated model, cold neurons, those that are needed seldom: all\n"
           "(default) are read with the model; with wait each is read from the\n"

@@ -67,8 +67,8 @@ static int take_header_sha256(void *field, const char *value) {
         COUNT(threads, 1, 1024, "threads", 't', "N",                                               \
               "threads to compute with (default: the number of cores)"),                           \
         TAKEN(take_compute, compute, "compute", 0, "MODE",                                         \
-              "f32, int8 or auto, which is int8 if the file is quantised\n"                        \
-              "(default: auto)"),                                                                  \
+              "f32, int8, bf16 (on processors with AMX or AVX512-BF16) or auto,\n"                 \
+              "which is int8 if the file is quantised, else f32 (default: auto)"),                 \
         TAKEN(take_predictor, predictor, "predictor", 0, "NAME",                                   \
               "which neurons are computed: dense, exact, lowrank, sentence, gate,\n"               \
               "topk or auto, the fastest: lowrank, or gate where it generates, of\n"               \
@@ -87,6 +87,20 @@ static int take_header_sha256(void *field, const char *value) {
 
 const struct command_option model_options[] = {MODEL_OPTIONS("$WISP_MODEL"), LAST_OPTION};
 const struct command_option generator_options[] = {MODEL_OPTIONS("$WISP_GENERATOR"), LAST_OPTION};
+
+static int take_device(void *field, const char *value) {
+    *(const char **)field = value;
+    return strcmp(value, "cpu") == 0 || strcmp(value, "auto") == 0 || strcmp(value, "cuda") == 0
+               ? EXIT_GOOD
+               : complain_of_choice("device", value, "cpu, auto, cuda");
+}
+
+const struct command_option device_options[] = {
+    TAKEN(take_device, device, "device", 0, "NAME",
+          "what computes: cpu (default), cuda, which is the first NVIDIA GPU\n"
+          "and needs libwisp-cuda.so, or auto, which is cuda if it can"),
+    LAST_OPTION,
+};
 
 const struct command_option cache_options[] = {
     TAKEN(take_cache_type, cache_type, "cache-type", 0, "TYPE",

@@ -16,7 +16,7 @@ struct worker {
     struct workspace text;    /* holds the prompt and a text, joined */
     struct workspace batch;   /* holds the token ids and index of the current batch */
     struct workspace forward; /* holds pooled rows and the working memory of the pass */
-    struct workspace dense;   /* a part of `forward`, for dense layers after pooling */
+    struct workspace head;    /* a part of `forward`, for what follows a pass */
     struct pass pass;
     wisp_stats stats; /* counts texts and tokens; `trace` holds the times */
     struct trace trace;
@@ -48,9 +48,11 @@ struct wisp_session {
     atomic_bool cancelled;         /* asks the current call to stop */
     struct pause pause;            /* only one thread generates, and uses this */
     struct generation *generation; /* NULL until the session has generated text */
-    struct prompt_cache *prompts;  /* NULL: texts are kept by the session alone */
-    enum kv_type cache_type;       /* of the key-value caches */
-    struct kv_tier *kv_tier;       /* that has them if their memory is limited; else NULL */
+    struct device_context *on_device;  /* has the texts of `generation`, if a device computes; else
+                                          NULL */
+    struct prompt_cache *prompts;      /* NULL: texts are kept by the session alone */
+    enum kv_type cache_type;           /* of the key-value caches */
+    struct kv_tier *kv_tier;           /* that has them if their memory is limited; else NULL */
     struct attention_choice attention; /* the policies that compute attention */
     float *thresholds;                 /* [layers, intermediate_size]; NULL if no predictor runs */
     struct gate_limit *gates;          /* [layers]; NULL if no layer chooses by its gates */
