@@ -108,6 +108,7 @@ ROWS = [
 ]
 
 NOTES = {
+    "gpt-oss": "from GGUF files of architecture gpt-oss, which run natively",
     "nomic-embed-text v2-moe": "layers of experts in encoders",
 }
 

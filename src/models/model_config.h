@@ -49,6 +49,7 @@ struct expert_config {
     uint32_t first_layer;  /* layers before it are dense */
     enum expert_gate gate; /* of which the weights of experts are made */
     bool has_bias;         /* a bias is added to what the choice goes by, not to the weights */
+    bool adds_bias;        /* the router and the matrices of experts have biases */
     bool normalised;       /* the weights of the chosen experts are divided by their sum */
     float scale;           /* multiplies the weights */
 };
@@ -60,6 +61,7 @@ struct expert_config {
 struct rope_yarn {
     uint32_t context; /* 0: no YaRN */
     float beta_fast, beta_slow;
+    bool between_pairs; /* the limits may lie between pairs; else they are widened to whole ones */
 };
 
 struct model_config {
