@@ -8,7 +8,7 @@
 #   make lint      formatting, warnings, static analysis  make asan            C tests under sanitizers
 #   make coverage  lines that the C tests reach           make fuzz            look for inputs that break it
 #   make campaign  fuzz and inject faults for hours       make bench           how fast it is (bench/README.md)
-#   make install   PREFIX=/usr/local, DESTDIR=
+#   make install   PREFIX=/usr/local, DESTDIR=; make uninstall
 #
 # The rules that test are in tests/rules.mk, and those that measure in bench/rules.mk. Everything is built in
 # build/. Tools that are missing are fetched into .tools/ by tools/setup.py.
@@ -633,20 +633,41 @@ format: | .tools/stamp/clang .tools/stamp/node_modules
 
 # ---- install --------------------------------------------------------------------------------------
 
-.PHONY: install
+# What is installed, below PREFIX. Symbols for debuggers stay in build/: STRIP=: installs them too.
+INSTALLED_PROGRAMS := bin/wisp lib/libwisp.so.$(VERSION)
+INSTALLED_FILES := include/wisp.h $(patsubst src/%,include/%,$(wildcard src/wisp/*.h)) lib/libwisp.a lib/pkgconfig/wisp.pc \
+    share/wisp/wisp-default.gguf share/wisp/wisp-stories.gguf share/man/man1/wisp.1 \
+    share/bash-completion/completions/wisp share/fish/vendor_completions.d/wisp.fish share/zsh/site-functions/_wisp
+INSTALLED_LINKS := lib/libwisp.so lib/libwisp.so.0
+STRIP = strip
+TO = "$(DESTDIR)$(PREFIX)/$(1)"
+
+.PHONY: install uninstall
 install: native
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/pkgconfig" \
-	    "$(DESTDIR)$(PREFIX)/include/wisp" "$(DESTDIR)$(PREFIX)/share/wisp"
-	install build/wisp "$(DESTDIR)$(PREFIX)/bin/"
-	install -m 644 src/wisp.h "$(DESTDIR)$(PREFIX)/include/"
-	install -m 644 src/wisp/*.h "$(DESTDIR)$(PREFIX)/include/wisp/"
-	install -m 644 build/libwisp.a "$(DESTDIR)$(PREFIX)/lib/"
-	install build/libwisp.so "$(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)"
-	ln -sf libwisp.so.$(VERSION) "$(DESTDIR)$(PREFIX)/lib/libwisp.so.0"
-	ln -sf libwisp.so.0 "$(DESTDIR)$(PREFIX)/lib/libwisp.so"
-	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf "$(DESTDIR)$(PREFIX)/share/wisp/"
+	python3 tools/write_manual.py build/wisp build/manual
+	install -d $(foreach folder,$(sort $(dir $(INSTALLED_PROGRAMS) $(INSTALLED_FILES))),$(call TO,$(folder)))
+	install build/wisp $(call TO,bin/)
+	install build/libwisp.so $(call TO,lib/libwisp.so.$(VERSION))
+	install -m 644 src/wisp.h $(call TO,include/)
+	install -m 644 src/wisp/*.h $(call TO,include/wisp/)
+	install -m 644 build/libwisp.a $(call TO,lib/)
+	$(STRIP) $(foreach file,$(INSTALLED_PROGRAMS),$(call TO,$(file)))
+	$(STRIP) --strip-debug $(call TO,lib/libwisp.a)
+	ln -sf libwisp.so.$(VERSION) $(call TO,lib/libwisp.so.0)
+	ln -sf libwisp.so.0 $(call TO,lib/libwisp.so)
+	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf $(call TO,share/wisp/)
+	install -m 644 build/manual/wisp.1 $(call TO,share/man/man1/)
+	install -m 644 build/manual/wisp.bash $(call TO,share/bash-completion/completions/wisp)
+	install -m 644 build/manual/wisp.fish $(call TO,share/fish/vendor_completions.d/)
+	install -m 644 build/manual/_wisp $(call TO,share/zsh/site-functions/)
 	sed -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in \
-	    > "$(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc"
+	    > $(call TO,lib/pkgconfig/wisp.pc)
+	chmod 644 $(call TO,lib/pkgconfig/wisp.pc)
+
+# Removes what install wrote, and folders of wisp's own.
+uninstall:
+	rm -f $(foreach file,$(INSTALLED_PROGRAMS) $(INSTALLED_FILES) $(INSTALLED_LINKS),$(call TO,$(file)))
+	-rmdir $(call TO,include/wisp) $(call TO,share/wisp)
 
 # ---- tools ----------------------------------------------------------------------------------------
 

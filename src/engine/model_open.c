@@ -238,8 +238,10 @@ static wisp_status read_max_tokens(wisp_model *model, wisp_error *error) {
 
 static wisp_status read_dimensions(wisp_model *model, wisp_error *error) {
     const struct network *network = &model->network;
+    const bool splade = RANKS && network->config.pooling == POOLING_SPLADE;
     const uint32_t size =
-        (uint32_t)dense_modules_outputs(&network->dense, network->config.hidden_size);
+        splade ? network->config.vocabulary_size
+               : (uint32_t)dense_modules_outputs(&network->dense, network->config.hidden_size);
     model->dimensions = size;
     TRY(metadata_u32_or(&model->dir, KEY_DIMENSIONS, &model->dimensions, error));
     if (model->dimensions == 0)
@@ -332,6 +334,9 @@ static wisp_status check_portable(const wisp_model *model, const wisp_model_opti
     if (options->portable && directory_find_tensor(&model->dir, TENSOR_DENSE_2 TENSOR_WEIGHT))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "dense layers after pooling (dense_2) have no portable results");
+    if (RANKS && options->portable && model->network.config.pooling == POOLING_SPLADE)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
+                    "the values of words of a SPLADE have no portable results");
     if (options->portable && model->network.architecture->generates)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "only embeddings of encoders are portable, and this model is a decoder");

@@ -31,7 +31,8 @@ struct linear_source {
     const char *const *names; /* [parts]: NAME.weight and NAME.bias are tensors of the file */
     bool unbiased;            /* biases are 0, and NAME.bias must not be there; else it must be */
     size_t parts, n, k;
-    /* Each tensor is [matrices, n, k], of which this is matrix number `matrix`; 0: [n, k]. */
+    /* Each tensor is [matrices, n, k], of which this is matrix number `matrix`; 0: [n, k]. Biases
+     * are [matrices, n] then. */
     size_t matrices, matrix;
     bool checked;               /* the weights have been read before: only their bytes are needed */
     struct tensor_cache *cache; /* keeps bytes from one layer to the next; may be NULL */

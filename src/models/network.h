@@ -8,6 +8,7 @@
 #include "models/dense_modules.h"
 #include "models/feed_forward.h"
 #include "models/model_config.h"
+#include "models/splade.h"
 #include "sparse/expert_store.h"
 
 /* Bytes of dense layers by the kind of their weights. */
@@ -31,6 +32,7 @@ struct network {
     struct positions *positions;       /* NULL: positions have no embeddings */
     struct feed_forward *feed_forward; /* [layers] */
     struct dense_modules dense;        /* after pooling */
+    struct splade splade;              /* with POOLING_SPLADE; else empty */
     struct neuron_store neurons;       /* owns the neurons of sparse layers; empty otherwise */
     struct expert_store *experts;      /* owns those of layers of experts; NULL otherwise */
     bool limits_experts;               /* they are read when a pass needs them */

@@ -82,6 +82,9 @@ wisp_status network_load(struct network *n, const struct kernels *kernels, wisp_
         n->feed_forward[l].kind = ffn_kind_for(n, plan, l);
     if (config_embeds(&n->config))
         TRY(dense_modules_load(&n->dense, n->dir, kernels, &n->config, error));
+    if (RANKS && n->config.pooling == POOLING_SPLADE)
+        TRY(splade_load(&n->splade, n->dir, kernels, &n->config, compute, error));
+    n->resident_bytes += n->splade.bytes;
     for (size_t i = 0; i < n->dense.n; i++)
         n->resident_bytes += n->dense.layers[i].bytes;
     TRY(n->architecture->load(n, error));
@@ -115,6 +118,8 @@ void network_release(struct network *n) {
     free(n->feed_forward);
     positions_release(n);
     dense_modules_release(&n->dense);
+    if (RANKS) /* not with WISP_EMBED_ONLY */
+        splade_release(&n->splade);
     if (COLD_NEURONS_MAY_BE_ABSENT)
         neuron_cold_release(&n->neurons);
     neuron_store_release(&n->neurons);

@@ -12,6 +12,7 @@
 #include "models/glm4.h"
 #include "models/gpt2.h"
 #include "models/gpt_neox.h"
+#include "models/gpt_oss.h"
 #include "models/granite.h"
 #include "models/lfm2.h"
 #include "models/llama.h"
@@ -26,17 +27,37 @@
 #include "tokenizers/tokenizer.h"
 #include "weights/weight_kind.h"
 
-const struct architecture *const architectures[] = {
-    &architecture_bert,       &architecture_nomic_bert,  &architecture_mpnet,
-    &architecture_electra,    &architecture_gte,         &architecture_static,
-    &architecture_llama,      &architecture_qwen2,       &architecture_qwen3,
-    &architecture_gpt2,       &architecture_gemma2,      &architecture_gemma3,
-    &architecture_lfm2,       &architecture_granite,     &architecture_minicpm,
-    &architecture_olmo2,      &architecture_smollm3,     &architecture_phi3,
-    &architecture_starcoder2, &architecture_modern_bert, &architecture_gemma_embedding,
-    &architecture_gptneox,    &architecture_stablelm,    &architecture_qwen3moe,
-    &architecture_olmoe,      &architecture_granitemoe,  &architecture_lfm2moe,
-    &architecture_mistral3,   &architecture_glm4,        NULL};
+const struct architecture *const architectures[] = {&architecture_bert,
+                                                    &architecture_nomic_bert,
+                                                    &architecture_mpnet,
+                                                    &architecture_electra,
+                                                    &architecture_gte,
+                                                    &architecture_static,
+                                                    &architecture_llama,
+                                                    &architecture_qwen2,
+                                                    &architecture_qwen3,
+                                                    &architecture_gpt2,
+                                                    &architecture_gemma2,
+                                                    &architecture_gemma3,
+                                                    &architecture_lfm2,
+                                                    &architecture_granite,
+                                                    &architecture_minicpm,
+                                                    &architecture_olmo2,
+                                                    &architecture_smollm3,
+                                                    &architecture_phi3,
+                                                    &architecture_starcoder2,
+                                                    &architecture_modern_bert,
+                                                    &architecture_gemma_embedding,
+                                                    &architecture_gptneox,
+                                                    &architecture_stablelm,
+                                                    &architecture_qwen3moe,
+                                                    &architecture_olmoe,
+                                                    &architecture_granitemoe,
+                                                    &architecture_lfm2moe,
+                                                    &architecture_mistral3,
+                                                    &architecture_glm4,
+                                                    &architecture_gpt_oss,
+                                                    NULL};
 
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &tokenizer_codecs, NULL};
 

@@ -111,7 +111,7 @@ static wisp_status read_expert(const struct expert_store *store, uint32_t layer,
         const char *const names[] = {layer_tensor_name(name, layer, parts[i], "")};
         const struct linear_source source = {.dir = store->dir,
                                              .names = names,
-                                             .unbiased = true,
+                                             .unbiased = !store->shape.biased,
                                              .parts = 1,
                                              .n = i == 2 ? size : inner,
                                              .k = i == 2 ? inner : size,

@@ -18,6 +18,7 @@ struct expert_shape {
     uint32_t layers, count, used; /* experts of a layer, and those that a token uses */
     size_t hidden_size, size;
     wisp_compute compute;
+    bool biased; /* each matrix has a bias */
 };
 
 /* Totals since the store was opened. */

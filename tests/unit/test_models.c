@@ -40,6 +40,10 @@ static const char *const models[] = {"models/cls12",
                                      "models/electra-base",
                                      "models/gte-en",
                                      "models/gte-multilingual",
+                                     "models/splade-bert",
+                                     "models/splade-roberta",
+                                     "models/splade-distilbert",
+                                     "models/splade-modernbert",
                                      "models/static",
                                      "models/static-weights"};
 
@@ -233,6 +237,33 @@ static void embeddings_are_cut(void **state) {
     wisp_model_close(model);
 }
 
+static void a_splade_has_a_value_for_each_word(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    const wisp_model_options portable = {.portable = true};
+    const wisp_embed_options cut = {.dimensions = 8};
+    const wisp_text text = wisp_text_of("the cat");
+    wisp_model_info info;
+    wisp_session *session;
+    wisp_model *other = NULL;
+    wisp_error error;
+    float rows[8];
+    wisp_model *model =
+        open_model_or_fail(data_path("models/splade-bert", path), WISP_COMPUTE_AUTO, NULL);
+    wisp_model_get_info(model, &info);
+    assert_string_equal(info.pooling, "splade");
+    assert_int_equal(wisp_model_dimensions(model), info.vocabulary_size);
+    assert_int_equal(wisp_session_open(model, NULL, &session, &error), WISP_OK);
+    assert_int_equal(wisp_embed(session, &text, 1, &cut, rows, &error), WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "dimensions");
+    wisp_session_close(session);
+    wisp_model_close(model);
+    assert_int_equal(
+        wisp_model_open(data_path("models/splade-bert", path), &portable, &other, &error),
+        WISP_ERROR_UNSUPPORTED);
+    assert_string_equal(error.field, "portable");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_match_sentence_transformers),
@@ -241,6 +272,7 @@ int main(void) {
         cmocka_unit_test(bf16_is_never_silently_something_else),
         cmocka_unit_test(settings_are_read),
         cmocka_unit_test(embeddings_are_cut),
+        cmocka_unit_test(a_splade_has_a_value_for_each_word),
     };
     return cmocka_run_group_tests_name("models", tests, NULL, NULL);
 }

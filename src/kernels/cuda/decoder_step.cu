@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/decoder.h"
 #include "kernels/cuda/decoder_attention.h"
+#include "kernels/cuda/decoder_sparse.h"
 
 /* Steps of at most this many rows multiply 16 at a time, others 64. */
 enum { FEW_ROWS = 16 };
@@ -16,10 +17,16 @@ struct run {
     attention_sizes sizes;
 };
 
+/* Starts a kernel of the step, as soon as the one before lets it. */
+template <auto KERNEL, class ARGUMENTS>
+static void start(const run &r, dim3 grid, unsigned threads, const ARGUMENTS &arguments) {
+    run_dependent_kernel<KERNEL>(grid, threads, r.context->stream, r.context->decoder->overlaps, arguments);
+}
+
 typedef void split_kernel(const run &r, dim3 grid, const split_arguments &arguments);
 
 template <int SIZE> static void run_split(const run &r, dim3 grid, const split_arguments &arguments) {
-    run_kernel<attend_split<SIZE>>(grid, SPLIT_THREADS, 0, 0, r.context->stream, arguments);
+    start<attend_split<SIZE>>(r, grid, SPLIT_THREADS, arguments);
 }
 
 /* Attention for each size of heads. */
@@ -52,7 +59,21 @@ device_status decoder_check(const device_decoder_shape *s, char message[DEVICE_M
                  s->intermediate_size);
         return DEVICE_UNSUPPORTED;
     }
+    if (s->sparse && s->halves)
+        return device_fail(DEVICE_UNSUPPORTED, message, "sparse layers of halves: the device computes those that are quantised");
     return DEVICE_OK;
+}
+
+/* multiply_few for numbers of rows. */
+template <int FORMAT> static void run_few(const run &r, dim3 grid, const decoder_product_arguments &p) {
+    if (p.rows == 1)
+        start<multiply_few<FORMAT, 1>>(r, grid, PRODUCT_WARPS * WARP, p);
+    else if (p.rows == 2)
+        start<multiply_few<FORMAT, 2>>(r, grid, PRODUCT_WARPS * WARP, p);
+    else if (p.rows <= 4)
+        start<multiply_few<FORMAT, 4>>(r, grid, PRODUCT_WARPS * WARP, p);
+    else
+        start<multiply_few<FORMAT, MOST_FEW_ROWS>>(r, grid, PRODUCT_WARPS * WARP, p);
 }
 
 template <int FORMAT> static void run_product(const run &r, const decoder_product_arguments &p) {
@@ -60,11 +81,14 @@ template <int FORMAT> static void run_product(const run &r, const decoder_produc
     int blocks = 0;
     for (int i = 0; i < p.parts; i++)
         blocks += part_blocks(p.part[i], few ? 1 : 2);
+    if constexpr (FORMAT != DEVICE_F16)
+        if (p.rows <= MOST_FEW_ROWS)
+            return run_few<FORMAT>(r, dim3((unsigned)blocks), p);
     if (few)
-        run_kernel<decoder_product<FORMAT, 1, 1>>(dim3((unsigned)blocks), PRODUCT_WARPS * WARP, 0, 0, r.context->stream, p);
+        start<decoder_product<FORMAT, 1, 1>>(r, dim3((unsigned)blocks), PRODUCT_WARPS * WARP, p);
     else
-        run_kernel<decoder_product<FORMAT, 4, 2>>(dim3((unsigned)blocks, ((unsigned)p.rows + 63) / 64), PRODUCT_WARPS * WARP,
-                                                  0, 0, r.context->stream, p);
+        start<decoder_product<FORMAT, 4, 2>>(r, dim3((unsigned)blocks, ((unsigned)p.rows + 63) / 64), PRODUCT_WARPS * WARP,
+                                                  p);
 }
 
 static void product(const run &r, device_format format, const decoder_product_arguments &p) {
@@ -97,10 +121,12 @@ static void products(const run &r, const decoder_matrix *const *matrices, const 
     }
 }
 
-static void norm(const run &r, const float *weight, const int32_t *map, size_t rows) {
+/* With `slices`, adds those of sum_columns first. */
+static void norm(const run &r, const float *weight, const int32_t *map, size_t rows, bool slices) {
     const device_decoder_shape &s = r.context->decoder->shape;
-    const rms_norm_arguments a = {r.context->memory.h, map, weight, s.norm_epsilon, (int)s.hidden_size, r.context->memory.x};
-    run_kernel<rms_norm_rows>(dim3((unsigned)rows), ROW_THREADS, 0, 0, r.context->stream, a);
+    const step_memory &m = r.context->memory;
+    const rms_norm_arguments a = {m.h, map, weight, s.norm_epsilon, (int)s.hidden_size, m.x, slices ? m.slices : NULL, SLICES};
+    start<rms_norm_rows>(r, dim3((unsigned)rows), ROW_THREADS, a);
 }
 
 /* Attention of all rows, as many at a time as there is room for partial results. */
@@ -113,7 +139,7 @@ static void attend(const run &r, uint32_t layer) {
         const split_arguments split = {m.qkv, r.texts, r.sizes, (int)layer, first, slots, m.part, m.state};
         find_split(s.head_size)(r, dim3((unsigned)slots, s.kv_heads, count), split);
         const merge_arguments merge = {m.part, m.state, r.texts.position, r.sizes, first, slots, m.x};
-        run_kernel<merge_splits>(dim3(count), ROW_THREADS, 0, 0, r.context->stream, merge);
+        start<merge_splits>(r, dim3(count), ROW_THREADS, merge);
     }
 }
 
@@ -125,16 +151,39 @@ static void attention_block(const run &r, uint32_t layer) {
     const decoder_matrix *qkv[] = {&l.q, &l.k, &l.v}, *output = &l.output;
     const float *biases[] = {l.q_bias, l.k_bias, l.v_bias};
     const unsigned heads = s.heads + 2 * s.kv_heads;
-    norm(r, l.attention_norm, NULL, r.plan->rows);
+    norm(r, l.attention_norm, NULL, r.plan->rows, layer > 0 && r.plan->neurons > 0);
     products(r, qkv, biases, 3, r.plan->rows, m.qkv, heads * s.head_size, false);
     const rotate_arguments rotate = {m.qkv, r.texts, r.sizes, l.q_norm, l.k_norm, d->rotations, (int)layer, (int)s.rotary_size,
                                      s.neighbours, s.norm_epsilon,
                                      /* times log2(e), because powers of 2 are what the GPU computes */
                                      s.attention_scale * 1.4426950408889634f};
-    run_kernel<rotate_heads>(dim3((heads + HEAD_WARPS - 1) / HEAD_WARPS, (unsigned)r.plan->rows), HEAD_WARPS * WARP, 0, 0,
-                             r.context->stream, rotate);
+    start<rotate_heads>(r, dim3((heads + HEAD_WARPS - 1) / HEAD_WARPS, (unsigned)r.plan->rows), HEAD_WARPS * WARP, rotate);
     attend(r, layer);
     products(r, &output, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
+}
+
+/* Computes the neurons that the gates choose. The next norm adds the sums to the hidden states. */
+static void compute_neurons(const run &r, const decoder_layer &l) {
+    const device_decoder_shape &s = r.context->decoder->shape;
+    const step_memory &m = r.context->memory;
+    const unsigned rows = (unsigned)r.plan->rows, inner = s.intermediate_size, hidden = s.hidden_size;
+        const select_arguments select = {m.gate_up, l.neuron_weights, (int)inner, (int)r.plan->neurons, s.gate, m.list};
+    start<select_neurons>(r, dim3(rows), SELECT_THREADS, select);
+    const neuron_arguments up = {m.x, l.up, m.gate_up, m.list, s.gate};
+    const dim3 up_grid((unsigned)(r.plan->neurons + NEURON_WARPS - 1) / NEURON_WARPS, rows);
+    if (l.up.format == DEVICE_Q8_0)
+        start<multiply_neurons<DEVICE_Q8_0>>(r, up_grid, NEURON_WARPS * WARP, up);
+    else
+        start<multiply_neurons<DEVICE_Q4_0>>(r, up_grid, NEURON_WARPS * WARP, up);
+    const columns_sum_arguments down = {l.down_neurons, m.gate_up, m.list, (int)inner, (int)hidden, m.slices};
+    start<sum_columns>(r, dim3((hidden + SLICE_OUTPUTS - 1) / SLICE_OUTPUTS, SLICES, rows), NEURON_WARPS * WARP, down);
+}
+
+device_status decoder_copy_columns(const decoder_layer *l, size_t first, size_t rows, char message[DEVICE_MESSAGE_BYTES]) {
+    const columns_arguments a = {l->down, l->down_neurons, (int)first, (int)rows};
+    const dim3 grid((unsigned)((rows + ROW_THREADS - 1) / ROW_THREADS), (unsigned)(l->down.columns / VALUES));
+    run_kernel<copy_columns>(grid, ROW_THREADS, 0, 0, 0, a);
+    return runtime_check(cudaGetLastError(), "copying weights by neuron", message);
 }
 
 static void feed_forward_block(const run &r, uint32_t layer) {
@@ -144,11 +193,15 @@ static void feed_forward_block(const run &r, uint32_t layer) {
     const step_memory &m = r.context->memory;
     const decoder_matrix *gate_up[] = {&l.gate, &l.up}, *down = &l.down;
     const size_t chunks = r.plan->rows * (s.intermediate_size / 4);
-    norm(r, l.ffn_norm, NULL, r.plan->rows);
+    norm(r, l.ffn_norm, NULL, r.plan->rows, false);
+    if (r.plan->neurons > 0) {
+        products(r, gate_up, NULL, 1, r.plan->rows, m.gate_up, 2 * s.intermediate_size, false);
+        compute_neurons(r, l);
+        return;
+    }
     products(r, gate_up, NULL, 2, r.plan->rows, m.gate_up, 2 * s.intermediate_size, false);
     const gate_arguments gate = {m.gate_up, (int)r.plan->rows, (int)s.intermediate_size, s.gate, m.x};
-    run_kernel<gate_rows>(dim3((unsigned)((chunks + ROW_THREADS - 1) / ROW_THREADS)), ROW_THREADS, 0, 0, r.context->stream,
-                          gate);
+    start<gate_rows>(r, dim3((unsigned)((chunks + ROW_THREADS - 1) / ROW_THREADS)), ROW_THREADS, gate);
     products(r, &down, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
 }
 
@@ -160,13 +213,13 @@ static void run_kernels(const device_context *c, const step_plan *plan) {
                    {m.index + m.rows, m.index + 2 * m.rows, m.pages, (int)m.page_slots},
                    {(int)s.heads, (int)s.kv_heads, (int)s.head_size}};
     const look_up_arguments look_up = {m.index, d->tokens, m.h};
-    run_kernel<look_up_rows>(dim3((unsigned)plan->rows), ROW_THREADS, 0, 0, c->stream, look_up);
+    start<look_up_rows>(r, dim3((unsigned)plan->rows), ROW_THREADS, look_up);
     for (uint32_t layer = 0; layer < s.layers; layer++) {
         attention_block(r, layer);
         feed_forward_block(r, layer);
     }
     const decoder_matrix *logits = d->logits.values ? &d->logits : &d->tokens;
-    norm(r, d->output_norm, m.index + 3 * m.rows, plan->logit_rows);
+    norm(r, d->output_norm, m.index + 3 * m.rows, plan->logit_rows, plan->neurons > 0);
     products(r, &logits, NULL, 1, plan->logit_rows, m.logits, s.vocabulary_size, false);
 }
 
@@ -182,9 +235,9 @@ void graphs_release(device_context *c) {
 /* Returns the graph of a step, which may have none yet; NULL if this is the first step of its kind. */
 static step_graph *find_graph(device_context *c, const step_plan *plan) {
     for (step_graph &graph : c->graphs)
-        if (graph.texts == plan->texts && graph.splits == plan->splits)
+        if (graph.texts == plan->texts && graph.splits == plan->splits && graph.neurons == plan->neurons)
             return &graph;
-    c->graphs.push_back({plan->texts, plan->splits, NULL});
+    c->graphs.push_back({plan->texts, plan->splits, plan->neurons, NULL});
     return NULL;
 }
 
