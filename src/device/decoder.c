@@ -34,15 +34,14 @@ static const char *find_missing(const struct network *network, enum device_gate 
             *gate = gates[i].gate;
             gated = true;
         }
-    return !known                     ? network->architecture->name
-           : config_embeds(c)         ? "decoders that embed"
-           : c->experts.count > 0     ? "layers of experts"
-           : !gated                   ? "feed-forward layers of this activation"
-           : c->window > 0            ? "windows of attention"
-           : c->long_after > 0        ? "LongRoPE"
-           : c->has_bias              ? "biases"
-           : c->intermediate_size < 1 ? "layers without neurons"
-                                      : NULL;
+    return !known                 ? network->architecture->name
+           : config_embeds(c)     ? "decoders that embed"
+           : c->experts.count > 0 ? "layers of experts"
+           : !gated               ? "feed-forward layers of this activation"
+           : c->window > 0        ? "windows of attention"
+           : c->long_after > 0    ? "LongRoPE"
+           : c->has_bias          ? "biases"
+                                  : NULL;
 }
 
 wisp_status device_decoder_open(struct device *device, const char *name,
