@@ -45,7 +45,8 @@ static const char *find_missing(const struct network *network, enum device_gate 
 }
 
 wisp_status device_decoder_open(struct device *device, const char *name,
-                                const struct network *network, bool int8, wisp_error *error) {
+                                const struct network *network, bool int8, bool sparse,
+                                wisp_error *error) {
     const struct model_config *c = &network->config;
     char message[DEVICE_MESSAGE_BYTES] = "";
     struct device_decoder_shape shape = {.hidden_size = c->hidden_size,
@@ -60,7 +61,8 @@ wisp_status device_decoder_open(struct device *device, const char *name,
                                          .neighbours = c->rope_pairs == ROPE_NEIGHBOURS,
                                          .qkv_bias = c->has_qkv_bias,
                                          .qk_norm = c->has_qk_norm,
-                                         .halves = !int8,
+                                         .halves = !int8 && !sparse,
+                                         .sparse = sparse,
                                          .norm_epsilon = c->norm_epsilon,
                                          .attention_scale = c->attention_scale};
     const char *missing = find_missing(network, &shape.gate);
@@ -226,6 +228,13 @@ static wisp_status copy_layer(struct upload *u, uint32_t layer, wisp_error *erro
     return WISP_OK;
 }
 
+/* Copies what scores of gates are multiplied by, of a network that chooses neurons by them. */
+static wisp_status copy_neuron_weights(const struct upload *u, uint32_t layer, wisp_error *error) {
+    const float *weights = u->network->feed_forward[layer].gathered.weights;
+    return weights ? put(u, DECODER_NEURON_WEIGHTS, layer, DEVICE_F32, 0, 1, weights, error)
+                   : WISP_OK;
+}
+
 static wisp_status copy_all(struct upload *u, wisp_error *error) {
     static const char logits[] = "output" TENSOR_WEIGHT;
     const struct model_config *c = &u->network->config;
@@ -235,8 +244,10 @@ static wisp_status copy_all(struct upload *u, wisp_error *error) {
         TRY(copy_matrix(u, logits, c->vocabulary_size, c->hidden_size, DECODER_LOGITS, 0, error));
     TRY(copy_vector(u, "output_norm" TENSOR_WEIGHT, c->hidden_size, DECODER_OUTPUT_NORM, 0, error));
     TRY(copy_rotations(u, error));
-    for (uint32_t l = 0; l < c->layers; l++)
+    for (uint32_t l = 0; l < c->layers; l++) {
         TRY(copy_layer(u, l, error));
+        TRY(copy_neuron_weights(u, l, error));
+    }
     return WISP_OK;
 }
 
