@@ -228,9 +228,8 @@ static void test_sparse(random_source &r, const decoder_case &c, device_context 
     const auto logits = reference(c, ids, dense);
     for (size_t t = dense; t < ids.size(); t++)
         expected.insert(expected.end(), logits[t].begin(), logits[t].end());
-    /* Gates that are nearly at the limit may choose other neurons than in double. */
     const double error = relative_error(all, expected);
-    CHECK(error < 0.15, "logits of half of the neurons are %g from the reference", error);
+    CHECK(error < 5e-2, "logits of half of the neurons are %g from the reference", error);
     printf("logits of half of the neurons are %.1e from the reference\n", error);
     one.ids.resize(dense);
     two.ids.resize(dense);
