@@ -106,7 +106,9 @@ WISP_API const char *wisp_status_name(wisp_status status);
 typedef struct wisp_model wisp_model;
 
 typedef enum wisp_compute {
-    WISP_COMPUTE_AUTO = 0, /* INT8 if the file's weights are quantised, else F32 */
+    WISP_COMPUTE_AUTO = 0, /* INT8 if the file's weights are quantised; else BF16 if the model
+                              embeds and the kernel set is amx, which is several times as fast and
+                              has cosines of 0.9999 to F32; else F32 */
     WISP_COMPUTE_F32 = 1,  /* f32 weights and activations */
     WISP_COMPUTE_INT8 = 2, /* int8 weights and activations in blocks of 128 or 64, i32 sums */
     WISP_COMPUTE_BF16 = 3  /* weights and activations of dense layers as bf16, f32 sums; only on

@@ -42,6 +42,7 @@ static const char *const models[] = {"models/cls12",
                                      "models/electra-base",
                                      "models/gte-en",
                                      "models/gte-multilingual",
+                                     "models/eurobert",
                                      "models/splade-bert",
                                      "models/splade-roberta",
                                      "models/splade-distilbert",
@@ -195,7 +196,7 @@ static void settings_are_read(void **state) {
         open_model_or_fail(data_path("models/prompted", path), WISP_COMPUTE_AUTO, NULL);
     wisp_model_get_info(model, &info);
     assert_string_equal(info.pooling, "mean");
-    assert_string_equal(info.compute, "f32");
+    assert_string_equal(info.compute, compute_of_floats());
     assert_int_equal(info.max_tokens, 32);
     assert_string_equal(wisp_model_prompt(model, NULL), "query: ");
     assert_string_equal(wisp_model_prompt(model, "passage"), "passage: ");
