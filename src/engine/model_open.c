@@ -251,6 +251,10 @@ static wisp_status read_dimensions(wisp_model *model, wisp_error *error) {
     if (model->dimensions == 0)
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, KEY_DIMENSIONS,
                     "an embedding has at least one value");
+    if (splade && model->dimensions < size)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, KEY_DIMENSIONS,
+                    "%u were asked for, and each of the %u words of the vocabulary has one",
+                    model->dimensions, size);
     model->dimensions = model->dimensions < size ? model->dimensions : size;
     return WISP_OK;
 }
