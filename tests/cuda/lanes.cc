@@ -52,7 +52,7 @@ static void collect(void **operands, unsigned char a[16][32], unsigned char b[8]
     }
 }
 
-void emulated_run_mma_s8(unsigned, void **operands) {
+void emulated_run_mma_u8(unsigned, void **operands) {
     alignas(4) unsigned char a[16][32], b[8][32];
     collect(operands, a, b);
     for (int lane = 0; lane < 32; lane++) {
@@ -61,7 +61,7 @@ void emulated_run_mma_s8(unsigned, void **operands) {
             const unsigned char *row = a[lane / 4 + 8 * (i / 2)], *column = b[2 * (lane % 4) + i % 2];
             int sum = 0;
             for (int k = 0; k < 32; k++)
-                sum += static_cast<int8_t>(row[k]) * static_cast<int8_t>(column[k]);
+                sum += row[k] * static_cast<int8_t>(column[k]);
             d[i] += sum;
         }
     }

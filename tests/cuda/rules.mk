@@ -42,7 +42,7 @@ build/cuda/ptxas.txt: $(CUDA_OBJECTS) tests/cuda/check_ptxas.py
 SHIM_CXX = g++
 SHIM_FLAGS = -std=c++17 -O1 -g -Wall -Wextra -Wno-unknown-pragmas -Isrc -Itests/cuda -fPIC -MMD -MP
 SHIM_SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all
-SHIM := emulator lanes runtime_emulated
+SHIM := emulator lanes runtime_emulated warpgroup_emulated
 SHIM_LIBRARY := $(CUDA_FILES:src/kernels/cuda/%.cu=build/shim/%.o)
 SHIM_TESTS := $(CUDA_TESTED:%=build/shim/test_%) build/shim/test_emulator
 
@@ -92,13 +92,15 @@ build/cuda/test_%.o: tests/cuda/test_%.cu $(CUDA_HEADERS) tests/cuda/testing.h |
 build/cuda/lanes.o: tests/cuda/lanes.cc
 	@mkdir -p $(@D)
 	$(Q)$(SHIM_CXX) -O2 -Itests/cuda -c $< -o $@
-build/cuda/bench_device.o: bench/cuda/bench_device.cu $(CUDA_HEADERS) | $(CUDA_STAMP)
+build/cuda/bench_%.o: bench/cuda/bench_%.cu $(CUDA_HEADERS) | $(CUDA_STAMP)
 	@mkdir -p $(@D)
+	$(SAY) NVCC $@
 	$(Q)$(NVCC) $(CUDA_FLAGS) $(CUDA_CODE) -c $< -o $@
 build/cuda/bench_device: build/cuda/bench_device.o $(CUDA_OBJECTS)
+build/cuda/bench_kernels: build/cuda/bench_kernels.o
 build/cuda/test_encoder: $(CUDA_OBJECTS)
 $(CUDA_TESTED:%=build/cuda/test_%): build/cuda/test_%: build/cuda/test_%.o build/cuda/lanes.o
-build/cuda/bench_device $(CUDA_TESTED:%=build/cuda/test_%):
+build/cuda/bench_device build/cuda/bench_kernels $(CUDA_TESTED:%=build/cuda/test_%):
 	$(SAY) LINK $@
 	$(Q)$(NVCC) -cudart static $(addprefix -L,$(wildcard .tools/cuda/lib/python*/site-packages/nvidia/cu13/lib)) $^ -o $@
 
@@ -107,7 +109,8 @@ ifeq ($(HAS_GPU),yes)
 test-cuda: $(CUDA_TESTED:%=build/cuda/test_%) build/wisp build/libwisp-cuda.so
 	$(Q)for test in $(CUDA_TESTED); do build/cuda/test_$$test || exit 1; done
 	$(Q)tests/cuda/test_model.py build/wisp build/libwisp-cuda.so
-bench-cuda: build/cuda/bench_device build/wisp build/libwisp-cuda.so
+bench-cuda: build/cuda/bench_device build/cuda/bench_kernels build/wisp build/libwisp-cuda.so
+	$(Q)build/cuda/bench_kernels
 	$(Q)build/cuda/bench_device
 	$(Q)python3 bench/cuda/torch_encoder.py
 else

@@ -5,7 +5,7 @@
 
 #include "testing.h"
 
-enum { LOAD, LOAD_TRANSPOSED, MMA_S8, MMA_F16, ROUNDS = 200 };
+enum { LOAD, LOAD_TRANSPOSED, MMA_U8, MMA_F16, ROUNDS = 200 };
 
 struct lane_registers {
     uint32_t a[4], b[2], d[4];
@@ -22,8 +22,8 @@ __global__ void run_wrapper(int operation, const unsigned char *memory, lane_reg
         load_matrices(r.d, shared + r.row);
     else if (operation == LOAD_TRANSPOSED)
         load_matrices_transposed(r.d, shared + r.row);
-    else if (operation == MMA_S8)
-        mma_s8((int32_t *)r.d, r.a, r.b[0], r.b[1]);
+    else if (operation == MMA_U8)
+        mma_u8((int32_t *)r.d, r.a, r.b[0], r.b[1]);
     else
         mma_f16((float *)r.d, r.a, r.b[0], r.b[1]);
     lanes[threadIdx.x] = r;
@@ -31,7 +31,7 @@ __global__ void run_wrapper(int operation, const unsigned char *memory, lane_reg
 
 /* Copies bytes and zeros, converts halves, computes powers of 2. */
 __global__ void run_scalars(const unsigned char *memory, uint4 *copied, const float *x, uint32_t *halves, float *back,
-                            float *powers) {
+                            float *powers, uint4 *arithmetic) {
     DYNAMIC_SHARED(shared);
     const int i = threadIdx.x;
     copy16_async(shared + 32 * i, memory + 16 * i, 4 * (i % 5));
@@ -46,6 +46,9 @@ __global__ void run_scalars(const unsigned char *memory, uint4 *copied, const fl
     back[2 * i] = low_half(halves[i]);
     back[2 * i + 1] = high_half(halves[i]);
     powers[i] = exp2_near(x[2 * i]);
+    const uint32_t a = halves[i], b = halves_of(x[2 * i + 1], 0.25f), c = halves_of(3, x[2 * i]);
+    arithmetic[2 * i] = {halves_fma(a, b, c), halves_mul(a, b), halves_add(a, b), halves_max(a, b)};
+    arithmetic[2 * i + 1] = {halves_tanh(a), __byte_perm(a, b, 0x6420), __byte_perm(a, b, 0x5173), 0};
 }
 
 static uint32_t random_operand(random_source &r, int operation) {
@@ -83,7 +86,7 @@ static void test_lanes(random_source &r, int operation) {
         mma[i] = {lanes[i].d, lanes[i].a, {lanes[i].b[0], lanes[i].b[1]}};
         operands[i] = operation <= LOAD_TRANSPOSED ? (void *)&matrices[i] : (void *)&mma[i];
     }
-    static void (*const run[])(unsigned, void **) = {emulated_run_load, emulated_run_load_transposed, emulated_run_mma_s8,
+    static void (*const run[])(unsigned, void **) = {emulated_run_load, emulated_run_load_transposed, emulated_run_mma_u8,
                                                       emulated_run_mma_f16};
     run[operation](ALL_LANES, operands);
     for (int i = 0; i < WARP; i++)
@@ -95,6 +98,31 @@ static void test_lanes(random_source &r, int operation) {
             CHECK(operation == MMA_F16 ? fabsf(x - y) < 1e-4f : got[i].d[j] == lanes[i].d[j],
                   "operation %d, lane %d, register %d: %08x, emulated %08x", operation, i, j, got[i].d[j], lanes[i].d[j]);
         }
+}
+
+static float half_of(uint32_t bits, int which) { return emulated_float((uint16_t)(bits >> 16 * which)); }
+
+/* Arithmetic on pairs of halves, of x[2 i], x[2 i + 1] and what run_scalars made of them. */
+static void check_arithmetic(const std::vector<float> &x, const std::vector<uint32_t> &halves, const std::vector<uint4> &got) {
+    for (int i = 0; i < WARP; i++) {
+        const uint32_t b_bits = emulated_half(x[2 * i + 1]) | (uint32_t)emulated_half(0.25f) << 16;
+        const uint32_t c_bits = emulated_half(3) | (uint32_t)emulated_half(x[2 * i]) << 16;
+        for (int which = 0; which < 2; which++) {
+            const double a = half_of(halves[i], which), b = half_of(b_bits, which), c = half_of(c_bits, which);
+            const float expected[] = {(float)(a * b + c), (float)(a * b), (float)(a + b), (float)fmax(a, b)};
+            const uint32_t bits[] = {got[2 * i].x, got[2 * i].y, got[2 * i].z, got[2 * i].w};
+            for (int k = 0; k < 4; k++)
+                CHECK((uint16_t)(bits[k] >> 16 * which) == emulated_half(expected[k]), "arithmetic %d of %g, %g, %g: %g", k, a,
+                      b, c, (double)half_of(bits[k], which));
+            CHECK(fabs(half_of(got[2 * i + 1].x, which) - tanh(a)) < 1e-3, "tanh of %g: %g", a,
+                  (double)half_of(got[2 * i + 1].x, which));
+        }
+        const uint32_t a = halves[i], b = b_bits;
+        const uint32_t even = (a & 0xff) | (a >> 8 & 0xff00) | (b & 0xff) << 16 | (b & 0xff0000) << 8;
+        const uint32_t mixed = a >> 24 | (b >> 24) << 8 | (a >> 8 & 0xff) << 16 | (b >> 8 & 0xff) << 24;
+        CHECK(got[2 * i + 1].y == even && got[2 * i + 1].z == mixed, "bytes of %08x, %08x: %08x, %08x", a, b,
+              got[2 * i + 1].y, got[2 * i + 1].z);
+    }
 }
 
 static void test_scalars(random_source &r) {
@@ -110,7 +138,10 @@ static void test_scalars(random_source &r) {
     const device_array<uint4> copied(2 * WARP);
     const device_array<uint32_t> halves(WARP);
     const device_array<float> back(2 * WARP), powers(WARP);
-    LAUNCH(run_scalars, dim3(1), dim3(WARP), 32 * WARP, 0, memory_array.p, copied.p, x_array.p, halves.p, back.p, powers.p);
+    const device_array<uint4> arithmetic(2 * WARP);
+    LAUNCH(run_scalars, dim3(1), dim3(WARP), 32 * WARP, 0, memory_array.p, copied.p, x_array.p, halves.p, back.p, powers.p,
+           arithmetic.p);
+    check_arithmetic(x, halves.get(), arithmetic.get());
     const auto chunks = copied.get();
     const auto bits = halves.get();
     const auto floats = back.get(), power = powers.get();

@@ -121,8 +121,8 @@ attention_tile(attention_state<SIZE> &s, const uint32_t q[SIZE / 16][4], const u
     }
 }
 
-template <int SIZE>
-__global__ void __launch_bounds__(ATTENTION_WARPS *WARP, SIZE == 32 ? 3 : 1)
+template <int SIZE, int BLOCKS = SIZE == 32 ? 3 : 1>
+__global__ void __launch_bounds__(ATTENTION_WARPS *WARP, BLOCKS)
     attend(const attention_arguments a) {
     typedef attention_layout<SIZE> layout;
     DYNAMIC_SHARED(shared);
