@@ -89,22 +89,23 @@ ROWS = [
     [model("Granite 3", GENERATES, "granite", "GraniteForCausalLM", "granite"),
      model("Granite 4", GENERATES, "granitemoehybrid", "GraniteMoeHybridForCausalLM", None)],
     [model("Mistral 7B, Nemo", GENERATES, "mistral", "MistralForCausalLM", "mistral, a sliding window", sliding_window=None),
-     model("Ministral 3", GENERATES, "ministral3", "Ministral3ForCausalLM", None)],
+     model("Ministral 3", GENERATES, "ministral3", "Ministral3ForCausalLM", "ministral3",
+           rope_parameters={"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 32,
+                            "llama_4_scaling_beta": 0.1})],
     [model("OLMo 2 and 3", GENERATES, "olmo2", "Olmo2ForCausalLM", "olmo2")],
     [model("OLMoE", GENERATES, "olmoe", "OlmoeForCausalLM", "olmoe")],
-    [model("GLM-4", GENERATES, "glm4", "Glm4ForCausalLM", None)],
+    [model("GLM-4", GENERATES, "glm4", "Glm4ForCausalLM", "glm4")],
     [model("GLM-4.7-Flash", GENERATES, "glm4_moe_lite", "Glm4MoeLiteForCausalLM", None)],
     [model("gpt-oss", GENERATES, "gpt_oss", "GptOssForCausalLM", None)],
     [model("Falcon-H1", GENERATES, "falcon_h1", "FalconH1ForCausalLM", None)],
     [model("BitNet b1.58 2B4T", GENERATES, "bitnet", "BitNetForCausalLM", None)],
-    [model("MiniCPM", GENERATES, "minicpm", "MiniCPMForCausalLM", None)],
+    [model("MiniCPM", GENERATES, "minicpm", "MiniCPMForCausalLM", "minicpm")],
     [model("GPT-NeoX, Pythia", GENERATES, "gpt_neox", "GPTNeoXForCausalLM", "gptneox")],
     [model("StarCoder2", GENERATES, "starcoder2", "Starcoder2ForCausalLM", "starcoder2")],
     [model("StableLM 2", GENERATES, "stablelm", "StableLmForCausalLM", "stablelm")],
 ]
 
 NOTES = {
-    "MiniCPM": "from GGUF files of architecture minicpm, which run",
     "nomic-embed-text v2-moe": "layers of experts in encoders",
     "SPLADE": "a head that makes sparse vectors; it is not pooled in silence",
 }

@@ -467,7 +467,7 @@ export class Embedder {
   setSparse(options?: SparseOptions): Promise<void>;
   info(): EmbedderInfo;
   stats(): EmbedderStats;
-  /** Waits for the calls that are under way, then ends the workers. */
+  /** Waits for the calls that are under way, then ends the workers, and stores the ranges that have come. */
   close(): Promise<void>;
   /** Rejects the calls that are under way and ends the workers. */
   destroy(): Promise<void>;

@@ -50,8 +50,8 @@ export interface RangeFile {
 /** The bytes of a model, for a pool and its workers. */
 export interface HeldModel {
   model: SharedModel | ModelFile;
-  /** Says that the embedder needs them no more; further calls do nothing. */
-  release(): void;
+  /** Says that the embedder needs them no more; further calls do nothing. Resolves when nothing is stored any more. */
+  release(): void | Promise<void>;
 }
 
 /** The functions of the environment, browser or Node, that a pool needs. */
@@ -121,8 +121,8 @@ export type TeamInfo = EngineInfo & { threads: number; reasons?: { threads: stri
 /** The parts of a LoadedModel. */
 export interface Loaded {
   pool: Pool;
-  /** Lets go of the model's bytes. */
-  release(): void;
+  /** Frees the model's bytes. */
+  release(): Promise<void>;
   /** The part of info() that the engine does not know. */
   about: Omit<EmbedderInfo, keyof EngineInfo>;
   plan: import('../js/calls/load.js').Plan;

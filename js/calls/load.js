@@ -44,7 +44,7 @@ export async function load(platform, own, source, options = {}) {
     return { pool, plan, release: files.release, about: aboutOf(platform, plan, pool, model.size) };
   } catch (error) {
     stop.abort(error);
-    files.release();
+    void files.release();
     if (progress.thrown) throw progress.thrown.error;
     throw signal?.aborted ? cancelled(signal) : nameSource(error, source);
   } finally {
@@ -145,8 +145,8 @@ function readFiles(platform, own, source, plan, signal, report) {
   all.catch(() => {}); // the workers, which wait for them, report it
   return {
     all,
-    /** Lets go of the model's bytes. */
-    release: () => void reading.then((held) => held.release()).catch(() => {}),
+    /** Frees the model's bytes. */
+    release: () => reading.then((held) => held.release()).catch(() => {}),
   };
 }
 
@@ -370,7 +370,7 @@ export class LoadedModel {
   /** @param {Promise<void>} closing */
   async #released(closing) {
     await closing;
-    this.#loaded.release();
+    await this.#loaded.release();
   }
 }
 

@@ -30,7 +30,7 @@ export async function loadReranker(platform, own, source, options = {}) {
   const loaded = await load(platform, own, source, options);
   if (loaded.pool.info?.pooling === 'rank') return loaded;
   await loaded.pool.destroy();
-  loaded.release();
+  await loaded.release();
   throw new WispError('unsupported', 'the model does not score pairs of texts: it is no cross-encoder', { field: 'pooling' }); // prettier-ignore
 }
 

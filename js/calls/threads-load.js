@@ -57,7 +57,7 @@ export const threadsLoader =
         why = loaded.about.reasons.threads;
         if (!why) return explain(loaded, { workers: reason });
         await loaded.pool.destroy();
-        loaded.release();
+        await loaded.release();
       } catch (/** @type {any} */ error) {
         if (error === unread || !ONLY_THREADS.test(error.code)) throw error;
         why = error.message;

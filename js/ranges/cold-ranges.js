@@ -398,11 +398,13 @@ export class Ranges {
       // prettier-ignore
       if (this.#reads.has(run.name)) continue;
       this.#reads.add(run.name);
-      void kept.read(run).then((pieces) => {
+      const take = (/** @type {import('./cold-store.js').Piece[]} */ pieces) => {
         for (const { offset, bytes } of pieces) {
           this.bytes.write(offset, bytes);
           this.bytes.mark([offset, offset + bytes.length]);
         }
+      };
+      void kept.read(run, take).then(() => {
         this.#reads.delete(run.name);
         this.#go();
       });
@@ -516,7 +518,8 @@ export class Ranges {
   }
 
   /** Ends all requests. */
-  close() {
+  async close() {
     for (const { stop } of this.#flights) stop.abort();
+    await this.kept?.settled();
   }
 }

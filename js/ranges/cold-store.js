@@ -270,6 +270,11 @@ export class KeptChunks {
     return this.#table.bytes;
   }
 
+  /** Resolves when everything that was begun is done. */
+  async settled() {
+    for (let last; last !== this.#last;) await (last = this.#last);
+  }
+
   /** Looks for what other pages and processes have stored or deleted. */
   refresh() {
     return this.#after(() => this.#refresh());
@@ -329,9 +334,10 @@ export class KeptChunks {
   /**
    * Reads an entry. Chunks that are not what the header says are kept no longer.
    * @param {Run} run
-   * @returns {Promise<Piece[]>} the chunks that are right
+   * @param {(pieces: Piece[]) => void} take gets the chunks that are right, while the entry still counts as kept: so
+   *   nobody fetches them again
    */
-  async read(run) {
+  async read(run, take) {
     const { first, end, name } = run;
     const [start, last] = this.#table.range(first, end);
     const bytes = await this.#store.get(`${this.#header}/${name}`).catch(() => undefined);
@@ -346,17 +352,16 @@ export class KeptChunks {
       offset: from,
       bytes: /** @type {Uint8Array} */ (bytes).slice(from - start, to - start),
     }));
-    if (right.missing([start, last]).length > 0) {
-      this.#runs.delete(name);
-      this.#index();
-      // Another page may be about to write an entry that is empty.
-      if (bytes && bytes.length > 0)
-        await this.#store.delete(`${this.#header}/${name}`).catch(() => {});
-      for (const { offset, bytes: chunks } of pieces) {
-        void this.keep([offset, offset + chunks.length], chunks);
-      }
+    take(pieces);
+    if (right.missing([start, last]).length === 0) return;
+    this.#runs.delete(name);
+    this.#index();
+    // Another page may be about to write an entry that is empty.
+    if (bytes && bytes.length > 0)
+      void this.#after(() => this.#store.delete(`${this.#header}/${name}`)).catch(() => {});
+    for (const { offset, bytes: chunks } of pieces) {
+      void this.keep([offset, offset + chunks.length], chunks);
     }
-    return pieces;
   }
 
   /**

@@ -586,9 +586,12 @@ class ColdModel {
     };
   }
 
-  close() {
+  /** Ends all requests. Resolves when what has come is stored, and nothing writes to the store any more. */
+  async close() {
     this.#rest?.stop();
-    this.#ranges?.close();
-    void this.#held?.then((end) => end());
+    await this.#ranges?.close();
+    await (
+      await this.#held
+    )?.();
   }
 }

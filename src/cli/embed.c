@@ -47,13 +47,6 @@ static int take_cold(void *field, const char *value) {
                : complain_of_choice("cold", value, "all, wait, skip");
 }
 
-static int take_device(void *field, const char *value) {
-    *(const char **)field = value;
-    return strcmp(value, "cpu") == 0 || strcmp(value, "auto") == 0 || strcmp(value, "cuda") == 0
-               ? EXIT_GOOD
-               : complain_of_choice("device", value, "cpu, auto, cuda");
-}
-
 static int take_recall(void *arguments, const char *value) {
     (void)value;
     struct arguments *a = arguments;
@@ -85,9 +78,7 @@ static const struct command_option options[] = {
     COUNT(dimensions, 1, 1 << 20, "dimensions", 0, "N",
           "keep the first N values of each embedding, normalised again"),
     GROUP(model, model_options),
-    TAKEN(take_device, model.device, "device", 0, "NAME",
-          "what computes: cpu (default), cuda, which is the first NVIDIA GPU\n"
-          "and needs libwisp-cuda.so, or auto, which is cuda if it can"),
+    GROUP(model, device_options),
     TAKEN(take_cold, model, "cold", 0, "MODE",
           "of a calibrated model, cold neurons, those that are needed seldom: all\n"
           "(default) are read with the model; with wait each is read from the\n"

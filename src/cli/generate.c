@@ -95,6 +95,7 @@ static const struct command_option options[] = {
            "computed from where they differ"),
     OPTION(NONE, stats, "stats", 0, NULL,
            "write tokens, times and tokens per second to standard error"),
+    GROUP(model, device_options),
     GROUP(model, cache_options),
     GROUP(model, prompt_cache_options),
     GROUP(model, expert_options),

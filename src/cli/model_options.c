@@ -88,6 +88,20 @@ static int take_header_sha256(void *field, const char *value) {
 const struct command_option model_options[] = {MODEL_OPTIONS("$WISP_MODEL"), LAST_OPTION};
 const struct command_option generator_options[] = {MODEL_OPTIONS("$WISP_GENERATOR"), LAST_OPTION};
 
+static int take_device(void *field, const char *value) {
+    *(const char **)field = value;
+    return strcmp(value, "cpu") == 0 || strcmp(value, "auto") == 0 || strcmp(value, "cuda") == 0
+               ? EXIT_GOOD
+               : complain_of_choice("device", value, "cpu, auto, cuda");
+}
+
+const struct command_option device_options[] = {
+    TAKEN(take_device, device, "device", 0, "NAME",
+          "what computes: cpu (default), cuda, which is the first NVIDIA GPU\n"
+          "and needs libwisp-cuda.so, or auto, which is cuda if it can"),
+    LAST_OPTION,
+};
+
 const struct command_option cache_options[] = {
     TAKEN(take_cache_type, cache_type, "cache-type", 0, "TYPE",
           "f32, f16 or int8: how the keys and values of the text are kept.\n"

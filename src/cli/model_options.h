@@ -9,6 +9,9 @@
 extern const struct command_option model_options[];
 extern const struct command_option generator_options[];
 
+/* Of commands that a device can compute. */
+extern const struct command_option device_options[];
+
 /* More of commands with a model that generates. */
 extern const struct command_option cache_options[];
 extern const struct command_option prompt_cache_options[];

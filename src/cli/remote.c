@@ -222,8 +222,10 @@ wisp_status remote_open(const char *url, const struct model_arguments *arguments
             if (status == WISP_OK)
                 cached_file_keep_in_use(&r->cached);
             /* Another process may have found a newer file and deleted this one. */
-            again =
-                status == WISP_ERROR_NOT_FOUND && !r->offline && !cached_file_is_whole(&r->cached);
+            again = status == WISP_ERROR_NOT_FOUND && !r->offline;
+            if (again && reloads == MOST_RELOADS)
+                status = fail(error, WISP_ERROR_IO, r->name, NULL,
+                              "another process deletes the file whenever it has been fetched");
         }
         if (status == WISP_OK || !again || reloads == MOST_RELOADS)
             break;

@@ -17,19 +17,23 @@ enum { DEVICES_EXIST = 1 };
 
 struct device {
     const struct device_library *library; /* NULL: the processor computes */
+    /* One of these, if the device computes: */
     struct device_encoder *encoder;
+    struct device_decoder *decoder;
 };
+
+static inline bool device_computes(const struct device *device) {
+    return DEVICES_EXIST && (device->encoder || device->decoder);
+}
 
 /* Finds the library of the device `name`, such as "cuda". Fails with WISP_ERROR_UNSUPPORTED if no
  * device has this name, or if its library cannot be opened; the message says what is missing. */
 wisp_status device_find_library(const char *name, const struct device_library **library,
                                 wisp_error *error);
 
-/* Copies a network's weights from its directory to a device. Multiplies in int8 if `int8`, else in
- * f16. Fails with WISP_ERROR_UNSUPPORTED if there is no such device or it cannot compute this
- * network. The caller closes the device, also after an error. */
-wisp_status device_open(struct device *device, const char *name, const struct network *network,
-                        bool int8, wisp_error *error);
+/* Converts a status of the library. `file` is the model's name in errors. */
+wisp_status device_check(enum device_status status, const char *file, const char *message,
+                         wisp_error *error);
 
 /* Embeds a batch. Any number of threads may call it at the same time. `file` is the model's name in
  * errors. */

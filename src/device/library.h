@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a device library offers: a shared library, such as libwisp-cuda.so, that computes whole
- * encoders on a device. wisp opens it by name and needs none of it otherwise. Everything passes
- * through the one table that the library's only function, wisp_device_library, returns. C and CUDA
- * C++ include this file. */
+ * encoders and decoders on a device. wisp opens it by name and needs none of it otherwise.
+ * Everything passes through the one table that the library's only function, wisp_device_library,
+ * returns. C and CUDA C++ include this file. */
 #ifndef WISP_DEVICE_LIBRARY_H
 #define WISP_DEVICE_LIBRARY_H
 
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Counts changes to this file, so that wisp refuses a library of another version. */
-enum { DEVICE_VERSION = 1, DEVICE_MESSAGE_BYTES = 256 };
+enum { DEVICE_VERSION = 2, DEVICE_MESSAGE_BYTES = 256 };
 
 typedef enum device_status {
     DEVICE_OK,
@@ -73,6 +73,110 @@ struct device_batch {
 
 struct device_encoder;
 
+/* ---- decoders ------------------------------------------------------------------------------- */
+
+enum device_gate { DEVICE_GATE_SILU, DEVICE_GATE_RELU, DEVICE_GATE_RELU_SQUARED };
+
+/* A decoder of Llama's family: RMS norms before blocks, rotary positions, keys and values that
+ * groups of heads share, gated feed-forward layers. */
+struct device_decoder_shape {
+    uint32_t hidden_size, intermediate_size, layers, heads, kv_heads, head_size, vocabulary_size;
+    uint32_t positions;   /* of the longest text */
+    uint32_t rotary_size; /* values of a head that are rotated: the first ones */
+    bool neighbours;      /* pairs are values 2 i and 2 i + 1, not i and i + rotary_size / 2 */
+    bool qkv_bias, qk_norm;
+    bool halves; /* matrices are halves and products f16; else they are quantised, and int8 */
+    bool sparse; /* steps may leave out neurons: W_down is kept a second time, by neuron */
+    enum device_gate gate;
+    float norm_epsilon, attention_scale;
+};
+
+/* Matrices are [outputs, inputs], row by row, vectors one row. */
+enum device_decoder_tensor {
+    DECODER_TOKENS, /* [vocabulary_size, hidden_size] */
+    DECODER_LOGITS, /* [vocabulary_size, hidden_size]; those of DECODER_TOKENS if it is never put */
+    DECODER_OUTPUT_NORM,
+    DECODER_ROTATIONS, /* [positions, head_size]: a position's cosines, then its sines */
+    /* Of each layer: */
+    DECODER_ATTENTION_NORM,
+    DECODER_Q, /* [heads head_size, hidden_size] */
+    DECODER_K, /* [kv_heads head_size, hidden_size] */
+    DECODER_V,
+    DECODER_Q_BIAS,
+    DECODER_K_BIAS,
+    DECODER_V_BIAS,
+    DECODER_Q_NORM, /* [head_size] */
+    DECODER_K_NORM,
+    DECODER_OUTPUT, /* [hidden_size, heads head_size] */
+    DECODER_FFN_NORM,
+    DECODER_GATE, /* [intermediate_size, hidden_size] */
+    DECODER_UP,
+    DECODER_DOWN, /* [hidden_size, intermediate_size] */
+    DECODER_TENSORS
+};
+
+/* How the rows that are put are stored: as in GGUF files. Vectors are floats. Matrices are halves
+ * in a decoder of halves; in others Q8_0 or Q4_0, all rows of a matrix alike. */
+enum device_format { DEVICE_F32, DEVICE_F16, DEVICE_Q8_0, DEVICE_Q4_0 };
+
+struct device_decoder;
+struct device_context;  /* a session's: working memory, and a queue of work */
+struct device_sequence; /* the keys and values of a text, in a context */
+
+/* Tokens that are added to texts, as models/pass.h has them. */
+struct device_step {
+    size_t texts;
+    const int32_t *ids;                       /* [tokens] */
+    const size_t *starts;                     /* [texts + 1] */
+    struct device_sequence *const *sequences; /* [texts], different ones, with room */
+    const size_t *lengths;                    /* [texts]: tokens before these */
+    bool all_logits;                          /* of every token; else of the last of each text */
+    /* Of a sparse decoder: how many neurons of each layer are computed, those with the largest
+     * |f(gate)|, and all that are as large as the last of them. 0: all. Of a text that gets several
+     * tokens all are. */
+    uint32_t neurons;
+};
+
+/* Any number of threads may call functions of different contexts at the same time. */
+struct device_decoder_library {
+    /* Makes a decoder without weights. The caller closes it, also after an error in `put`. */
+    device_status (*open)(const struct device_decoder_shape *shape, struct device_decoder **decoder,
+                          char message[DEVICE_MESSAGE_BYTES]);
+    /* Sets rows [first, first + rows) of a tensor. */
+    device_status (*put)(struct device_decoder *decoder, enum device_decoder_tensor tensor,
+                         uint32_t layer, enum device_format format, size_t first, size_t rows,
+                         const void *stored, char message[DEVICE_MESSAGE_BYTES]);
+    /* Returns the memory that the decoder holds on the device, without contexts. */
+    uint64_t (*bytes)(const struct device_decoder *decoder);
+    void (*close)(struct device_decoder *decoder);
+
+    device_status (*context_open)(const struct device_decoder *decoder,
+                                  struct device_context **context,
+                                  char message[DEVICE_MESSAGE_BYTES]);
+    uint64_t (*context_bytes)(const struct device_context *context);
+    void (*context_close)(struct device_context *context); /* closes its sequences, too */
+
+    device_status (*sequence_open)(struct device_context *context,
+                                   struct device_sequence **sequence,
+                                   char message[DEVICE_MESSAGE_BYTES]);
+    /* Makes room for so many tokens. What the sequence has stays. */
+    device_status (*sequence_reserve)(struct device_sequence *sequence, size_t tokens,
+                                      char message[DEVICE_MESSAGE_BYTES]);
+    /* Copies the keys and values of tokens [first, end), for which `to` has room. Both begin with
+     * the same `first` tokens. */
+    device_status (*sequence_copy)(struct device_sequence *to, const struct device_sequence *from,
+                                   size_t first, size_t end, char message[DEVICE_MESSAGE_BYTES]);
+    void (*sequence_close)(struct device_sequence *sequence);
+
+    /* Adds tokens to texts. Points *logits to [texts or tokens, vocabulary_size], in memory of the
+     * context until its next step; NULL: they are not copied to the host. The bits of a row depend
+     * on the text before it alone. */
+    device_status (*step)(struct device_context *context, const struct device_step *step,
+                          const float **logits, char message[DEVICE_MESSAGE_BYTES]);
+};
+
+/* ---- the library ---------------------------------------------------------------------------- */
+
 struct device_library {
     uint32_t version; /* DEVICE_VERSION */
     const char *name;
@@ -92,6 +196,7 @@ struct device_library {
     /* Returns the memory that the encoder holds on the device. */
     uint64_t (*bytes)(const struct device_encoder *encoder);
     void (*close)(struct device_encoder *encoder);
+    struct device_decoder_library decoder;
 };
 
 /* The function by which a library is found, under this name. */

@@ -271,7 +271,7 @@ static wisp_status embed_batch(void *context, uint32_t member, size_t first, siz
     trace_start(&worker->trace);
     TRY(tokenize_batch(job, worker, first, end, &batch, error));
     trace_mark(&worker->trace, STAGE_TOKENIZE, NO_LAYER);
-    if (DEVICES_EXIST && job->session->model->device.encoder)
+    if (device_computes(&job->session->model->device))
         return embed_on_device(job, worker, first, &batch, error);
     TRY(begin_pass(job, worker, first, &batch, error));
     return finish_batch(job, worker, first, end, error);
@@ -299,7 +299,7 @@ static void plan_batches(struct job *job) {
         total += estimate_tokens(job, &job->texts[i]);
     job->batch_texts = BATCH_TEXTS;
     job->members = 1;
-    if (DEVICES_EXIST && job->session->model->device.encoder) {
+    if (device_computes(&job->session->model->device)) {
         job->batch_texts = DEVICE_BATCH_TEXTS;
         job->batch_tokens = DEVICE_BATCH_TOKENS;
         job->workers = (uint32_t)smaller(total / DEVICE_BATCH_TOKENS + 1, workers);

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "engine/device_texts.h"
 #include "models/feed_forward_block.h"
 #include "models/ffn_experts.h"
 #include "models/ffn_gate.h"
@@ -26,7 +27,8 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) 
                                    .kv_heads = c->kv_heads,
                                    .head_size = c->head_size,
                                    .panel = network->kernels->f32_panel,
-                                   .type = session->cache_type};
+                                   .type = texts_on_device(session->model) ? KV_F16
+                                                                           : session->cache_type};
     const struct attention_policy *policy = session->attention.decode;
     if (config_embeds(c))
         return fail(error, WISP_ERROR_UNSUPPORTED, session->model->dir.file, "general.architecture",
@@ -49,6 +51,8 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) 
         made->cache.shape.kept_bytes = policy->kept_bytes ? policy->kept_bytes(&shape) : 0;
         if (status == WISP_OK && session->kv_tier)
             status = kv_cache_limit(&made->cache, session->kv_tier, error);
+        if (status == WISP_OK && texts_on_device(session->model))
+            status = device_text_open(session->model, &session->on_device, made, error);
         if (status == WISP_OK && convolutions > 0)
             status = conv_state_open(&made->conv, convolutions,
                                      (c->conv_taps - 1) * (size_t)c->hidden_size, error);
@@ -82,6 +86,8 @@ wisp_status sequence_reserve(const wisp_session *session, struct sequence *seque
                              wisp_error *error) {
     const struct network *network = &session->model->network;
     struct rope rope;
+    if (texts_on_device(session->model))
+        return device_text_reserve(session->model, sequence, n, error);
     network->architecture->rope(network, &rope);
     TRY(conv_state_reserve(&sequence->conv, n, error));
     return kv_cache_reserve(&sequence->cache, n, &rope, error);
@@ -100,7 +106,9 @@ wisp_status sequence_copy(const wisp_session *session, struct sequence *to,
             return status;
         }
     }
-    const wisp_status status = kv_cache_copy(&to->cache, &from->cache, shared, n, error);
+    const wisp_status status = texts_on_device(session->model)
+                                   ? device_text_copy(session->model, to, from, shared, n, error)
+                                   : kv_cache_copy(&to->cache, &from->cache, shared, n, error);
     if (status != WISP_OK) {
         to->past.count = shared;
         return status;
@@ -131,6 +139,8 @@ struct batch_parts {
     struct kv_cache **caches;
     struct conv_state **states;
     bool *prompts;
+    struct device_sequence **on_device;
+    size_t *lengths;
 };
 
 static struct batch_parts take_batch(struct workspace *space, size_t texts, size_t tokens,
@@ -142,6 +152,8 @@ static struct batch_parts take_batch(struct workspace *space, size_t texts, size
     p.caches = workspace_take(space, 1, texts, sizeof *p.caches);
     p.states = workspace_take(space, 1, texts, sizeof *p.states);
     p.prompts = workspace_take(space, 1, texts, sizeof *p.prompts);
+    p.on_device = workspace_take(space, 1, texts, sizeof *p.on_device);
+    p.lengths = workspace_take(space, 1, texts, sizeof *p.lengths);
     return p;
 }
 
@@ -183,8 +195,9 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
     size.members = size.by_outputs
                        ? step_members_begin(&g->step_members, (uint32_t)most, size.tokens)
                        : (uint32_t)smaller(larger(size.tokens / MEMBER_MIN_TOKENS, 1), most);
-    const size_t rows = all ? size.tokens : n;
-    struct workspace measured = {.used = pass_workspace_bytes(network, &size)};
+    const bool on_device = texts_on_device(session->model);
+    const size_t rows = on_device ? 0 : all ? size.tokens : n; /* a device has them */
+    struct workspace measured = {.used = on_device ? 0 : pass_workspace_bytes(network, &size)};
     take_batch(&measured, n, size.tokens, rows, vocabulary);
     TRY(workspace_reserve(&g->space, measured.used, error));
 
@@ -196,7 +209,15 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
         parts.caches[i] = &additions[i].sequence->cache;
         parts.states[i] = &additions[i].sequence->conv;
         parts.prompts[i] = additions[i].is_prompt;
+        parts.on_device[i] = additions[i].sequence->on_device;
+        parts.lengths[i] = additions[i].sequence->cache.length;
     }
+    g->step = (struct device_step){.texts = n,
+                                   .ids = parts.ids,
+                                   .starts = parts.starts,
+                                   .sequences = parts.on_device,
+                                   .lengths = parts.lengths,
+                                   .all_logits = all};
     struct pass *pass = &session->workers[0].pass;
     *pass = (struct pass){.network = network,
                           .batch = {.texts = n,
@@ -221,21 +242,33 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
                                  session->workers[i].attention, &session->workers[i].tokens};
     g->computed = computed_neurons(session);
     g->looked_at = keys_looked_at(session);
-    pass_begin(pass, &g->space);
+    if (on_device)
+        pass->tokens = size.tokens;
+    else
+        pass_begin(pass, &g->space);
     return WISP_OK;
+}
+
+/* Runs the step that generation_begin has prepared, unless the session is cancelled. */
+static wisp_status run_on_device(wisp_session *session, const float **logits, wisp_error *error) {
+    TRY(session_stop_if_cancelled(session, (struct cursor){0}, NULL, error));
+    return device_texts_step(session->model, session->on_device, &session->generation->step, logits,
+                             error);
 }
 
 wisp_status generation_end(wisp_session *session, const struct addition *additions, size_t n,
                            double pause_at, bool *paused, const float **logits, wisp_error *error) {
     struct pass *pass = &session->workers[0].pass;
+    const bool on_device = texts_on_device(session->model);
     *logits = pass->rows;
     session->pause = (struct pause){.at = pause_at};
     trace_start(&session->workers[0].trace);
     const double start = clock_seconds(), waited = pool_waited(session->team);
-    const wisp_status ran = pass_run(pass, error);
+    const wisp_status ran =
+        on_device ? run_on_device(session, logits, error) : pass_run(pass, error);
     const double end = clock_seconds();
     *paused = session->pause.reached;
-    if (ran == WISP_OK && pass->by_outputs)
+    if (ran == WISP_OK && pass->by_outputs && !on_device)
         step_members_end(&session->generation->step_members, end - start,
                          pool_waited(session->team) - waited, end);
     session->pause = (struct pause){.at = INFINITY};
@@ -248,7 +281,7 @@ wisp_status generation_end(wisp_session *session, const struct addition *additio
         (keys_looked_at(session) - session->generation->looked_at) / pass->tokens;
     const size_t rows = pass->batch.all_logits ? pass->tokens : n;
     for (size_t i = 0; i < rows * session->model->network.config.vocabulary_size; i++)
-        if (!isfinite(pass->rows[i]))
+        if (!isfinite((*logits)[i]))
             return fail(error, WISP_ERROR_FORMAT, session->model->dir.file, NULL,
                         "a logit is not finite: weights are not, or are too large");
     wisp_status status = WISP_OK;

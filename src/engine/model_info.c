@@ -75,7 +75,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .architecture = model->network.architecture->name,
         .compute = wisp_compute_name(model->int8 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32),
         .kernels = model->network.kernels->name,
-        .device = model->device.encoder ? model->device.library->name : "cpu",
+        .device = device_computes(&model->device) ? model->device.library->name : "cpu",
         .predictor = wisp_predictor_name(model->predictor),
         .sparsity = model_has_sparsity(model) ? model_default_sparsity(model) : 0,
         .pooling = pooling_name(config->pooling),

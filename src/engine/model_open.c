@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/sha256.h"
+#include "device/open.h"
 #include "engine/residency.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
@@ -88,7 +89,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
                                     const struct kernels *kernels, wisp_error *error) {
     model->predictor = options->predictor;
     if (options->predictor == WISP_PREDICTOR_AUTO)
-        model->predictor = DEVICES_EXIST && model->device.encoder
+        model->predictor = device_computes(&model->device)
                                ? WISP_PREDICTOR_DENSE
                                : best_predictor(model, options, kernels);
     if (model->dir.residency.lacks_neurons && !model_has_thresholds(model))
@@ -130,9 +131,8 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
 /* Refuses what only the processor computes. */
 static wisp_status check_device(const wisp_model *model, const wisp_model_options *options,
                                 wisp_error *error) {
-    const char *what = model->network.architecture->generates ? "decoders"
-                       : options->portable                    ? "portable results"
-                       : options->hot_only                    ? "models without their cold neurons"
+    const char *what = options->portable   ? "portable results"
+                       : options->hot_only ? "models without their cold neurons"
                        : options->predictor > WISP_PREDICTOR_DENSE ? "sparse layers"
                                                                    : NULL;
     return what ? fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "device",
@@ -167,7 +167,9 @@ static wisp_status load_network(wisp_model *model, const wisp_model_options *opt
     TRY(open_device(model, options, error));
     TRY(choose_predictor(model, options, kernels, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
-    return network_load(&model->network, kernels, model->int8, sparse ? &model->plan : NULL, error);
+    TRY(network_load(&model->network, kernels, model->int8, sparse ? &model->plan : NULL, error));
+    return device_computes(&model->device) ? device_load(&model->device, &model->network, error)
+                                           : WISP_OK;
 }
 
 /* Resolves WISP_COMPUTE_AUTO: int8 if the file stores the first feed-forward layer quantised. */

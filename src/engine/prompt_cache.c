@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "engine/device_texts.h"
 #include "engine/generation.h"
 
 /* Digests what the keys and values of a text depend on besides its ids, as far as it cannot change
@@ -56,6 +57,8 @@ wisp_status prompt_cache_open(wisp_session *session, const struct text_store *st
                               wisp_error *error) {
     struct prompt_cache *made = calloc(1, sizeof *made);
     wisp_status status = made ? WISP_OK : fail_memory(error, sizeof *made);
+    if (status == WISP_OK)
+        status = texts_need_host(session->model, "prompt_cache", "a prompt cache", error);
     if (status == WISP_OK && session->model->plan.by_gate)
         status = fail(error, WISP_ERROR_UNSUPPORTED, session->model->dir.file, "prompt_cache",
                       "keys and values of tokens that are generated with the predictor %s are not "

@@ -5,6 +5,7 @@
 
 #include "attention/kv_cache.h"
 #include "base/workspace.h"
+#include "device/library.h"
 #include "engine/step_members.h"
 #include "engine/token_mask.h"
 #include "layers/conv_state.h"
@@ -15,6 +16,8 @@ struct sequence {
     struct kv_cache cache;
     struct conv_state conv; /* the state of short convolutions; empty if the model has none */
     struct token_list past; /* the tokens whose keys and values are in the cache */
+    /* Has the keys and values if a device computes; the cache only says how many. Else NULL. */
+    struct device_sequence *on_device;
 };
 
 struct generation {
@@ -28,6 +31,7 @@ struct generation {
                           those that the session had computed before */
     uint64_t
         looked_at; /* keys that a key-value head has looked at in all layers, in the same way */
+    struct device_step step;  /* of a device, that generation_begin has prepared */
     struct token_order order; /* zeros until a text has had a grammar */
 };
 

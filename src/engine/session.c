@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/number_text.h"
+#include "engine/device_texts.h"
 #include "engine/sequence.h"
 #include "engine/text_store.h"
 #include "models/rest.h"
@@ -96,6 +97,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     if (options && options->attention)
         TRY(choose_attention(model, options->attention, &attention, error));
     TRY(pass_check_attention(&model->network, &attention, error));
+    TRY(device_texts_check(model, options, &attention, error));
     TRY(pool_open(threads, &team, error));
     threads = pool_size(team);
     const size_t bytes = sizeof(wisp_session) + threads * sizeof(struct worker);
@@ -256,6 +258,8 @@ void wisp_session_close(wisp_session *session) {
     for (size_t i = 0; i < n; i++)
         recall_release(&session->recalls[i]);
     generation_close(session->generation);
+    if (DEVICES_EXIST)
+        device_texts_close(session->model, session->on_device);
     if (session->kv_tier)
         session->kv_tier->close(session->kv_tier);
     prompt_cache_close(session->prompts);

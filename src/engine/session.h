@@ -48,9 +48,11 @@ struct wisp_session {
     atomic_bool cancelled;         /* asks the current call to stop */
     struct pause pause;            /* only one thread generates, and uses this */
     struct generation *generation; /* NULL until the session has generated text */
-    struct prompt_cache *prompts;  /* NULL: texts are kept by the session alone */
-    enum kv_type cache_type;       /* of the key-value caches */
-    struct kv_tier *kv_tier;       /* that has them if their memory is limited; else NULL */
+    struct device_context *on_device;  /* has the texts of `generation`, if a device computes; else
+                                          NULL */
+    struct prompt_cache *prompts;      /* NULL: texts are kept by the session alone */
+    enum kv_type cache_type;           /* of the key-value caches */
+    struct kv_tier *kv_tier;           /* that has them if their memory is limited; else NULL */
     struct attention_choice attention; /* the policies that compute attention */
     float *thresholds;                 /* [layers, intermediate_size]; NULL if no predictor runs */
     struct gate_limit *gates;          /* [layers]; NULL if no layer chooses by its gates */

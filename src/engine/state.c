@@ -7,6 +7,7 @@
 #include "base/byte_order.h"
 #include "base/checked.h"
 #include "base/checksum.h"
+#include "engine/device_texts.h"
 #include "engine/generation.h"
 #include "engine/text_block.h"
 
@@ -140,6 +141,7 @@ static uint64_t state_bytes(const wisp_session *session) {
 
 wisp_status state_write(wisp_session *session, const struct byte_sink *sink, wisp_error *error) {
     unsigned char header[HEADER_BYTES];
+    TRY(texts_need_host(session->model, "state", "saving them", error));
     TRY(generation_open(session, 1, error));
     const struct generation *g = session->generation;
     struct text_name name;
@@ -307,6 +309,7 @@ static wisp_status read_all(struct state_reader *r, wisp_error *error) {
 wisp_status state_read(wisp_session *session, const wisp_source *source, wisp_error *error) {
     struct state_reader reader = {.session = session, .source = source};
     struct generation *before = session->generation;
+    TRY(texts_need_host(session->model, "state", "loading them", error));
     session->generation = NULL;
     const wisp_status status = read_all(&reader, error);
     if (status == WISP_OK) {
@@ -328,6 +331,7 @@ wisp_status wisp_session_save_bytes(wisp_session *session, void *bytes, size_t c
         TRY(require(bytes, "bytes", error));
     unsigned char *to = bytes;
     const struct byte_sink sink = {write_to_memory, &to};
+    TRY(texts_need_host(session->model, "state", "saving them", error));
     TRY(generation_open(session, 1, error));
     if (!checked_size(state_bytes(session), size))
         return fail_memory(error, UINT64_MAX);

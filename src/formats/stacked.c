@@ -95,9 +95,11 @@ wisp_status stacked_divide_gates(struct directory *dir, wisp_error *error) {
     return stacked_divide_halves(dir, names, error);
 }
 
-wisp_status stacked_divide_modern_bert(struct directory *dir, wisp_error *error) {
+wisp_status stacked_divide_gated(struct directory *dir, wisp_error *error) {
     const struct metadata *name = directory_find_metadata(dir, "general.architecture");
-    if (!name || name->type != VALUE_STRING || strcmp(name->as.text.bytes, "modern-bert") != 0 ||
+    if (!name || name->type != VALUE_STRING ||
+        (strcmp(name->as.text.bytes, "modern-bert") != 0 &&
+         strcmp(name->as.text.bytes, "glm4") != 0) ||
         directory_find_tensor(dir, "blk.0.ffn_gate.weight"))
         return WISP_OK;
     TRY(directory_keep_stored(dir, error));

@@ -241,11 +241,15 @@ wisp_status cached_file_enter(struct cached_file *file, const struct file_state 
     if (!file->checked)
         return fail_memory(error, bits);
     if (cached_file_is_whole(file)) {
-        delete_blocks(file->part); /* of a process that came while the file was published */
-        unlink(file->checks);
         file->data = own_file_open(file->path, O_RDONLY);
         file->whole = file->data >= 0;
-        return file->whole ? WISP_OK : fail_errno(error, file->path, "open");
+        if (!file->whole && errno != ENOENT) /* else another process has just deleted it */
+            return fail_errno(error, file->path, "open");
+    }
+    if (file->whole) {
+        delete_blocks(file->part); /* of a process that came while the file was published */
+        unlink(file->checks);
+        return WISP_OK;
     }
     /* If another process deletes the two between these lines, blocks and checksums do not match,
      * and the blocks count as absent. */

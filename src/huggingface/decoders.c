@@ -28,5 +28,8 @@ const struct hf_decoder *const hf_decoders[] = {
     &hf_olmoe,
     &hf_granite_moe,
     &hf_lfm2_moe,
+    &hf_minicpm,
+    &hf_ministral3,
+    &hf_glm4,
     NULL,
 };

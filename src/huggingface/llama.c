@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * LlamaForCausalLM; MistralForCausalLM, which computes what Llama does if it has no window;
+ * Ministral3ForCausalLM;
  * the part of Mistral3ForConditionalGeneration that reads and writes text;
  * Qwen2ForCausalLM and Qwen3ForCausalLM. */
 #include <stdio.h>
@@ -31,12 +32,34 @@ static wisp_status read_mistral(struct directory *dir, const struct hf_decoder *
     return hf_put_decoder(dir, decoder, config, error);
 }
 
-/* The part that reads and writes text is a decoder of type mistral, or of another. */
+/* Adds by how much queries grow with their positions, which goes by YaRN's original length. */
+static wisp_status read_ministral3(struct directory *dir, const struct hf_decoder *decoder,
+                                   const struct hf_config *config, wisp_error *error) {
+    static const char growth[] = "llama_4_scaling_beta";
+    static const double none = 0;
+    const struct json *old = json_get(config->root, "rope_scaling");
+    const struct json *rope = json_is_absent(old) ? json_get(config->root, "rope_parameters") : old;
+    const struct json *named = json_get(rope, "rope_type");
+    const struct json *type = named ? named : json_get(rope, "type");
+    const struct hf_config own = {.root = rope, .file = config->file};
+    char key[HF_KEY_BYTES];
+    const struct hf_field field = {growth, NULL,
+                                   hf_key(decoder, "attention.temperature_scale", key)};
+    if (!json_equals(type, "yarn"))
+        return hf_unsupported_setting(config, "rope_parameters", type, "type yarn", error);
+    TRY(hf_put_number(dir, &own, &field, &none, error));
+    return read_mistral(dir, decoder, config, error);
+}
+
+/* The part that reads and writes text is a decoder of type mistral or ministral3, or of another. */
 static wisp_status read_mistral3(struct directory *dir, const struct hf_decoder *decoder,
                                  const struct hf_config *config, wisp_error *error) {
     const struct json *type = json_get(config->root, "model_type");
+    if (json_equals(type, "ministral3"))
+        return read_ministral3(dir, decoder, config, error);
     if (!json_is_absent(type) && !json_equals(type, "mistral"))
-        return hf_unsupported_setting(config, "text_config.model_type", type, "mistral", error);
+        return hf_unsupported_setting(config, "text_config.model_type", type,
+                                      "mistral and ministral3", error);
     return read_mistral(dir, decoder, config, error);
 }
 
@@ -150,7 +173,7 @@ const struct hf_decoder hf_mistral = {LLAMA("mistral", "Mistral", "llama", 0, HF
 const struct hf_decoder hf_mistral3 = {
     .type = "mistral3",
     .class = "Mistral3ForConditionalGeneration",
-    .architecture = "llama",
+    .architecture = "mistral3",
     .part = "text_config",
     .prefixes = {"language_model.model.", "language_model.", "model.language_model.", "model."},
     .others = hf_of_images,
@@ -159,6 +182,9 @@ const struct hf_decoder hf_mistral3 = {
     .rope = {.usual_theta = 10000, .has_factors = true},
     .read_config = read_mistral3,
     .adapt = hf_pair_rotary};
+
+const struct hf_decoder hf_ministral3 = {LLAMA("ministral3", "Ministral3", "mistral3", 8, 128),
+                                         .read_config = read_ministral3, .adapt = hf_pair_rotary};
 
 const struct hf_decoder hf_qwen2 = {LLAMA("qwen2", "Qwen2", "qwen2", 0, HF_DERIVED),
                                     .read_config = read_qwen2};

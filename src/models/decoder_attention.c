@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models/decoder_attention.h"
 
+#include <math.h>
+
 #include "base/memory.h"
 #include "models/encoder.h"
 #include "models/linears.h"
@@ -94,6 +96,17 @@ static const float *rotations(const struct pass *pass, const struct rope *rope, 
            ((cache ? cache->length : 0) + part->first) * c->head_size;
 }
 
+/* Multiplies the queries of n tokens from position `first` on by what config.query_growth says. */
+static void grow_queries(const struct model_config *c, size_t first, size_t n, float *q,
+                         size_t stride) {
+    for (size_t t = 0; t < n; t++, q += stride) {
+        const size_t steps = (first + t) / c->query_growth_step;
+        const float factor = (float)(1 + (double)c->query_growth * log1p((double)steps));
+        for (size_t i = 0; i < (size_t)c->heads * c->head_size && steps > 0; i++)
+            q[i] *= factor;
+    }
+}
+
 /* Normalises and rotates the queries and keys of the member's tokens, and puts their keys and
  * values into the caches of their sequences, if there are some. */
 static void rotate_and_keep(const struct pass *pass, uint32_t member, struct cursor at,
@@ -118,6 +131,8 @@ static void rotate_and_keep(const struct pass *pass, uint32_t member, struct cur
             apply_rope(rope, table, n, c->heads, c->head_size, q, s->q_stride);
             apply_rope(rope, table, n, c->kv_heads, c->head_size, kv, s->kv_stride);
         }
+        if (c->query_growth != 0)
+            grow_queries(c, (cache ? cache->length : 0) + part.first, n, q, s->q_stride);
         if (cache)
             kv_cache_write(cache, config_kv_layer(c, at.layer), cache->length + part.first, n, kv,
                            kv + (size_t)c->kv_heads * c->head_size, s->kv_stride);

@@ -185,17 +185,17 @@ static wisp_status refuse_zero_factor(const struct config_reader *r, const char 
                 "0, by which all scores would be 0");
 }
 
-/* Reads YaRN's settings. The usual attention factor is 0.1 log(divisor) + 1. llama.cpp multiplies
+/* Reads YaRN's settings. The usual attention factor is 0.1 log(divisor) + 1, divided by the same
+ * with 0.1 times the log multiplier. llama.cpp multiplies
  * it by its key attn_factor. If a model has a factor of its own, llama.cpp's converter writes it
  * as yarn_attn_factor. */
 static wisp_status read_yarn(const struct config_reader *r) {
     struct model_config *c = r->config;
     struct rope_yarn *yarn = &c->yarn;
     char key[CONFIG_KEY_BYTES];
-    float share = 1;
+    float share = 1, of_all = 0;
     *yarn = (struct rope_yarn){.beta_fast = 32, .beta_slow = 1};
     TRY(config_refuse_others(r, "rope.scaling.yarn_ext_factor", "1"));
-    TRY(config_refuse_others(r, "rope.scaling.yarn_log_multiplier", "0"));
     TRY(read_original_context(r, &yarn->context));
     if (!(c->rope_theta > 1))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, config_key(r, "rope.freq_base", key),
@@ -210,7 +210,9 @@ static wisp_status read_yarn(const struct config_reader *r) {
                                key),
                     "0, which is not a number of turns");
     TRY(read_float(r, ATTENTION_FACTOR, 0, &share));
-    c->rope_length = share * (float)(0.1 * log((double)c->rope_divisor) + 1);
+    TRY(read_float(r, "rope.scaling.yarn_log_multiplier", 0, &of_all));
+    c->rope_length = share * (float)((0.1 * log((double)c->rope_divisor) + 1) /
+                                     (0.1 * (double)of_all * log((double)c->rope_divisor) + 1));
     TRY(read_float(r, YARN_ATTENTION_FACTOR, 0, &c->rope_length));
     if (c->rope_length == 0)
         return refuse_zero_factor(r, share == 0 ? ATTENTION_FACTOR : YARN_ATTENTION_FACTOR);

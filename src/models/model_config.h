@@ -95,8 +95,11 @@ struct model_config {
     float residual_scale;  /* multiplies the outputs of blocks before the hidden states get them */
     float logit_scale;     /* multiplies logits */
     float attention_scale; /* of scores */
-    float attention_cap;   /* scores are bounded by it softly (attention.h); 0: they are not */
-    float logit_cap;       /* logits are bounded by it in the same way */
+    /* Queries are multiplied by 1 + growth * log(1 + floor(position / step)). 0: they are not. */
+    float query_growth;
+    uint32_t query_growth_step;
+    float attention_cap; /* scores are bounded by it softly (attention.h); 0: they are not */
+    float logit_cap;     /* logits are bounded by it in the same way */
     /* Keys that a token sees in local layers; 0: no layer is local. With sees_all, half of them are
      * before the token, and as many after it. */
     uint32_t window;

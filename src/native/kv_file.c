@@ -24,6 +24,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "engine/device_texts.h"
 #include "engine/generation.h"
 #include "host/fail_errno.h"
 #include "host/quiet_thread.h"
@@ -628,6 +629,7 @@ static wisp_status open_tier(const struct kv_shape *shape, uint64_t bytes, size_
 wisp_status wisp_session_limit_kv_memory(wisp_session *session, uint64_t bytes, const char *folder,
                                          wisp_error *error) {
     TRY(require(session, "session", error));
+    TRY(texts_need_host(session->model, "kv_memory", "a limit of their memory", error));
     TRY(generation_open(session, 1, error));
     const struct generation *g = session->generation;
     const struct kv_shape *shape = &g->sequences[0].cache.shape;

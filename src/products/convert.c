@@ -13,5 +13,5 @@ const struct block_format block_formats[] = {
 const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, NULL};
 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
-    neurons_read,     stacked_divide_phi3, stacked_divide_modern_bert,
+    neurons_read,     stacked_divide_phi3, stacked_divide_gated,
     token_split_read, bitnet_make_rows,    NULL};

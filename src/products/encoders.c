@@ -33,4 +33,4 @@ const struct block_format block_formats[] = {
 const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, NULL};
 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
-    neurons_read, stacked_divide_modern_bert, token_split_read, bitnet_make_rows, NULL};
+    neurons_read, stacked_divide_gated, token_split_read, bitnet_make_rows, NULL};

@@ -7,12 +7,14 @@
 #include "formats/stacked.h"
 #include "models/architectures.h"
 #include "models/gemma.h"
+#include "models/glm4.h"
 #include "models/gpt2.h"
 #include "models/gpt_neox.h"
 #include "models/granite.h"
 #include "models/lfm2.h"
 #include "models/llama.h"
 #include "models/llama_experts.h"
+#include "models/mistral3.h"
 #include "models/olmo2.h"
 #include "models/phi3.h"
 #include "models/smollm3.h"
@@ -20,14 +22,29 @@
 #include "tokenizers/tokenizer.h"
 #include "weights/weight_kind.h"
 
-const struct architecture *const architectures[] = {
-    &architecture_llama,      &architecture_qwen2,           &architecture_qwen3,
-    &architecture_gpt2,       &architecture_gemma2,          &architecture_gemma3,
-    &architecture_lfm2,       &architecture_granite,         &architecture_minicpm,
-    &architecture_olmo2,      &architecture_smollm3,         &architecture_phi3,
-    &architecture_starcoder2, &architecture_gemma_embedding, &architecture_gptneox,
-    &architecture_stablelm,   &architecture_qwen3moe,        &architecture_olmoe,
-    &architecture_granitemoe, &architecture_lfm2moe,         NULL};
+const struct architecture *const architectures[] = {&architecture_llama,
+                                                    &architecture_qwen2,
+                                                    &architecture_qwen3,
+                                                    &architecture_gpt2,
+                                                    &architecture_gemma2,
+                                                    &architecture_gemma3,
+                                                    &architecture_lfm2,
+                                                    &architecture_granite,
+                                                    &architecture_minicpm,
+                                                    &architecture_olmo2,
+                                                    &architecture_smollm3,
+                                                    &architecture_phi3,
+                                                    &architecture_starcoder2,
+                                                    &architecture_gemma_embedding,
+                                                    &architecture_gptneox,
+                                                    &architecture_stablelm,
+                                                    &architecture_qwen3moe,
+                                                    &architecture_olmoe,
+                                                    &architecture_granitemoe,
+                                                    &architecture_lfm2moe,
+                                                    &architecture_mistral3,
+                                                    &architecture_glm4,
+                                                    NULL};
 
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_codecs, NULL};
 
@@ -48,4 +65,4 @@ const struct block_format block_formats[] = {
 const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, NULL};
 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
-    neurons_read, stacked_divide_phi3, bitnet_make_rows, NULL};
+    neurons_read, stacked_divide_phi3, stacked_divide_gated, bitnet_make_rows, NULL};

@@ -81,6 +81,11 @@ void emulated_meet(unsigned mask, void *operand, void (*operation)(unsigned mask
 extern unsigned char *emulated_shared;
 void emulated_launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &body);
 
+/* Launches, unless a list of launches is being recorded. */
+struct emulated_graph;
+extern emulated_graph *emulated_recording;
+void emulated_submit(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &body);
+
 /* Asynchronous copies of the thread that runs: the bytes arrive when it waits for their group. */
 void emulated_copy(void *to, const void *from, size_t bytes, size_t valid);
 void emulated_copy_commit();
@@ -114,5 +119,8 @@ void __syncwarp(unsigned mask = ~0u);
 #define DYNAMIC_SHARED(name) unsigned char *name = emulated_shared
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                     \
     ((void)(stream), emulated_launch(grid, block, shared_bytes, [&] { kernel(__VA_ARGS__); }))
+/* Launches a kernel with one argument, or records it if a graph is being made. */
+#define LAUNCH_OR_RECORD(kernel, grid, block, shared_bytes, stream, argument)                      \
+    ((void)(stream), emulated_submit(grid, block, shared_bytes, [=] { kernel(argument); }))
 
 #endif

@@ -52,7 +52,7 @@ static void collect(void **operands, unsigned char a[16][32], unsigned char b[8]
     }
 }
 
-void emulated_run_mma_u8(unsigned, void **operands) {
+template <class BYTE> static void multiply_bytes(void **operands) {
     alignas(4) unsigned char a[16][32], b[8][32];
     collect(operands, a, b);
     for (int lane = 0; lane < 32; lane++) {
@@ -61,11 +61,14 @@ void emulated_run_mma_u8(unsigned, void **operands) {
             const unsigned char *row = a[lane / 4 + 8 * (i / 2)], *column = b[2 * (lane % 4) + i % 2];
             int sum = 0;
             for (int k = 0; k < 32; k++)
-                sum += row[k] * static_cast<int8_t>(column[k]);
+                sum += static_cast<BYTE>(row[k]) * static_cast<int8_t>(column[k]);
             d[i] += sum;
         }
     }
 }
+
+void emulated_run_mma_u8(unsigned, void **operands) { multiply_bytes<uint8_t>(operands); }
+void emulated_run_mma_s8(unsigned, void **operands) { multiply_bytes<int8_t>(operands); }
 
 void emulated_run_mma_f16(unsigned, void **operands) {
     alignas(4) unsigned char a[16][32], b[8][32];

@@ -23,6 +23,7 @@ struct emulated_mma {
     uint32_t b[2];
 };
 void emulated_run_mma_u8(unsigned mask, void **operands);
+void emulated_run_mma_s8(unsigned mask, void **operands);
 void emulated_run_mma_f16(unsigned mask, void **operands);
 
 #endif

@@ -35,6 +35,10 @@ static inline void mma_u8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32
     emulated_mma operand = {d, a, {b0, b1}};
     emulated_meet(~0u, &operand, emulated_run_mma_u8);
 }
+static inline void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    emulated_mma operand = {d, a, {b0, b1}};
+    emulated_meet(~0u, &operand, emulated_run_mma_s8);
+}
 static inline void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
     emulated_mma operand = {d, a, {b0, b1}};
     emulated_meet(~0u, &operand, emulated_run_mma_f16);
@@ -104,6 +108,12 @@ static inline int __float_as_int(float x) {
     int bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
+}
+static inline int min(int a, int b) {
+    return a < b ? a : b;
+}
+static inline int max(int a, int b) {
+    return a > b ? a : b;
 }
 static inline float rsqrtf(float x) {
     return 1 / sqrtf(x);

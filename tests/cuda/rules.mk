@@ -9,7 +9,8 @@
 
 CUDA_FILES := $(wildcard src/kernels/cuda/*.cu)
 CUDA_HEADERS := $(wildcard src/kernels/cuda/*.h) src/device/library.h
-CUDA_TESTED := wrappers kernels encoder
+CUDA_TESTED := wrappers kernels encoder decoder
+CUDA_WHOLE := encoder decoder
 NVCC := $(or $(shell command -v nvcc),.tools/bin/nvcc)
 CUDA_STAMP := $(if $(filter .tools/%,$(NVCC)),.tools/stamp/cuda)
 CUDA_ARCHITECTURES := 80 90a 100
@@ -58,7 +59,7 @@ build/shim/%.o: tests/cuda/%.cc
 	@mkdir -p $(@D)
 	$(SAY) CXX $@
 	$(Q)$(SHIM_CXX) $(SHIM_FLAGS) $(SHIM_SANITIZE) -O2 -c $< -o $@
-build/shim/test_encoder: $(SHIM_LIBRARY)
+$(CUDA_WHOLE:%=build/shim/test_%): $(SHIM_LIBRARY)
 $(SHIM_TESTS): build/shim/test_%: build/shim/test_%.o $(SHIM:%=build/shim/%.o)
 	$(SAY) LINK $@
 	$(Q)$(SHIM_CXX) $(SHIM_SANITIZE) $^ -lpthread -o $@
@@ -92,15 +93,15 @@ build/cuda/test_%.o: tests/cuda/test_%.cu $(CUDA_HEADERS) tests/cuda/testing.h |
 build/cuda/lanes.o: tests/cuda/lanes.cc
 	@mkdir -p $(@D)
 	$(Q)$(SHIM_CXX) -O2 -Itests/cuda -c $< -o $@
+CUDA_BENCHES := bench_device bench_decoder bench_kernels
 build/cuda/bench_%.o: bench/cuda/bench_%.cu $(CUDA_HEADERS) | $(CUDA_STAMP)
 	@mkdir -p $(@D)
 	$(SAY) NVCC $@
 	$(Q)$(NVCC) $(CUDA_FLAGS) $(CUDA_CODE) -c $< -o $@
-build/cuda/bench_device: build/cuda/bench_device.o $(CUDA_OBJECTS)
-build/cuda/bench_kernels: build/cuda/bench_kernels.o
-build/cuda/test_encoder: $(CUDA_OBJECTS)
+$(CUDA_BENCHES:%=build/cuda/%): build/cuda/%: build/cuda/%.o $(CUDA_OBJECTS)
+$(CUDA_WHOLE:%=build/cuda/test_%): $(CUDA_OBJECTS)
 $(CUDA_TESTED:%=build/cuda/test_%): build/cuda/test_%: build/cuda/test_%.o build/cuda/lanes.o
-build/cuda/bench_device build/cuda/bench_kernels $(CUDA_TESTED:%=build/cuda/test_%):
+$(CUDA_BENCHES:%=build/cuda/%) $(CUDA_TESTED:%=build/cuda/test_%):
 	$(SAY) LINK $@
 	$(Q)$(NVCC) -cudart static $(addprefix -L,$(wildcard .tools/cuda/lib/python*/site-packages/nvidia/cu13/lib)) $^ -o $@
 
@@ -109,9 +110,8 @@ ifeq ($(HAS_GPU),yes)
 test-cuda: $(CUDA_TESTED:%=build/cuda/test_%) build/wisp build/libwisp-cuda.so
 	$(Q)for test in $(CUDA_TESTED); do build/cuda/test_$$test || exit 1; done
 	$(Q)tests/cuda/test_model.py build/wisp build/libwisp-cuda.so
-bench-cuda: build/cuda/bench_device build/cuda/bench_kernels build/wisp build/libwisp-cuda.so
-	$(Q)build/cuda/bench_kernels
-	$(Q)build/cuda/bench_device
+bench-cuda: $(CUDA_BENCHES:%=build/cuda/%) build/wisp build/libwisp-cuda.so
+	$(Q)for bench in $(CUDA_BENCHES); do build/cuda/$$bench || exit 1; done
 	$(Q)python3 bench/cuda/torch_encoder.py
 else
 test-cuda bench-cuda:

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <vector>
+
+#include "emulator.h"
 
 size_t emulated_memory_left = SIZE_MAX / 2;
 int emulated_devices = 1;
@@ -33,6 +36,58 @@ cudaError_t cudaFree(void *p) {
     emulated_memory_left += sizes()[p];
     sizes().erase(p);
     free(p);
+    return cudaSuccess;
+}
+
+struct emulated_graph {
+    struct launch {
+        dim3 grid, block;
+        size_t shared_bytes;
+        std::function<void()> body;
+    };
+    std::vector<launch> launches;
+};
+
+emulated_graph *emulated_recording;
+
+void emulated_submit(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &body) {
+    if (emulated_recording)
+        emulated_recording->launches.push_back({grid, block, shared_bytes, body});
+    else
+        emulated_launch(grid, block, shared_bytes, body);
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+    if (emulated_recording)
+        return cudaErrorInvalidValue;
+    emulated_recording = new emulated_graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
+    *graph = emulated_recording;
+    emulated_recording = nullptr;
+    return *graph ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
+    *exec = new emulated_graph(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+    delete exec;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+    for (const emulated_graph::launch &l : exec->launches)
+        emulated_launch(l.grid, l.block, l.shared_bytes, l.body);
     return cudaSuccess;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions of CUDA's runtime that src/kernels/cuda/encoder.cu calls, on the processor's
+ * The functions of CUDA's runtime that src/kernels/cuda calls, on the processor's
  * memory. */
 #ifndef WISP_TESTS_CUDA_RUNTIME_EMULATED_H
 #define WISP_TESTS_CUDA_RUNTIME_EMULATED_H
@@ -14,7 +14,7 @@ enum cudaError_t {
     cudaErrorNoDevice = 100,
     cudaErrorInsufficientDriver = 35
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 typedef struct emulated_stream *cudaStream_t;
 struct cudaDeviceProp {
     char name[256];
@@ -61,6 +61,16 @@ static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
         abort(); /* a GPU reports an error, which the next launch repeats */
     return cudaSuccess;
 }
+/* A graph is the list of launches that were made while a stream was captured. */
+typedef struct emulated_graph *cudaGraph_t;
+typedef struct emulated_graph *cudaGraphExec_t;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
     return cudaSuccess;
 }

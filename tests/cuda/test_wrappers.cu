@@ -5,7 +5,7 @@
 
 #include "testing.h"
 
-enum { LOAD, LOAD_TRANSPOSED, MMA_U8, MMA_F16, ROUNDS = 200 };
+enum { LOAD, LOAD_TRANSPOSED, MMA_U8, MMA_S8, MMA_F16, ROUNDS = 200 };
 
 struct lane_registers {
     uint32_t a[4], b[2], d[4];
@@ -24,6 +24,8 @@ __global__ void run_wrapper(int operation, const unsigned char *memory, lane_reg
         load_matrices_transposed(r.d, shared + r.row);
     else if (operation == MMA_U8)
         mma_u8((int32_t *)r.d, r.a, r.b[0], r.b[1]);
+    else if (operation == MMA_S8)
+        mma_s8((int32_t *)r.d, r.a, r.b[0], r.b[1]);
     else
         mma_f16((float *)r.d, r.a, r.b[0], r.b[1]);
     lanes[threadIdx.x] = r;
@@ -87,7 +89,7 @@ static void test_lanes(random_source &r, int operation) {
         operands[i] = operation <= LOAD_TRANSPOSED ? (void *)&matrices[i] : (void *)&mma[i];
     }
     static void (*const run[])(unsigned, void **) = {emulated_run_load, emulated_run_load_transposed, emulated_run_mma_u8,
-                                                      emulated_run_mma_f16};
+                                                      emulated_run_mma_s8, emulated_run_mma_f16};
     run[operation](ALL_LANES, operands);
     for (int i = 0; i < WARP; i++)
         for (int j = 0; j < 4; j++) {

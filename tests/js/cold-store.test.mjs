@@ -5,7 +5,8 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import fileSystem from 'node:fs/promises';
+import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { describe, test } from 'node:test';
@@ -81,6 +82,36 @@ describe('a later visit', () => {
     await assert.rejects(load({}, {}, `${own.url}2`), failure({ code: 'io', message: /cannot reach/ })); // prettier-ignore
     server.fault = (response) => void response.writeHead(404).end();
     await assert.rejects(load(), failure({ code: 'not_found', message: /HTTP 404/ }));
+  });
+
+  test('nothing is written or deleted after close', async () => {
+    const { rename, rm } = fileSystem;
+    /** @type {string[]} */
+    const done = [];
+    const slowly =
+      (/** @type {any} */ change) =>
+      async (/** @type {any[]} */ ...of) => {
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        done.push(String(of[0]));
+        return change(...of);
+      };
+    Object.assign(fileSystem, { rename: slowly(rename), rm: slowly(rm) });
+    syncBuiltinESMExports();
+    try {
+      for (const end of /** @type {const} */ (['close', 'destroy'])) {
+        const embedder = await load();
+        assert.deepEqual(await embedder.embed(TEXTS), expected);
+        await embedder[end]();
+        const { length } = done;
+        assert.ok(length > 0);
+        await new Promise((resolve) => setTimeout(resolve, 500));
+        assert.deepEqual(done.slice(length), []);
+        rmSync(folder, { recursive: true });
+      }
+    } finally {
+      Object.assign(fileSystem, { rename, rm });
+      syncBuiltinESMExports();
+    }
   });
 
   test('every entry with a flipped bit, cut, or empty: right rows, and the chunk comes again', async () => {

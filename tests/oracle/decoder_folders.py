@@ -114,6 +114,19 @@ MORE = {
         block_ffn_dim_multiplier=1.3, rope_parameters=decoders.LLAMA3)),
 }
 MODELS = PLAIN | MORE
+MODELS["ministral3 with images"] = (Mistral3ForConditionalGeneration, Mistral3Config(
+    tie_word_embeddings=False, text_config=dict(**SIZES, model_type="ministral3", num_key_value_heads=2, head_dim=16,
+        rope_parameters=PLAIN["ministral3"][1].rope_parameters),
+    vision_config=dict(model_type="pixtral", hidden_size=16, intermediate_size=24, num_hidden_layers=1,
+                       num_attention_heads=2, image_size=28, patch_size=14), image_token_index=292))
+
+
+def as_minicpm(config):
+    """config.json as MiniCPM's own class has it, of what Granite's computes."""
+    config.update(model_type="minicpm", architectures=["MiniCPMForCausalLM"], scale_emb=config.pop("embedding_multiplier"),
+                  scale_depth=config.pop("residual_multiplier") * config["num_hidden_layers"]**0.5,
+                  dim_model_base=config["hidden_size"] / config.pop("logits_scaling"))
+    del config["attention_multiplier"]
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
@@ -143,11 +156,13 @@ def compare(driver, wisp, root, index, name, dtype, shards, version_4):
         model.to(dtype).save_pretrained(folder, max_shard_size="40KB" if shards else "1GB")
         theirs = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
                                        experts_implementation="eager").eval()
+    path = folder / "config.json"
+    settings = json.loads(path.read_text())
     if version_4:
-        path = folder / "config.json"
-        settings = json.loads(path.read_text())
         as_version_4(settings)
-        path.write_text(json.dumps(settings))
+    if name == "minicpm":
+        as_minicpm(settings)
+    path.write_text(json.dumps(settings))
     write_tokenizer(folder)
     ids = torch.randint(0, decoders.VOCABULARY, (1, READ))
     expected = theirs(ids).logits[0].numpy()

@@ -30,7 +30,8 @@ try:
                               GPT2LMHeadModel, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
                               Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, GraniteMoeConfig,
                               GraniteMoeForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, OlmoeConfig, OlmoeForCausalLM,
-                              Qwen3MoeConfig, Qwen3MoeForCausalLM)
+                              Qwen3MoeConfig, Qwen3MoeForCausalLM, Ministral3Config, Ministral3ForCausalLM, Glm4Config,
+                              Glm4ForCausalLM)
 except ImportError as error:
     print(f"skipped: decoders: {error}")
     sys.exit(0)
@@ -169,6 +170,18 @@ MODELS = {
         moe_intermediate_size=24, num_dense_layers=0, use_expert_bias=False, norm_topk_prob=False,
         routed_scaling_factor=2.5, tie_word_embeddings=False, rope_parameters=plain_rope(10000.0),
         layer_types=["full_attention", "conv", "conv", "conv"])),
+    "ministral3": ("mistral3", Ministral3ForCausalLM, Ministral3Config(
+        **SIZES, num_key_value_heads=2, head_dim=16, rope_parameters=YARN | {
+            "original_max_position_embeddings": 32, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3})),
+    "ministral3, an output of its own, other angles": ("mistral3", Ministral3ForCausalLM, Ministral3Config(
+        **SIZES, num_key_value_heads=4, head_dim=24, tie_word_embeddings=True, rope_parameters=YARN | {
+            "factor": 3.0, "mscale": 1.0, "mscale_all_dim": 0.6, "llama_4_scaling_beta": 0.1})),
+    "glm4": ("glm4", Glm4ForCausalLM, Glm4Config(
+        **SIZES, num_key_value_heads=2, head_dim=16, attention_bias=False, pad_token_id=0,
+        rope_parameters=plain_rope(10000.0) | {"partial_rotary_factor": 0.5})),
+    "glm4, biases, tied": ("glm4", Glm4ForCausalLM, Glm4Config(
+        **SIZES, num_key_value_heads=4, head_dim=24, attention_bias=True, tie_word_embeddings=True, pad_token_id=0,
+        rms_norm_eps=1e-5, rope_parameters=plain_rope(500.0) | {"partial_rotary_factor": 0.25})),
     "qwen2": ("qwen2", Qwen2ForCausalLM, Qwen2Config(
         **SIZES, num_key_value_heads=2, tie_word_embeddings=False, rope_parameters=plain_rope(1000000.0))),
     "qwen3": ("qwen3", Qwen3ForCausalLM, Qwen3Config(
@@ -194,6 +207,7 @@ GEMMA_NAMES = LAYER_NAMES | {
 OLMO2_NAMES = LAYER_NAMES | {
     "post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm",
 }
+GLM4_NAMES = LAYER_NAMES | {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 LFM2_NAMES = {
     "operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output", "self_attn.q_layernorm": "attn_q_norm",
@@ -216,7 +230,7 @@ def apart(tensor, heads):
     return tensor.reshape(heads, 3, -1, *tensor.shape[1:]).transpose(0, 1).reshape(tensor.shape)
 
 
-NEIGHBOURS = ("llama", "granite", "granitemoe", "minicpm", "smollm3")  # whose rotary pairs are neighbours in GGUF
+NEIGHBOURS = ("llama", "granite", "granitemoe", "minicpm", "mistral3", "smollm3")  # whose rotary pairs are neighbours in GGUF
 
 
 def neighbours(weight, heads):
@@ -307,6 +321,9 @@ def write_config(writer, architecture, config):
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope["factor"])
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        if architecture == "mistral3":
+            writer.add_float32("mistral3.rope.scaling.yarn_log_multiplier", rope["mscale_all_dim"])
+            writer.add_float32("mistral3.attention.temperature_scale", rope["llama_4_scaling_beta"])
         for key, setting in (("attn_factor", "attention_factor"), ("beta_fast", "beta_fast"), ("beta_slow", "beta_slow")):
             if setting in rope:
                 writer.add_float32(f"{architecture}.rope.scaling.yarn_{key}", rope[setting])
@@ -337,7 +354,7 @@ def write_config(writer, architecture, config):
 def tensors_of(architecture, model):
     """The tensors under llama.cpp's names, as its converter writes them."""
     config = model.config
-    names = {"gpt2": GPT2_NAMES, "gptneox": NEOX_NAMES, "lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES, "olmo2": OLMO2_NAMES, "gemma2": GEMMA_NAMES, "gemma3": GEMMA_NAMES}.get(architecture, LAYER_NAMES)
+    names = {"gpt2": GPT2_NAMES, "gptneox": NEOX_NAMES, "lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES, "olmo2": OLMO2_NAMES, "glm4": GLM4_NAMES, "gemma2": GEMMA_NAMES, "gemma3": GEMMA_NAMES}.get(architecture, LAYER_NAMES)
     outside = {"embed_tokens": "token_embd", "norm": "output_norm", "embedding_norm": "token_embd_norm", "lm_head": "output", "wte": "token_embd",
                "wpe": "position_embd", "ln_f": "output_norm", "embed_in": "token_embd", "embed_out": "output",
                "final_layer_norm": "output_norm"}

@@ -38,6 +38,8 @@ const struct tiny_decoder tiny_decoders[] = {
     {.name = "qwen3moe", .architecture = "qwen3moe", .experts = 6},
     {.name = "olmoe", .architecture = "olmoe", .experts = 4},
     {.name = "granitemoe", .architecture = "granitemoe", .experts = 9},
+    {.name = "mistral3", .architecture = "mistral3"},
+    {.name = "glm4", .architecture = "glm4", .rotated = 4},
     {.name = "a decoder that only tests have", .architecture = "other-decoder"},
     {0}};
 
@@ -128,6 +130,10 @@ static void make_keys(struct gguf *file, const struct tiny_decoder *d) {
         gguf_set_f32(file, key_of(d, "residual_scale"), 0.3f);
         gguf_set_f32(file, key_of(d, "logit_scale"), 4);
     }
+    if (is(d, "mistral3")) {
+        gguf_set_f32(file, key_of(d, "attention.temperature_scale"), 0.5f);
+        gguf_set_u32(file, key_of(d, "rope.scaling.original_context_length"), 7);
+    }
     if (is(d, "gemma2")) {
         gguf_set_f32(file, key_of(d, "attn_logit_softcapping"), 5);
         gguf_set_f32(file, key_of(d, "final_logit_softcapping"), 3);
@@ -177,7 +183,8 @@ static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t
     const bool gpt2 = is(d, "gpt2") || is(d, "gptneox"), apart = !gpt2 && !phi3,
                star = is(d, "starcoder2"), biased = gpt2 || star, qwen2 = is(d, "qwen2"),
                olmo2 = is(d, "olmo2"), norm_biased = has_layer_norms(d);
-    const bool after = is_gemma(d) || olmo2; /* norms after blocks */
+    const bool glm4 = is(d, "glm4");                 /* which stacks W_gate on W_up */
+    const bool after = is_gemma(d) || olmo2 || glm4; /* norms after blocks */
     const bool wide = olmo2 || is(d, "olmoe");
     const bool normal_heads = is(d, "qwen3") || is(d, "gemma3") || is(d, "qwen3moe") || wide;
     const bool dense = d->experts == 0;
@@ -195,8 +202,8 @@ static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t
                  {"attn_output", Q, H, true, biased},
                  {"post_attention_norm", H, 1, after, false},
                  {"ffn_norm", H, 1, !olmo2, norm_biased},
-                 {"ffn_gate", H, WIDE, apart && !star && !d->ungated && dense, false},
-                 {"ffn_up", H, phi3 ? 2 * WIDE : WIDE, dense, biased},
+                 {"ffn_gate", H, WIDE, apart && !star && !glm4 && !d->ungated && dense, false},
+                 {"ffn_up", H, phi3 || glm4 ? 2 * WIDE : WIDE, dense, biased},
                  {"ffn_down", WIDE, H, dense, biased},
                  {"ffn_gate_inp", H, d->experts, !dense, false},
                  {"post_ffw_norm", H, 1, after, false}};

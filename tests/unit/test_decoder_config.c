@@ -103,7 +103,8 @@ static void yarn_has_settings(void **state) {
         {"rope.scaling.yarn_attn_factor", 0, WISP_ERROR_FORMAT, 0, 0, 0, 0},
         {"rope.freq_base", 1, WISP_ERROR_FORMAT, 0, 0, 0, 0},
         {"rope.scaling.yarn_ext_factor", 0.5f, WISP_ERROR_UNSUPPORTED, 0, 0, 0, 0},
-        {"rope.scaling.yarn_log_multiplier", 0.1f, WISP_ERROR_UNSUPPORTED, 0, 0, 0, 0},
+        {"rope.scaling.yarn_log_multiplier", 1, WISP_OK, 64, 32, 1, 1},
+        {"rope.scaling.yarn_log_multiplier", -1, WISP_ERROR_FORMAT, 0, 0, 0, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -2,6 +2,7 @@
  * The table of functions that libwisp-cuda.so offers to wisp. */
 #include <new>
 
+#include "kernels/cuda/decoder.h"
 #include "kernels/cuda/encoder.h"
 
 enum { LEAST_CAPABILITY = 8, RESERVED_BYTES = 1024 }; /* of shared memory, for each block */
@@ -45,18 +46,22 @@ static void close_encoder(device_encoder *e) {
     delete e;
 }
 
-static device_status open_encoder(const device_shape *shape, device_encoder **encoder, char message[DEVICE_MESSAGE_BYTES]) {
+device_status runtime_find(cudaDeviceProp *properties, char message[DEVICE_MESSAGE_BYTES]) {
     int count;
-    cudaDeviceProp properties;
-    *encoder = NULL;
     DEVICE_TRY(find_devices(&count, message));
     DEVICE_TRY(runtime_check(cudaSetDevice(0), "choosing the device", message));
-    DEVICE_TRY(runtime_check(cudaGetDeviceProperties(&properties, 0), "asking for the GPU's properties", message));
-    if (properties.major < LEAST_CAPABILITY) {
-        snprintf(message, DEVICE_MESSAGE_BYTES, "%.100s has compute capability %d.%d, and the kernels need 8.0 or later",
-                 properties.name, properties.major, properties.minor);
-        return DEVICE_UNSUPPORTED;
-    }
+    DEVICE_TRY(runtime_check(cudaGetDeviceProperties(properties, 0), "asking for the GPU's properties", message));
+    if (properties->major >= LEAST_CAPABILITY)
+        return DEVICE_OK;
+    snprintf(message, DEVICE_MESSAGE_BYTES, "%.100s has compute capability %d.%d, and the kernels need 8.0 or later",
+             properties->name, properties->major, properties->minor);
+    return DEVICE_UNSUPPORTED;
+}
+
+static device_status open_encoder(const device_shape *shape, device_encoder **encoder, char message[DEVICE_MESSAGE_BYTES]) {
+    cudaDeviceProp properties;
+    *encoder = NULL;
+    DEVICE_TRY(runtime_find(&properties, message));
     device_encoder *e = new (std::nothrow) device_encoder();
     if (!e)
         return device_fail(DEVICE_NO_MEMORY, message, "the host has no memory for an encoder");
@@ -87,7 +92,10 @@ static uint64_t encoder_bytes(const device_encoder *e) {
 }
 
 extern "C" __attribute__((visibility("default"))) const device_library *wisp_device_library(void) {
-    static const device_library library = {DEVICE_VERSION, "cuda",        describe,      open_encoder,
-                                           encoder_put,    encoder_embed, encoder_bytes, close_encoder};
+    static const device_library library = {
+        DEVICE_VERSION, "cuda",        describe,      open_encoder,
+        encoder_put,    encoder_embed, encoder_bytes, close_encoder,
+        {decoder_open, decoder_put, decoder_bytes, decoder_close, context_open, context_bytes, context_close, sequence_open,
+         sequence_reserve, sequence_copy, sequence_close, context_step}};
     return &library;
 }

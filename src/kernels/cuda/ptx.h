@@ -13,6 +13,7 @@
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                     \
     kernel<<<grid, block, shared_bytes, stream>>>(__VA_ARGS__)
+#define LAUNCH_OR_RECORD LAUNCH
 #else
 #include "emulator.h"
 #include "ptx_emulated.h"
@@ -72,6 +73,15 @@ static __device__ __forceinline__ void load_matrices_transposed(uint32_t r[4], c
 static __device__ __forceinline__ void mma_u8(int32_t d[4], const uint32_t a[4], uint32_t b0,
                                               uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+                 "{%8,%9}, {%0,%1,%2,%3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* The same of signed bytes. */
+static __device__ __forceinline__ void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0,
+                                              uint32_t b1) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
                  "{%8,%9}, {%0,%1,%2,%3};"
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));

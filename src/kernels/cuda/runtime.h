@@ -35,6 +35,10 @@ static inline device_status runtime_check(cudaError_t error, const char *what,
     return error == cudaErrorMemoryAllocation ? DEVICE_NO_MEMORY : DEVICE_LOST;
 }
 
+/* Chooses the first GPU and gets its properties, or says what keeps this machine from computing with
+ * CUDA. (library.cu) */
+device_status runtime_find(cudaDeviceProp *properties, char message[DEVICE_MESSAGE_BYTES]);
+
 /* Allocates memory of the device, counted in *total. */
 template <class T>
 static device_status runtime_allocate(T **p, size_t count, uint64_t *total,
@@ -64,7 +68,7 @@ static void run_kernel(dim3 grid, unsigned threads, size_t shared_bytes, size_t 
     static const cudaError_t prepared = cudaFuncSetAttribute(
         KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most_shared_bytes);
     (void)prepared; /* if it failed, the launch fails, too */
-    LAUNCH(KERNEL, grid, dim3(threads), shared_bytes, stream, arguments);
+    LAUNCH_OR_RECORD(KERNEL, grid, dim3(threads), shared_bytes, stream, arguments);
 }
 
 #endif

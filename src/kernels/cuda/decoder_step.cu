@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels of a decoder's step, in their order. */
+#include <algorithm>
+
+#include "kernels/cuda/decoder.h"
+#include "kernels/cuda/decoder_attention.h"
+
+/* Steps of at most this many rows multiply 16 at a time, others 64. */
+enum { FEW_ROWS = 16 };
+
+/* What the kernels of a step share. */
+struct run {
+    const device_context *context;
+    const step_plan *plan;
+    attention_texts texts;
+    attention_sizes sizes;
+};
+
+typedef void split_kernel(const run &r, dim3 grid, const split_arguments &arguments);
+
+template <int SIZE> static void run_split(const run &r, dim3 grid, const split_arguments &arguments) {
+    run_kernel<attend_split<SIZE>>(grid, SPLIT_THREADS, 0, 0, r.context->stream, arguments);
+}
+
+/* Attention for each size of heads. */
+static const struct {
+    uint32_t head_size;
+    split_kernel *run;
+} split_kernels[] = {{32, run_split<32>}, {64, run_split<64>}, {96, run_split<96>}, {128, run_split<128>},
+                     {256, run_split<256>}};
+
+static split_kernel *find_split(uint32_t head_size) {
+    for (const auto &kernel : split_kernels)
+        if (kernel.head_size == head_size)
+            return kernel.run;
+    return NULL;
+}
+
+device_status decoder_check(const device_decoder_shape *s, char message[DEVICE_MESSAGE_BYTES]) {
+    if (!find_split(s->head_size) || s->heads == 0 || s->kv_heads == 0 || s->heads % s->kv_heads != 0 ||
+        s->heads / s->kv_heads > MOST_GROUP) {
+        snprintf(message, DEVICE_MESSAGE_BYTES,
+                 "%u heads of %u values on %u key-value heads: the device has heads of 32, 64, 96, 128 and 256 values, at "
+                 "most %d on a key-value head",
+                 s->heads, s->head_size, s->kv_heads, MOST_GROUP);
+        return DEVICE_UNSUPPORTED;
+    }
+    if (s->hidden_size == 0 || s->hidden_size % VALUES != 0 || s->intermediate_size == 0 ||
+        s->intermediate_size % VALUES != 0 || s->layers == 0 || s->rotary_size % 2 != 0 || s->rotary_size > s->head_size) {
+        snprintf(message, DEVICE_MESSAGE_BYTES,
+                 "hidden and intermediate sizes of %u and %u: the device computes multiples of 32", s->hidden_size,
+                 s->intermediate_size);
+        return DEVICE_UNSUPPORTED;
+    }
+    return DEVICE_OK;
+}
+
+template <int FORMAT> static void run_product(const run &r, const decoder_product_arguments &p) {
+    const bool few = p.rows <= FEW_ROWS;
+    int blocks = 0;
+    for (int i = 0; i < p.parts; i++)
+        blocks += part_blocks(p.part[i], few ? 1 : 2);
+    if (few)
+        run_kernel<decoder_product<FORMAT, 1, 1>>(dim3((unsigned)blocks), PRODUCT_WARPS * WARP, 0, 0, r.context->stream, p);
+    else
+        run_kernel<decoder_product<FORMAT, 4, 2>>(dim3((unsigned)blocks, ((unsigned)p.rows + 63) / 64), PRODUCT_WARPS * WARP,
+                                                  0, 0, r.context->stream, p);
+}
+
+static void product(const run &r, device_format format, const decoder_product_arguments &p) {
+    if (format == DEVICE_F16)
+        run_product<DEVICE_F16>(r, p);
+    else if (format == DEVICE_Q8_0)
+        run_product<DEVICE_Q8_0>(r, p);
+    else
+        run_product<DEVICE_Q4_0>(r, p);
+}
+
+/* Products of the same rows: out[i] = x W_i^T, the columns of all beside each other in rows of `stride`. Those of one
+ * format run together. */
+static void products(const run &r, const decoder_matrix *const *matrices, const float *const *biases, int count, size_t rows,
+                     float *out, size_t stride, bool add) {
+    decoder_product_arguments p = {};
+    p.a = r.context->memory.x;
+    p.rows = (int)rows;
+    p.k = (int)matrices[0]->columns;
+    p.stride = (int)stride;
+    p.add = add;
+    for (int i = 0; i < count; i++) {
+        const decoder_matrix *m = matrices[i];
+        p.part[p.parts++] = {m->values, m->scale, biases ? biases[i] : NULL, out, (int)m->rows};
+        out += m->rows;
+        if (i + 1 == count || matrices[i + 1]->format != m->format) {
+            product(r, m->format, p);
+            p.parts = 0;
+        }
+    }
+}
+
+static void norm(const run &r, const float *weight, const int32_t *map, size_t rows) {
+    const device_decoder_shape &s = r.context->decoder->shape;
+    const rms_norm_arguments a = {r.context->memory.h, map, weight, s.norm_epsilon, (int)s.hidden_size, r.context->memory.x};
+    run_kernel<rms_norm_rows>(dim3((unsigned)rows), ROW_THREADS, 0, 0, r.context->stream, a);
+}
+
+/* Attention of all rows, as many at a time as there is room for partial results. */
+static void attend(const run &r, uint32_t layer) {
+    const device_decoder_shape &s = r.context->decoder->shape;
+    const step_memory &m = r.context->memory;
+    const int slots = (int)r.plan->splits, rows = (int)r.plan->rows, most = (int)m.split_rows / slots;
+    for (int first = 0; first < rows; first += most) {
+        const unsigned count = (unsigned)std::min(rows - first, most);
+        const split_arguments split = {m.qkv, r.texts, r.sizes, (int)layer, first, slots, m.part, m.state};
+        find_split(s.head_size)(r, dim3((unsigned)slots, s.kv_heads, count), split);
+        const merge_arguments merge = {m.part, m.state, r.texts.position, r.sizes, first, slots, m.x};
+        run_kernel<merge_splits>(dim3(count), ROW_THREADS, 0, 0, r.context->stream, merge);
+    }
+}
+
+static void attention_block(const run &r, uint32_t layer) {
+    const device_decoder *d = r.context->decoder;
+    const device_decoder_shape &s = d->shape;
+    const decoder_layer &l = d->layers[layer];
+    const step_memory &m = r.context->memory;
+    const decoder_matrix *qkv[] = {&l.q, &l.k, &l.v}, *output = &l.output;
+    const float *biases[] = {l.q_bias, l.k_bias, l.v_bias};
+    const unsigned heads = s.heads + 2 * s.kv_heads;
+    norm(r, l.attention_norm, NULL, r.plan->rows);
+    products(r, qkv, biases, 3, r.plan->rows, m.qkv, heads * s.head_size, false);
+    const rotate_arguments rotate = {m.qkv, r.texts, r.sizes, l.q_norm, l.k_norm, d->rotations, (int)layer, (int)s.rotary_size,
+                                     s.neighbours, s.norm_epsilon,
+                                     /* times log2(e), because powers of 2 are what the GPU computes */
+                                     s.attention_scale * 1.4426950408889634f};
+    run_kernel<rotate_heads>(dim3((heads + HEAD_WARPS - 1) / HEAD_WARPS, (unsigned)r.plan->rows), HEAD_WARPS * WARP, 0, 0,
+                             r.context->stream, rotate);
+    attend(r, layer);
+    products(r, &output, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
+}
+
+static void feed_forward_block(const run &r, uint32_t layer) {
+    const device_decoder *d = r.context->decoder;
+    const device_decoder_shape &s = d->shape;
+    const decoder_layer &l = d->layers[layer];
+    const step_memory &m = r.context->memory;
+    const decoder_matrix *gate_up[] = {&l.gate, &l.up}, *down = &l.down;
+    const size_t chunks = r.plan->rows * (s.intermediate_size / 4);
+    norm(r, l.ffn_norm, NULL, r.plan->rows);
+    products(r, gate_up, NULL, 2, r.plan->rows, m.gate_up, 2 * s.intermediate_size, false);
+    const gate_arguments gate = {m.gate_up, (int)r.plan->rows, (int)s.intermediate_size, s.gate, m.x};
+    run_kernel<gate_rows>(dim3((unsigned)((chunks + ROW_THREADS - 1) / ROW_THREADS)), ROW_THREADS, 0, 0, r.context->stream,
+                          gate);
+    products(r, &down, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
+}
+
+static void run_kernels(const device_context *c, const step_plan *plan) {
+    const device_decoder *d = c->decoder;
+    const device_decoder_shape &s = d->shape;
+    const step_memory &m = c->memory;
+    const run r = {c, plan,
+                   {m.index + m.rows, m.index + 2 * m.rows, m.pages, (int)m.page_slots},
+                   {(int)s.heads, (int)s.kv_heads, (int)s.head_size}};
+    const look_up_arguments look_up = {m.index, d->tokens, m.h};
+    run_kernel<look_up_rows>(dim3((unsigned)plan->rows), ROW_THREADS, 0, 0, c->stream, look_up);
+    for (uint32_t layer = 0; layer < s.layers; layer++) {
+        attention_block(r, layer);
+        feed_forward_block(r, layer);
+    }
+    const decoder_matrix *logits = d->logits.values ? &d->logits : &d->tokens;
+    norm(r, d->output_norm, m.index + 3 * m.rows, plan->logit_rows);
+    products(r, &logits, NULL, 1, plan->logit_rows, m.logits, s.vocabulary_size, false);
+}
+
+/* ---- graphs --------------------------------------------------------------------------------- */
+
+void graphs_release(device_context *c) {
+    for (const step_graph &graph : c->graphs)
+        if (graph.exec)
+            cudaGraphExecDestroy(graph.exec);
+    c->graphs.clear();
+}
+
+/* Returns the graph of a step, which may have none yet; NULL if this is the first step of its kind. */
+static step_graph *find_graph(device_context *c, const step_plan *plan) {
+    for (step_graph &graph : c->graphs)
+        if (graph.texts == plan->texts && graph.splits == plan->splits)
+            return &graph;
+    c->graphs.push_back({plan->texts, plan->splits, NULL});
+    return NULL;
+}
+
+static device_status make_graph(const device_context *c, const step_plan *plan, cudaGraphExec_t *exec,
+                                char message[DEVICE_MESSAGE_BYTES]) {
+    cudaGraph_t graph;
+    DEVICE_TRY(runtime_check(cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal), "beginning a graph", message));
+    run_kernels(c, plan);
+    DEVICE_TRY(runtime_check(cudaStreamEndCapture(c->stream, &graph), "ending a graph", message));
+    const cudaError_t error = cudaGraphInstantiate(exec, graph, 0);
+    cudaGraphDestroy(graph);
+    if (error != cudaSuccess)
+        *exec = NULL;
+    return runtime_check(error, "making a graph", message);
+}
+
+device_status decoder_run(device_context *c, const step_plan *plan, char message[DEVICE_MESSAGE_BYTES]) {
+    step_graph *graph = plan->rows == plan->texts ? find_graph(c, plan) : NULL;
+    if (!graph) {
+        run_kernels(c, plan);
+        return runtime_check(cudaGetLastError(), "starting a step", message);
+    }
+    if (!graph->exec)
+        DEVICE_TRY(make_graph(c, plan, &graph->exec, message));
+    return runtime_check(cudaGraphLaunch(graph->exec, c->stream), "starting a graph", message);
+}
