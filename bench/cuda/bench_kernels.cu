@@ -146,7 +146,7 @@ template <class OPERAND, int PIPELINE> static void bench_rows(const char *name, 
     });
 }
 
-template <int BLOCKS> static void bench_attention(const layer_arrays &l, int length) {
+template <int BLOCKS> static void bench_attention(const layer_arrays &l, int length, int each) {
     std::vector<int32_t> starts;
     std::vector<int2> tiles;
     for (int i = 0; i <= l.tokens / length; i++) {
@@ -160,11 +160,11 @@ template <int BLOCKS> static void bench_attention(const layer_arrays &l, int len
     check(cudaMemcpy(starts_there, starts.data(), starts.size() * sizeof *starts_there, cudaMemcpyHostToDevice));
     check(cudaMalloc(&tiles_there, tiles.size() * sizeof *tiles_there));
     check(cudaMemcpy(tiles_there, tiles.data(), tiles.size() * sizeof *tiles_there, cudaMemcpyHostToDevice));
-    const attention_arguments a = {l.qkv, l.halves, tiles_there, starts_there, l.hidden / 32, 0.25f};
+    const attention_arguments a = {l.qkv, l.halves, tiles_there, starts_there, l.hidden / 32, each, 0.25f};
     char text[64];
-    snprintf(text, sizeof text, "attention, texts of %d, %d blocks", length, BLOCKS);
+    snprintf(text, sizeof text, "attention, texts of %d, %d blocks of %d heads", length, BLOCKS, each);
     measure(text, 4.0 * l.tokens * length * l.hidden, 8.0 * l.tokens * l.hidden, [&] {
-        run_kernel<attend<32, BLOCKS>>(dim3((unsigned)tiles.size(), (unsigned)l.hidden / 32), ATTENTION_WARPS * WARP,
+        run_kernel<attend<32, BLOCKS>>(dim3((unsigned)tiles.size(), (unsigned)(l.hidden / 32 / each)), ATTENTION_WARPS * WARP,
                                        attention_layout<32>::SHARED_BYTES, most_shared, stream, a);
     });
     check(cudaFree(starts_there));
@@ -216,9 +216,12 @@ int main(int argc, char **argv) {
     bench_rows<operand_s8, 2>("down bytes", l, inner);
     bench_rows<operand_s8, 3>("down bytes", l, inner);
     bench_rows<operand_f16, 3>("down f16", l, inner);
-    bench_attention<3>(l, 128);
-    bench_attention<4>(l, 128);
-    bench_attention<3>(l, 32);
-    bench_attention<3>(l, 512);
+    bench_attention<3>(l, 128, 1);
+    bench_attention<3>(l, 128, 2);
+    bench_attention<3>(l, 128, 4);
+    bench_attention<3>(l, 128, 12);
+    bench_attention<2>(l, 128, 2);
+    bench_attention<3>(l, 32, 2);
+    bench_attention<3>(l, 512, 2);
     return 0;
 }

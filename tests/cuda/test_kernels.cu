@@ -315,7 +315,7 @@ struct random_texts {
 };
 
 template <int SIZE> static void test_attention(random_source &r) {
-    const int heads = 1 + r.below(3), width = heads * SIZE;
+    const int heads_each = 1 + r.below(2), groups = 1 + r.below(2), heads = groups * heads_each, width = heads * SIZE;
     const random_texts texts(r, 3, 200);
     const float spread = r.below(3) == 0 ? 8.0f : 1.0f; /* large scores: softmax chooses one key */
     std::vector<float> qkv = r.normals((size_t)texts.rows() * 3 * width, spread);
@@ -325,8 +325,9 @@ template <int SIZE> static void test_attention(random_source &r) {
     const float scale = 1 / sqrtf((float)SIZE);
     const auto context = in_all_orders([&] {
         device_array<uint16_t> out((size_t)texts.rows() * width);
-        const attention_arguments a = {halves.p, out.p, tiles.p, starts.p, heads, scale * 1.4426950408889634f};
-        run_kernel<attend<SIZE>>(dim3((unsigned)texts.tiles.size(), (unsigned)heads), ATTENTION_WARPS * WARP,
+        const attention_arguments a = {halves.p, out.p, tiles.p, starts.p, heads, heads_each,
+                                       scale * 1.4426950408889634f};
+        run_kernel<attend<SIZE>>(dim3((unsigned)texts.tiles.size(), (unsigned)groups), ATTENTION_WARPS * WARP,
                                  attention_layout<SIZE>::SHARED_BYTES, MOST_SHARED, 0, a);
         finish();
         return floats_from(out.get());

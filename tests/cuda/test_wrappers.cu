@@ -3,6 +3,7 @@
  * computes what the card does; in the emulator, that the wrappers hand over their operands right. */
 #include <string.h>
 
+#include "kernels/cuda/ptx_warpgroup.h"
 #include "testing.h"
 
 enum { LOAD, LOAD_TRANSPOSED, MMA_U8, MMA_S8, MMA_F16, ROUNDS = 200 };
@@ -161,12 +162,94 @@ static void test_scalars(random_source &r) {
     }
 }
 
+enum { PRODUCT_A_BYTES = 64 * 128, PRODUCT_BYTES = PRODUCT_A_BYTES + 128 * 128 };
+
+/* One product of a warpgroup, of bytes [32 step, + 32) of each row. d has 64 values of each thread. */
+__global__ void run_product(const unsigned char *memory, int halves, int step, int add, uint32_t *d) {
+#ifdef WARPGROUPS_EXIST
+    DYNAMIC_SHARED(shared);
+    uint32_t own[64];
+    for (int i = threadIdx.x; i < PRODUCT_BYTES; i += WARPGROUP)
+        shared[i] = memory[i];
+    fence_for_tensor_cores();
+    barrier_wait(1, WARPGROUP);
+    for (int i = 0; i < 64; i++)
+        own[i] = d[64 * threadIdx.x + i];
+    const uint64_t a = tile_place_of(shared) + 2 * step, b = tile_place_of(shared + PRODUCT_A_BYTES) + 2 * step;
+    if (halves) {
+        float sums[64];
+        for (int i = 0; i < 64; i++)
+            sums[i] = __int_as_float((int)own[i]);
+        warpgroup_hold(sums);
+        warpgroup_arrive();
+        warpgroup_mma_f16(sums, a, b, add);
+        warpgroup_commit();
+        warpgroup_wait();
+        warpgroup_hold(sums);
+        for (int i = 0; i < 64; i++)
+            own[i] = (uint32_t)__float_as_int(sums[i]);
+    } else {
+        int32_t sums[64];
+        for (int i = 0; i < 64; i++)
+            sums[i] = (int32_t)own[i];
+        warpgroup_hold(sums);
+        warpgroup_arrive();
+        warpgroup_mma_u8(sums, a, b, add);
+        warpgroup_commit();
+        warpgroup_wait();
+        warpgroup_hold(sums);
+        for (int i = 0; i < 64; i++)
+            own[i] = (uint32_t)sums[i];
+    }
+    for (int i = 0; i < 64; i++)
+        d[64 * threadIdx.x + i] = own[i];
+#else
+    (void)memory, (void)halves, (void)step, (void)add, (void)d;
+#endif
+}
+
+static void test_product(random_source &r) {
+    const bool halves = r.below(2);
+    const int step = r.below(4), add = r.below(2);
+    std::vector<unsigned char> memory(PRODUCT_BYTES);
+    for (size_t i = 0; i < memory.size(); i++) /* halves: less than 2 */
+        memory[i] = (unsigned char)(halves && i % 2 ? r.below(256) & 0xbf : r.below(256));
+    std::vector<uint32_t> d((size_t)64 * WARPGROUP);
+    for (uint32_t &value : d) {
+        const float x = r.normal();
+        memcpy(&value, &x, sizeof x);
+    }
+    const device_array<unsigned char> memory_array(memory);
+    const device_array<uint32_t> d_array(d);
+    LAUNCH(run_product, dim3(1), dim3(WARPGROUP), PRODUCT_BYTES, 0, memory_array.p, halves, step, add, d_array.p);
+    const std::vector<uint32_t> got = d_array.get();
+    /* The descriptors of the kernel, whose shared memory begins at 0 here. */
+    const uint64_t rows = (uint64_t)1 << 62 | (uint64_t)64 << 32;
+    for (unsigned thread = 0; thread < WARPGROUP; thread++) {
+        const emulated_product product = {&d[64 * thread], rows + 2 * (uint64_t)step,
+                                          rows + PRODUCT_A_BYTES / 16 + 2 * (uint64_t)step, halves, add != 0};
+        emulated_run_product(product, memory.data(), thread);
+    }
+    for (size_t i = 0; i < d.size(); i++) {
+        float x, y;
+        memcpy(&x, &got[i], sizeof x);
+        memcpy(&y, &d[i], sizeof y);
+        CHECK(halves ? fabsf(x - y) < 1e-3f : got[i] == d[i], "product of a warpgroup, value %zu: %08x, emulated %08x", i,
+              got[i], d[i]);
+    }
+}
+
 int main(int argc, char **argv) {
     random_source r(argc > 1 ? (unsigned)atoi(argv[1]) : 1);
+    cudaDeviceProp properties;
+    CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
+    const bool warpgroups = properties.major == 9;
     for (int i = 0; i < ROUNDS; i++) {
         for (int operation = LOAD; operation <= MMA_F16; operation++)
             test_lanes(r, operation);
         test_scalars(r);
+        if (warpgroups && i % 10 == 0)
+            test_product(r);
     }
     printf("wrappers: %d rounds\n", (int)ROUNDS);
     return 0;

@@ -33,7 +33,21 @@ struct product_arguments {
 /* What product_tiles does with its sums. */
 enum tile_result { RESULT_HALVES, RESULT_ACTIVATED, RESULT_QUANTISED };
 
-enum { TILE_COLUMNS = 128, COLUMN_TILES = TILE_COLUMNS / 8 };
+/* A lane has EIGHTS times 8 columns side by side of each of its rows (tile_column). */
+enum { TILE_COLUMNS = 128, COLUMN_TILES = TILE_COLUMNS / 8, EIGHTS = COLUMN_TILES / 4 };
+
+static __device__ __forceinline__ int first_of_eight(int i, int lane) {
+    return 32 * i + 8 * (lane & 3);
+}
+
+struct eight_floats {
+    float at[8];
+};
+static __device__ __forceinline__ eight_floats load_eight(const float *from) {
+    const float4 low = *(const float4 *)from, high = *(const float4 *)(from + 4);
+    const eight_floats all = {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+    return all;
+}
 
 /* What a block of product_tiles knows of its columns, in shared memory: rows of 128 floats. */
 enum { SET_SCALE, SET_BIAS, SET_SUMS, SET_MOST_STAGES = 8, SET_ROW_BYTES = TILE_COLUMNS * 4 };
@@ -62,58 +76,23 @@ static __device__ __forceinline__ float sum_of_group(int32_t bits) {
     return __int_as_float(bits) - ROUNDING;
 }
 
-/* Adds a group of hidden states: its sum with the scale of the row and the sum of its weights. */
-static __device__ __forceinline__ float add_group(float sum, int32_t bits, float2 scale,
-                                                  float b_sum) {
-    return fmaf(sum_of_group(bits), scale.x, fmaf(scale.y, b_sum, sum));
+/* What a product of whole rows of bytes adds to the sum of a column: `total` is that of its
+ * weights, in bytes, and `scale` theirs. */
+static __device__ __forceinline__ float with_shift(float bias, float scale, float total,
+                                                   const product_arguments &p) {
+    return fmaf(-p.a_shift * scale, total, bias);
 }
 
-/* What a product of whole rows does to the sums of two columns: adds `add` after `scale`. */
-template <class OPERAND>
-static __device__ __forceinline__ void column_terms(float2 &add, float2 &scale,
-                                                    const product_arguments &p, int column) {
-    add = *(const float2 *)(p.bias + column);
-    scale.x = scale.y = 1;
-    if (OPERAND::BYTES == 2)
-        return;
-    scale = *(const float2 *)(p.b_scale + column);
-    const float2 total = *(const float2 *)(p.b_total + column);
-    add.x = fmaf(-p.a_shift * scale.x, total.x, add.x);
-    add.y = fmaf(-p.a_shift * scale.y, total.y, add.y);
+/* Writes 8 columns of a row as halves. */
+static __device__ __forceinline__ void write_eight_halves(const uint32_t v[4], uint16_t *to) {
+    const uint4 chunk = {v[0], v[1], v[2], v[3]};
+    *(uint4 *)to = chunk;
 }
 
-/* Writes a row of 128 values as halves. Of tile j, this lane has v[j], and its neighbours the rest;
- * they exchange them so that each writes 16 bytes. */
-static __device__ __forceinline__ void tile_write_halves(const uint32_t v[COLUMN_TILES],
-                                                         uint16_t *row, bool valid, int lane) {
-#pragma unroll
-    for (int j = 0; j < COLUMN_TILES; j += 4) {
-        uint32_t w[4] = {v[j], v[j + 1], v[j + 2], v[j + 3]};
-        lanes_transpose(w, lane);
-        const uint4 chunk = {w[0], w[1], w[2], w[3]};
-        if (valid)
-            *(uint4 *)(row + 8 * (j + (lane & 3))) = chunk;
-    }
-}
-
-/* Writes a row of 128 bytes. w[i] has this lane's two columns of tile 2 i and of the next. */
-static __device__ __forceinline__ void tile_write_bytes(const uint32_t words[COLUMN_TILES / 2],
-                                                        uint8_t *row, bool valid, int lane) {
-#pragma unroll
-    for (int j = 0; j < COLUMN_TILES / 2; j += 4) {
-        uint32_t w[4] = {words[j], words[j + 1], words[j + 2], words[j + 3]};
-        lanes_transpose(w, lane); /* word k is lane k's part of tiles 2 (j + t) and the next, if t
-                                     is this lane */
-        const uint4 chunk = {__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410),
-                             __byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632)};
-        if (valid)
-            *(uint4 *)(row + 16 * j + 16 * (lane & 3)) = chunk;
-    }
-}
-
-/* Writes a row of 128 halves, none of which is negative, as bytes with one scale. */
-static __device__ __forceinline__ void tile_write_quantised(uint32_t v[COLUMN_TILES], uint8_t *row,
-                                                            float *step, bool valid, int lane) {
+/* Writes a lane's part of a row of 128 halves, none of which is negative, as bytes with one scale.
+ */
+static __device__ __forceinline__ void write_quantised(const uint32_t v[COLUMN_TILES], uint8_t *row,
+                                                       float *step, bool valid, int lane) {
     uint32_t most = v[0];
 #pragma unroll
     for (int j = 1; j < COLUMN_TILES; j++)
@@ -125,15 +104,20 @@ static __device__ __forceinline__ void tile_write_quantised(uint32_t v[COLUMN_TI
     /* The least that is told apart; NaN and infinity go on into the step. */
     const float wanted = largest < 0.0039f ? 65280.0f : 255 * reciprocal_near(largest);
     const uint32_t inverse = halves_of(wanted, wanted);
-    if (valid && (lane & 3) == 0)
+    if (!valid)
+        return;
+    if ((lane & 3) == 0)
         *step = reciprocal_near(low_half(inverse));
     const uint32_t integers = 0x64006400; /* 1024: a half has no fraction from there on */
-    uint32_t w[COLUMN_TILES / 2];
 #pragma unroll
-    for (int j = 0; j < COLUMN_TILES; j += 2)
-        w[j / 2] = __byte_perm(halves_fma(v[j], inverse, integers),
-                               halves_fma(v[j + 1], inverse, integers), 0x6420);
-    tile_write_bytes(w, row, valid, lane);
+    for (int i = 0; i < EIGHTS; i++) {
+        uint32_t q[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            q[k] = halves_fma(v[4 * i + k], inverse, integers);
+        const uint2 chunk = {__byte_perm(q[0], q[1], 0x6420), __byte_perm(q[2], q[3], 0x6420)};
+        *(uint2 *)(row + first_of_eight(i, lane)) = chunk;
+    }
 }
 
 /* Finishes ROW_TILES times 16 rows of the warp: `row` and `column` are its first. */
@@ -141,37 +125,43 @@ template <class OPERAND, int RESULT, int ACTIVATION, int ROW_TILES>
 static __device__ __forceinline__ void tile_finish(const float sums[ROW_TILES][COLUMN_TILES][4],
                                                    const float *set, const product_arguments &p,
                                                    int row, int column, int lane) {
+    uint32_t v[2 * ROW_TILES][COLUMN_TILES];
 #pragma unroll
-    for (int i = 0; i < ROW_TILES; i++)
+    for (int i = 0; i < EIGHTS; i++) {
+        const int first = first_of_eight(i, lane);
+        const eight_floats add = load_eight(set + SET_BIAS * TILE_COLUMNS + first);
+        eight_floats scale = {{1, 1, 1, 1, 1, 1, 1, 1}};
+        if (OPERAND::BYTES == 1)
+            scale = load_eight(set + SET_SCALE * TILE_COLUMNS + first);
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const size_t r = row + 16 * i + 8 * half + lane / 4;
-            const bool valid = r < (size_t)p.rows;
-            uint32_t v[COLUMN_TILES];
+        for (int r = 0; r < 2 * ROW_TILES; r++)
 #pragma unroll
-            for (int j = 0; j < COLUMN_TILES; j++) {
-                const int c = 8 * j + 2 * (lane & 3);
-                const float2 add = *(const float2 *)(set + SET_BIAS * TILE_COLUMNS + c);
-                float2 scale = {1, 1};
-                if (OPERAND::BYTES == 1)
-                    scale = *(const float2 *)(set + SET_SCALE * TILE_COLUMNS + c);
-                float x = fmaf(sums[i][j][2 * half], scale.x, add.x),
-                      y = fmaf(sums[i][j][2 * half + 1], scale.y, add.y);
+            for (int k = 0; k < 4; k++) {
+                const float *sum = &sums[r / 2][4 * i + k][r % 2 * 2];
+                float x = fmaf(sum[0], scale.at[2 * k], add.at[2 * k]),
+                      y = fmaf(sum[1], scale.at[2 * k + 1], add.at[2 * k + 1]);
                 if (RESULT == RESULT_ACTIVATED) {
                     x = activate<ACTIVATION>(x);
                     y = activate<ACTIVATION>(y);
                 }
-                v[j] = halves_of(x, y);
+                v[r][4 * i + k] = halves_of(x, y);
                 if (RESULT == RESULT_QUANTISED)
-                    v[j] = activate_halves<ACTIVATION>(v[j]);
+                    v[r][4 * i + k] = activate_halves<ACTIVATION>(v[r][4 * i + k]);
             }
-            if (RESULT == RESULT_QUANTISED)
-                tile_write_quantised(v, p.q + r * p.columns + column,
-                                     p.q_step + r * (p.columns / GROUP) + column / GROUP, valid,
-                                     lane);
-            else
-                tile_write_halves(v, p.halves + r * p.columns + column, valid, lane);
-        }
+    }
+#pragma unroll
+    for (int r = 0; r < 2 * ROW_TILES; r++) {
+        const size_t at = row + 8 * r + lane / 4;
+        const bool valid = at < (size_t)p.rows;
+        if (RESULT == RESULT_QUANTISED)
+            write_quantised(v[r], p.q + at * p.columns + column,
+                            p.q_step + at * (p.columns / GROUP) + column / GROUP, valid, lane);
+        else if (valid)
+#pragma unroll
+            for (int i = 0; i < EIGHTS; i++)
+                write_eight_halves(&v[r][4 * i],
+                                   p.halves + at * p.columns + column + first_of_eight(i, lane));
+    }
 }
 
 #endif

@@ -46,9 +46,13 @@ static void pool(const device_encoder *e, const device_lane *lane, const device_
 
 template <int SIZE>
 static void attend_size(const device_encoder *e, const device_lane *lane, const device_pass *pass) {
-    const attention_arguments a = {lane->qkv, lane->context, pass->tile, pass->starts, (int)e->shape.heads,
+    const unsigned tiles = (unsigned)pass->tiles, heads = e->shape.heads;
+    unsigned each = heads > 4 ? 4 : heads; /* heads to a block: few, so that many blocks keep the device busy */
+    while (each > 1 && (heads % each != 0 || tiles * (heads / each) < 8 * e->multiprocessors))
+        each--;
+    const attention_arguments a = {lane->qkv, lane->context, pass->tile, pass->starts, (int)heads, (int)each,
                                    1.4426950408889634f / sqrtf((float)SIZE)};
-    run_kernel<attend<SIZE>>(dim3((unsigned)pass->tiles, e->shape.heads), ATTENTION_WARPS * WARP,
+    run_kernel<attend<SIZE>>(dim3(tiles, heads / each), ATTENTION_WARPS * WARP,
                              attention_layout<SIZE>::SHARED_BYTES, e->most_shared_bytes, lane->stream, a);
 }
 

@@ -46,6 +46,8 @@ static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUM
     }; /* tiles of columns: their sums and all others fit in registers */
 #pragma unroll
     for (int first = 0; first < COLUMN_TILES; first += AT_ONCE) {
+        static_assert(AT_ONCE == 4, "8 columns of a lane");
+        const eight_floats b_sum = load_eight(b_sums + first_of_eight(first / 4, lane));
         int32_t group[ROW_TILES][AT_ONCE][4];
 #pragma unroll
         for (int i = 0; i < ROW_TILES; i++)
@@ -75,14 +77,14 @@ static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUM
         for (int i = 0; i < ROW_TILES; i++) {
             const float2 low = scale[16 * i + lane / 4], high = scale[16 * i + 8 + lane / 4];
 #pragma unroll
-            for (int j = 0; j < AT_ONCE; j++) {
-                const float2 b_sum = *(const float2 *)(b_sums + 8 * (first + j) + 2 * (lane & 3));
-                float *sum = sums[i][first + j];
-                sum[0] = add_group(sum[0], group[i][j][0], low, b_sum.x);
-                sum[1] = add_group(sum[1], group[i][j][1], low, b_sum.y);
-                sum[2] = add_group(sum[2], group[i][j][2], high, b_sum.x);
-                sum[3] = add_group(sum[3], group[i][j][3], high, b_sum.y);
-            }
+            for (int j = 0; j < AT_ONCE; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    const float2 row = e < 2 ? low : high;
+                    sums[i][first + j][e] =
+                        fmaf(sum_of_group(group[i][j][e]), row.x,
+                             fmaf(row.y, b_sum.at[2 * j + e % 2], sums[i][first + j][e]));
+                }
         }
     }
 }
@@ -130,9 +132,9 @@ static __device__ __forceinline__ void tile_begin(unsigned char *shared, const p
                                             p.a + (size_t)at.row0 * p.k_bytes + at.k * TILE_BYTES,
                                             p.k_bytes, p.rows - at.row0, thread);
     if (!RESIDENT || first)
-        tile_copy<TILE_COLUMNS, TILE_WARPS * WARP>(
+        tile_copy_columns<TILE_COLUMNS, TILE_WARPS * WARP>(
             shared + TILE_B_AT + (RESIDENT ? at.k : slot) * TILE_B_BYTES,
-            p.b + (size_t)column0 * p.k_bytes + at.k * TILE_BYTES, p.k_bytes, TILE_COLUMNS, thread);
+            p.b + (size_t)column0 * p.k_bytes + at.k * TILE_BYTES, p.k_bytes, thread);
     if (scaled) {
         static_assert(TILE_ROWS == TILE_WARPS * WARP, "a thread copies the scale of a row");
         const bool valid = at.row0 + thread < p.rows;
@@ -314,8 +316,13 @@ static __device__ __forceinline__ void strip_share(const float sums[STRIP_ROW_TI
 #pragma unroll
     for (int j = 0; j < TILES; j++) {
         const int c = column + 8 * j;
-        float2 add, scale;
-        column_terms<OPERAND>(add, scale, p, column0 + c);
+        float2 add = *(const float2 *)(p.bias + column0 + c), scale = {1, 1};
+        if (OPERAND::BYTES == 1) {
+            const float2 total = *(const float2 *)(p.b_total + column0 + c);
+            scale = *(const float2 *)(p.b_scale + column0 + c);
+            add.x = with_shift(add.x, scale.x, total.x, p);
+            add.y = with_shift(add.y, scale.y, total.y, p);
+        }
 #pragma unroll
         for (int i = 0; i < STRIP_ROW_TILES; i++)
 #pragma unroll

@@ -155,21 +155,6 @@ static __device__ __forceinline__ float high_half(uint32_t bits) {
 
 #endif
 
-/* Word m of lane t of each 4 neighbouring lanes becomes word t of lane m. */
-static __device__ __forceinline__ void lanes_transpose(uint32_t w[4], int lane) {
-#pragma unroll
-    for (int step = 1; step <= 2; step++) {
-        const bool upper = lane & step;
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            uint32_t &low = w[step == 1 ? 2 * i : i], &high = w[step == 1 ? 2 * i + 1 : i + 2];
-            const uint32_t other = __shfl_xor_sync(ALL_LANES, upper ? low : high, step);
-            low = upper ? other : low;
-            high = upper ? high : other;
-        }
-    }
-}
-
 /* Sums over all lanes of N values; all lanes get them. */
 template <int N> static __device__ __forceinline__ void lanes_sums(float x[N]) {
 #pragma unroll

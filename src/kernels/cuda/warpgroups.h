@@ -7,7 +7,12 @@
  * finish theirs.
  *
  * warpgroup_rows computes 64 rows with 128 columns to a warpgroup, which share the stages. If these
- * are all columns it norms the rows while they are in registers. */
+ * are all columns it norms the rows while they are in registers.
+ *
+ * Tiles are copied by cp.async, and a barrier follows before the tensor cores read them. The PTX
+ * manual asks for a proxy fence there, too. It is left out, as in the cp.async pipelines of CUTLASS: it waits for
+ * all copies of the thread that are under way, which are those of later stages, too. The tests on
+ * the card show that sums are right. */
 #ifndef WISP_KERNELS_CUDA_WARPGROUPS_H
 #define WISP_KERNELS_CUDA_WARPGROUPS_H
 
@@ -47,34 +52,40 @@ static inline size_t warpgroup_rows_shared_bytes(int stages) {
 
 #ifdef WARPGROUPS_EXIST
 
-/* A stage of bytes, which is a group: `sums` are what mma.sync has, ROUNDING's bits more. */
-static __device__ __forceinline__ void warpgroup_multiply(int32_t sums[64], uint64_t a,
-                                                          uint64_t b) {
-#pragma unroll
-    for (int i = 0; i < 64; i++)
-        sums[i] = ROUNDING_BITS;
+/* Begins to multiply a stage. Of bytes it is a group, whose sums take the place of those that were
+ * there; of halves it is added to these, unless it is the first. */
+static __device__ __forceinline__ void warpgroup_start(int32_t sums[64], uint64_t a, uint64_t b,
+                                                       bool) {
     warpgroup_hold(sums);
     warpgroup_arrive();
 #pragma unroll
     for (int step = 0; step < TILE_BYTES / MMA_BYTES; step++)
-        warpgroup_mma_u8(sums, a + 2 * step, b + 2 * step, 1);
+        warpgroup_mma_u8(sums, a + 2 * step, b + 2 * step, step > 0);
     warpgroup_commit();
-    warpgroup_wait();
-    warpgroup_hold(sums);
 }
-
-/* A stage of halves: added to the sums, or with `first` in their place. */
-static __device__ __forceinline__ void warpgroup_multiply(float sums[64], uint64_t a, uint64_t b,
-                                                          bool first) {
+static __device__ __forceinline__ void warpgroup_start(float sums[64], uint64_t a, uint64_t b,
+                                                       bool first) {
     warpgroup_hold(sums);
     warpgroup_arrive();
 #pragma unroll
     for (int step = 0; step < TILE_BYTES / MMA_BYTES; step++)
         warpgroup_mma_f16(sums, a + 2 * step, b + 2 * step, !first || step > 0);
     warpgroup_commit();
-    warpgroup_wait();
-    warpgroup_hold(sums);
 }
+
+/* What a stage is summed in: integers for bytes, and for halves the sums themselves. */
+template <class OPERAND> struct warpgroup_sums;
+template <> struct warpgroup_sums<operand_s8> {
+    int32_t own[64];
+    __device__ __forceinline__ int32_t *of(float *) {
+        return own;
+    }
+};
+template <> struct warpgroup_sums<operand_f16> {
+    __device__ __forceinline__ float *of(float *all) {
+        return all;
+    }
+};
 
 /* Where the copies of a warpgroup are: stage `k` of a tile. */
 struct warpgroup_place {
@@ -105,46 +116,38 @@ warpgroup_begin(unsigned char *a, unsigned char *scales, const product_arguments
     at.row0 += step;
 }
 
-/* Multiplies one stage of hidden states in bytes, and adds it to the sums with the scales of its
- * rows and the sums of the columns' weights. */
-static __device__ __forceinline__ void warpgroup_tile_stage(float sums[64], uint64_t a, uint64_t b,
+/* Adds a stage of hidden states to the sums, with the scales of its rows and the sums of the
+ * columns' weights. */
+static __device__ __forceinline__ void warpgroup_add_hidden(float sums[64], const int32_t group[64],
                                                             const float2 *scales,
-                                                            const float *b_sums, int row, int lane,
-                                                            bool, operand_s8) {
-    int32_t group[64];
-    warpgroup_multiply(group, a, b);
+                                                            const float *b_sums, int row,
+                                                            int lane) {
     const float2 low = scales[row], high = scales[row + 8];
 #pragma unroll
-    for (int j = 0; j < COLUMN_TILES; j++) {
-        const float2 b_sum = *(const float2 *)(b_sums + 8 * j + 2 * (lane & 3));
-        sums[4 * j] = add_group(sums[4 * j], group[4 * j], low, b_sum.x);
-        sums[4 * j + 1] = add_group(sums[4 * j + 1], group[4 * j + 1], low, b_sum.y);
-        sums[4 * j + 2] = add_group(sums[4 * j + 2], group[4 * j + 2], high, b_sum.x);
-        sums[4 * j + 3] = add_group(sums[4 * j + 3], group[4 * j + 3], high, b_sum.y);
+    for (int i = 0; i < EIGHTS; i++) {
+        const eight_floats b_sum = load_eight(b_sums + first_of_eight(i, lane));
+#pragma unroll
+        for (int k = 0; k < 16; k++) {
+            const float2 scale = k & 2 ? high : low;
+            float &sum = sums[16 * i + k];
+            sum = fmaf((float)group[16 * i + k], scale.x,
+                       fmaf(scale.y, b_sum.at[k / 4 * 2 + k % 2], sum));
+        }
     }
 }
-static __device__ __forceinline__ void warpgroup_tile_stage(float sums[64], uint64_t a, uint64_t b,
-                                                            const float2 *, const float *, int, int,
-                                                            bool first, operand_f16) {
-    warpgroup_multiply(sums, a, b, first);
-}
+static __device__ __forceinline__ void warpgroup_add_hidden(float *, const float *, const float2 *,
+                                                            const float *, int, int) {}
 
-/* The same of whole rows, whose bytes have one shift, which column_terms adds. */
-static __device__ __forceinline__ void warpgroup_row_stage(float sums[64], uint64_t a, uint64_t b,
-                                                           const float *scales, int row, bool,
-                                                           operand_s8) {
-    int32_t group[64];
-    warpgroup_multiply(group, a, b);
+/* The same of whole rows, whose bytes have one shift, which with_shift adds. */
+static __device__ __forceinline__ void warpgroup_add_row(float sums[64], const int32_t group[64],
+                                                         const float *scales, int row) {
     const float low = scales[row], high = scales[row + 8];
 #pragma unroll
     for (int i = 0; i < 64; i++)
-        sums[i] = fmaf(sum_of_group(group[i]), i & 2 ? high : low, sums[i]);
+        sums[i] = fmaf((float)group[i], i & 2 ? high : low, sums[i]);
 }
-static __device__ __forceinline__ void warpgroup_row_stage(float sums[64], uint64_t a, uint64_t b,
-                                                           const float *, int, bool first,
-                                                           operand_f16) {
-    warpgroup_multiply(sums, a, b, first);
-}
+static __device__ __forceinline__ void warpgroup_add_row(float *, const float *, const float *,
+                                                         int) {}
 
 /* Begins to copy a stage that all warpgroups share. */
 template <int WARPGROUPS>
@@ -154,9 +157,9 @@ warpgroup_rows_begin(unsigned char *to, const product_arguments &p, int row0, in
     const int thread = threadIdx.x;
     tile_copy<WARPGROUP_ROWS, THREADS>(to, p.a + (size_t)row0 * p.k_bytes + k * TILE_BYTES,
                                        p.k_bytes, p.rows - row0, thread);
-    tile_copy<WARPGROUPS * WARPGROUP_COLUMNS, THREADS>(
+    tile_copy_columns<WARPGROUPS * WARPGROUP_COLUMNS, THREADS>(
         to + WARPGROUP_A_BYTES, p.b + (size_t)column0 * p.k_bytes + k * TILE_BYTES, p.k_bytes,
-        WARPGROUPS * WARPGROUP_COLUMNS, thread);
+        thread);
 }
 
 template <int WARPGROUPS>
@@ -213,19 +216,18 @@ warpgroup_norm(float v[64], float *sums, const norm_weights &norm, int group, in
     const float inverse[2] = {rsqrtf(fmaf(squares[0], share, norm.epsilon)),
                               rsqrtf(fmaf(squares[1], share, norm.epsilon))};
 #pragma unroll
-    for (int j = 0; j < COLUMN_TILES; j++) {
-        const int c = group * WARPGROUP_COLUMNS + 8 * j + 2 * (lane & 3);
-        const float2 w = *(const float2 *)(norm.weight + c), b = *(const float2 *)(norm.bias + c);
+    for (int i = 0; i < EIGHTS; i++) {
+        const int c = group * WARPGROUP_COLUMNS + first_of_eight(i, lane);
+        const eight_floats w = load_eight(norm.weight + c), b = load_eight(norm.bias + c);
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float *x = v + 4 * j + 2 * half;
-            x[0] = fmaf(x[0] * inverse[half], w.x, b.x);
-            x[1] = fmaf(x[1] * inverse[half], w.y, b.y);
-        }
+        for (int k = 0; k < 16; k++)
+            v[16 * i + k] = fmaf(v[16 * i + k] * inverse[k >> 1 & 1], w.at[k / 4 * 2 + k % 2],
+                                 b.at[k / 4 * 2 + k % 2]);
     }
 }
 
-/* Writes a row's 128 columns of v as bytes with their scale. */
+/* Writes a lane's part of a row's 128 columns, which are those of v with this `half`, as bytes with
+ * their scale. */
 static __device__ __forceinline__ void warpgroup_write_bytes(const float v[64], int half,
                                                              uint8_t *row, float2 *scale,
                                                              bool valid, int lane) {
@@ -237,15 +239,17 @@ static __device__ __forceinline__ void warpgroup_write_bytes(const float v[64], 
         largest = fmaxf(largest, fmaxf(x, y));
     }
     const byte_range range(-lanes_max<4>(-least), lanes_max<4>(largest));
-    if (valid && (lane & 3) == 0)
+    if (!valid)
+        return;
+    if ((lane & 3) == 0)
         *scale = range.scale();
-    uint32_t w[COLUMN_TILES / 2];
 #pragma unroll
-    for (int j = 0; j < COLUMN_TILES; j += 2) {
-        const float *x = v + 4 * j + 2 * half;
-        w[j / 2] = range.bytes(x[0], x[1], x[4], x[5]);
+    for (int i = 0; i < EIGHTS; i++) {
+        const float *x = v + 16 * i + 2 * half;
+        const uint2 chunk = {range.bytes(x[0], x[1], x[4], x[5]),
+                             range.bytes(x[8], x[9], x[12], x[13])};
+        *(uint2 *)(row + first_of_eight(i, lane)) = chunk;
     }
-    tile_write_bytes(w, row, valid, lane);
 }
 
 #endif
@@ -268,9 +272,9 @@ __global__ void __launch_bounds__(WARPGROUPS *WARPGROUP, 1)
     scales += group * PIPELINE * WARPGROUP_SCALE_BYTES;
 
     for (int k = 0; k < stages; k++)
-        tile_copy<WARPGROUP_COLUMNS, WARPGROUPS * WARPGROUP>(
+        tile_copy_columns<WARPGROUP_COLUMNS, WARPGROUPS * WARPGROUP>(
             b + k * WARPGROUP_B_BYTES, p.b + (size_t)column0 * p.k_bytes + k * TILE_BYTES,
-            p.k_bytes, WARPGROUP_COLUMNS, threadIdx.x);
+            p.k_bytes, threadIdx.x);
     begin_set<OPERAND, WARPGROUPS * WARPGROUP>(set, p, column0, threadIdx.x);
     copy_commit();
     warpgroup_place next = {row0, 0, 0};
@@ -279,23 +283,24 @@ __global__ void __launch_bounds__(WARPGROUPS *WARPGROUP, 1)
         copy_commit();
     }
     copy_wait<PIPELINE - 1>();
-    fence_for_tensor_cores();
     __syncthreads(); /* the columns' weights are there */
     for (int row = row0; row < p.rows; row += step) {
         float sums[64] = {};
         for (int k = 0; k < stages; k++) {
             copy_wait<PIPELINE - 2>();
-            fence_for_tensor_cores();
             /* All copies of the stage are there, and the one before has been read. */
             barrier_wait(1 + group, WARPGROUP);
+            warpgroup_sums<OPERAND> own;
+            const int slot = next.slot + 1 < PIPELINE ? next.slot + 1 : 0;
+            warpgroup_start(own.of(sums), tile_place_of(a + slot * WARPGROUP_A_BYTES),
+                            tile_place_of(b + k * WARPGROUP_B_BYTES), k == 0);
             warpgroup_begin<OPERAND, PIPELINE>(a, scales, p, next, stages, step, thread);
             copy_commit();
-            /* The slot that is overwritten next is the one to read. */
-            warpgroup_tile_stage(sums, tile_place_of(a + next.slot * WARPGROUP_A_BYTES),
-                                 tile_place_of(b + k * WARPGROUP_B_BYTES),
-                                 (const float2 *)(scales + next.slot * WARPGROUP_SCALE_BYTES),
-                                 (const float *)set + (SET_SUMS + k) * TILE_COLUMNS,
-                                 16 * warp + lane / 4, lane, k == 0, OPERAND());
+            warpgroup_wait();
+            warpgroup_hold(own.of(sums));
+            warpgroup_add_hidden(
+                sums, own.of(sums), (const float2 *)(scales + slot * WARPGROUP_SCALE_BYTES),
+                (const float *)set + (SET_SUMS + k) * TILE_COLUMNS, 16 * warp + lane / 4, lane);
         }
         tile_finish<OPERAND, RESULT, ACTIVATION, 1>((const float(*)[COLUMN_TILES][4])sums,
                                                     (const float *)set, p, row + 16 * warp, column0,
@@ -338,32 +343,45 @@ __global__ void __launch_bounds__(WARPGROUPS *WARPGROUP, 1)
         }
     for (int k = 0; k < stages; k++) {
         copy_wait<PIPELINE - 2>();
-        fence_for_tensor_cores();
         __syncthreads(); /* all copies of stage k are there, and stage k - 1 has been read */
+        const unsigned char *from = shared + k % PIPELINE * strip::STAGE_BYTES;
+        warpgroup_sums<OPERAND> own;
+        warpgroup_start(own.of(v), tile_place_of(from),
+                        tile_place_of(from + WARPGROUP_A_BYTES + group * WARPGROUP_B_BYTES),
+                        k == 0);
         const int next = k + PIPELINE - 1;
         if (next < stages)
             warpgroup_rows_begin<WARPGROUPS>(shared + next % PIPELINE * strip::STAGE_BYTES, p, row0,
                                              column0, next);
         copy_commit();
-        const unsigned char *from = shared + k % PIPELINE * strip::STAGE_BYTES;
-        warpgroup_row_stage(v, tile_place_of(from),
-                            tile_place_of(from + WARPGROUP_A_BYTES + group * WARPGROUP_B_BYTES),
-                            scales + k * WARPGROUP_ROWS, row, k == 0, OPERAND());
+        warpgroup_wait();
+        warpgroup_hold(own.of(v));
+        warpgroup_add_row(v, own.of(v), scales + k * WARPGROUP_ROWS, row);
     }
     copy_wait<0>();
     __syncthreads(); /* the residual is there */
     const int column = group * WARPGROUP_COLUMNS;
 #pragma unroll
-    for (int j = 0; j < COLUMN_TILES; j++) {
-        const int c = column + 8 * j + 2 * (lane & 3);
-        float2 add, scale;
-        column_terms<OPERAND>(add, scale, p, column0 + c);
+    for (int i = 0; i < EIGHTS; i++) {
+        const int c = column + first_of_eight(i, lane);
+        eight_floats add = load_eight(p.bias + column0 + c), scale = {{1, 1, 1, 1, 1, 1, 1, 1}};
+        if (OPERAND::BYTES == 1) {
+            const eight_floats total = load_eight(p.b_total + column0 + c);
+            scale = load_eight(p.b_scale + column0 + c);
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+                add.at[k] = with_shift(add.at[k], scale.at[k], total.at[k], p);
+        }
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const uint32_t r = *(const uint32_t *)(residual + (row + 8 * half) * strip::STRIDE + c);
-            float *x = v + 4 * j + 2 * half;
-            x[0] = fmaf(x[0], scale.x, add.x) + low_half(r);
-            x[1] = fmaf(x[1], scale.y, add.y) + high_half(r);
+            const uint4 r = *(const uint4 *)(residual + (row + 8 * half) * strip::STRIDE + c);
+            const uint32_t words[4] = {r.x, r.y, r.z, r.w};
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                float *x = v + 16 * i + 4 * k + 2 * half;
+                x[0] = fmaf(x[0], scale.at[2 * k], add.at[2 * k]) + low_half(words[k]);
+                x[1] = fmaf(x[1], scale.at[2 * k + 1], add.at[2 * k + 1]) + high_half(words[k]);
+            }
         }
     }
     if (NORM)
@@ -373,11 +391,13 @@ __global__ void __launch_bounds__(WARPGROUPS *WARPGROUP, 1)
         const size_t r = row0 + row + 8 * half;
         const bool valid = r < (size_t)p.rows;
         const size_t at = r * p.columns + column0 + column;
-        uint32_t w[COLUMN_TILES];
 #pragma unroll
-        for (int j = 0; j < COLUMN_TILES; j++)
-            w[j] = halves_of(v[4 * j + 2 * half], v[4 * j + 2 * half + 1]);
-        tile_write_halves(w, p.out.x + at, valid, lane);
+        for (int i = 0; valid && i < EIGHTS; i++) {
+            const float *x = v + 16 * i + 2 * half;
+            const uint32_t w[4] = {halves_of(x[0], x[1]), halves_of(x[4], x[5]),
+                                   halves_of(x[8], x[9]), halves_of(x[12], x[13])};
+            write_eight_halves(w, p.out.x + at + first_of_eight(i, lane));
+        }
         if (NORM && p.out.q)
             warpgroup_write_bytes(v, half, p.out.q + at, p.out.scale + r * WARPGROUPS + group,
                                   valid, lane);
