@@ -160,7 +160,14 @@ test('each type refuses other values, and says what it is', () => {
 describe('native engines share weights', { skip: noAddon }, () => {
   /** Other values than the default of options that C takes. @type {Record<string, any>} */
   const OTHER = {
-    ...{ compute: 'f32', kernels: 'scalar', predictor: 'dense', portable: true, memory: 1e6, device: 'cpu' },
+    ...{
+      compute: 'f32',
+      kernels: 'scalar',
+      predictor: 'dense',
+      portable: true,
+      memory: 1e6,
+      device: 'cpu',
+    },
     ...{
       threads: 2,
       sparsity: 0.25,
@@ -212,7 +219,11 @@ describe('native engines share weights', { skip: noAddon }, () => {
   test('a device that is not there is a typed error', async () => {
     process.env.WISP_CUDA_LIBRARY = '/nonexistent/libwisp-cuda.so';
     try {
-      await assert.rejects(opened({ device: 'cuda' }), { name: 'WispError', code: 'unsupported', field: 'device' });
+      await assert.rejects(opened({ device: 'cuda' }), {
+        name: 'WispError',
+        code: 'unsupported',
+        field: 'device',
+      });
       assert.equal(await opened({ device: 'auto' }), 1);
     } finally {
       delete process.env.WISP_CUDA_LIBRARY;

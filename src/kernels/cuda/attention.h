@@ -7,11 +7,7 @@
 
 #include "kernels/cuda/ptx.h"
 
-enum {
-    ATTENTION_WARPS = 8,
-    QUERY_TILE = 16 * ATTENTION_WARPS,
-    KEY_TILE = 64
-};
+enum { ATTENTION_WARPS = 8, QUERY_TILE = 16 * ATTENTION_WARPS, KEY_TILE = 64 };
 
 struct attention_arguments {
     const uint16_t *qkv;   /* [rows, 3 heads SIZE]: queries, keys, values */
@@ -19,7 +15,7 @@ struct attention_arguments {
     const int2 *tiles;     /* [blocks]: a text, and its first query in the tile */
     const int32_t *starts; /* [texts + 1] */
     int heads, heads_each; /* of all; of those that a block computes one after the other */
-    float scale; /* times log2(e), because powers of 2 are what the GPU computes */
+    float scale;           /* times log2(e), because powers of 2 are what the GPU computes */
 };
 
 /* Rows of SIZE halves are 16 bytes apart from a multiple of 128, so that the loads of 8 rows meet
@@ -123,8 +119,9 @@ attention_tile(attention_state<SIZE> &s, const uint32_t q[SIZE / 16][4], const u
     }
 }
 
-/* A stage: a tile of keys and values of a head, and with its first one the queries. Stages of a block
- * follow one another, head by head, so that copies for the next head run while one is computed. */
+/* A stage: a tile of keys and values of a head, and with its first one the queries. Stages of a
+ * block follow one another, head by head, so that copies for the next head run while one is
+ * computed. */
 template <int SIZE>
 static __device__ __forceinline__ void
 attention_begin(unsigned char *to, const attention_arguments &a, const uint16_t *text, int length,
@@ -219,10 +216,9 @@ __global__ void __launch_bounds__(ATTENTION_WARPS *WARP, BLOCKS)
             attention_tile<SIZE>(s, q, k, k + layout::KEY_BYTES, length - tile * KEY_TILE, a.scale,
                                  lane);
         }
-        attention_write<SIZE>(s,
-                              a.context + (size_t)(start + row + lane / 4) * width + head * SIZE +
-                                  2 * (lane & 3),
-                              width, rows - lane / 4);
+        attention_write<SIZE>(
+            s, a.context + (size_t)(start + row + lane / 4) * width + head * SIZE + 2 * (lane & 3),
+            width, rows - lane / 4);
     }
 }
 
