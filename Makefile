@@ -8,7 +8,7 @@
 #   make lint      formatting, warnings, static analysis  make asan            C tests under sanitizers
 #   make coverage  lines that the C tests reach           make fuzz            look for inputs that break it
 #   make campaign  fuzz and inject faults for hours       make bench           how fast it is (bench/README.md)
-#   make install   PREFIX=/usr/local, DESTDIR=
+#   make install   PREFIX=/usr/local, DESTDIR=; make uninstall
 #
 # The rules that test are in tests/rules.mk, and those that measure in bench/rules.mk. Everything is built in
 # build/. Tools that are missing are fetched into .tools/ by tools/setup.py.
@@ -70,6 +70,8 @@ ISA_avx2 = -mavx2 -mfma -mf16c
 ISA_avx_vnni = $(ISA_avx2) -mavxvnni
 ISA_avx512 = -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mbmi2 -mfma
 ISA_amx = $(ISA_avx512) -mamx-tile -mamx-int8
+ISA_bf16_avx512 = $(ISA_avx512) -mavx512bf16
+ISA_bf16_amx = -mavx512f -mamx-tile -mamx-bf16
 ISA_neon = -march=armv8.2-a+dotprod
 ISA_neon_i8mm = -march=armv8.2-a+dotprod+i8mm
 # Finds the flags of the file that is compiled, by its name: those of avx2_portable.c are those of avx2.c.
@@ -281,7 +283,7 @@ ADDON_SETUP_linux-x64-musl := .tools/stamp/musl
 ADDON_SETUP_linux-arm64-gnu := .tools/stamp/aarch64
 ADDON_SETUP_linux-arm64-musl := .tools/stamp/zig
 ADDON_SETUP_darwin-arm64 := .tools/stamp/zig
-ADDON_WITHOUT_win32-x64 = %/amx.c $(ADDON_FILES)
+ADDON_WITHOUT_win32-x64 = %amx.c $(ADDON_FILES)
 # Windows asks for the name of the program that has Node's functions.
 ADDON_LIBS_win32-x64 = build/addon/node_api.lib build/addon/js_native_api.lib
 build/addon/win32-x64.node: $(ADDON_LIBS_win32-x64)
@@ -392,7 +394,9 @@ WASM_SMALL := $(shell grep -l '^ \* Compiled for size in WebAssembly\. \*/' $(PO
 WASM_ONCE = $(if $(filter $(WASM_LEAST),$<),-Oz,$(if $(filter src/weights/% $(WASM_SMALL),$<),-Os))
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
-WASM_SOURCES := $(filter-out $(LANGUAGES),$(PORTABLE)) $(wildcard src/binding/*.c wasm/*.c)
+# Engines have no instructions for products of bfloats.
+WASM_WITHOUT := src/kernels/bf16_scalar.c src/weights/bfloats.c
+WASM_SOURCES := $(filter-out $(LANGUAGES) $(WASM_WITHOUT),$(PORTABLE)) $(wildcard src/binding/*.c wasm/*.c)
 
 # There are two modules for each instruction set. wisp-*.wasm only embeds texts: files that ask for WISP_EMBED_ONLY,
 # by itself or as DECODER_KERNELS, leave out what only decoders need, and those that ask whether
@@ -541,7 +545,7 @@ $(eval $(call wasm_build,relaxed))
 # with its name. What it shares with the module that converts, those that generate or that of languages is compiled once.
 PROGRAM := $(filter-out $(patsubst wasm/program/%,src/cli/%,$(wildcard wasm/program/*.c)) src/host/pool_threads.c,\
     $(foreach folder,calibrate quantise cli host,$(wildcard src/$(folder)/*.c)) src/native/inspect.c $(wildcard wasm/program/*.c))
-PROGRAM_ENGINE := $(filter-out $(WASM_CONVERT),$(PORTABLE)) wasm/pool_single.c $(wildcard src/kernels/simd128/*.c)
+PROGRAM_ENGINE := $(filter-out $(WASM_CONVERT) $(WASM_WITHOUT),$(PORTABLE)) wasm/pool_single.c $(wildcard src/kernels/simd128/*.c)
 OBJECTS_program := $(patsubst %.c,build/wasm/program/%.o,$(PROGRAM) $(PRODUCT)) \
     $(filter-out build/wasm/convert/wasm/% build/wasm/convert/src/products/%,$(OBJECTS_convert)) \
     $(filter $(PROGRAM_ENGINE:%.c=build/wasm/simd128/%.o) $(PROGRAM_ENGINE:%.c=build/wasm/generate-simd128/%.o),\
@@ -629,20 +633,41 @@ format: | .tools/stamp/clang .tools/stamp/node_modules
 
 # ---- install --------------------------------------------------------------------------------------
 
-.PHONY: install
+# What is installed, below PREFIX. Symbols for debuggers stay in build/: STRIP=: installs them too.
+INSTALLED_PROGRAMS := bin/wisp lib/libwisp.so.$(VERSION)
+INSTALLED_FILES := include/wisp.h $(patsubst src/%,include/%,$(wildcard src/wisp/*.h)) lib/libwisp.a lib/pkgconfig/wisp.pc \
+    share/wisp/wisp-default.gguf share/wisp/wisp-stories.gguf share/man/man1/wisp.1 \
+    share/bash-completion/completions/wisp share/fish/vendor_completions.d/wisp.fish share/zsh/site-functions/_wisp
+INSTALLED_LINKS := lib/libwisp.so lib/libwisp.so.0
+STRIP = strip
+TO = "$(DESTDIR)$(PREFIX)/$(1)"
+
+.PHONY: install uninstall
 install: native
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/pkgconfig" \
-	    "$(DESTDIR)$(PREFIX)/include/wisp" "$(DESTDIR)$(PREFIX)/share/wisp"
-	install build/wisp "$(DESTDIR)$(PREFIX)/bin/"
-	install -m 644 src/wisp.h "$(DESTDIR)$(PREFIX)/include/"
-	install -m 644 src/wisp/*.h "$(DESTDIR)$(PREFIX)/include/wisp/"
-	install -m 644 build/libwisp.a "$(DESTDIR)$(PREFIX)/lib/"
-	install build/libwisp.so "$(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)"
-	ln -sf libwisp.so.$(VERSION) "$(DESTDIR)$(PREFIX)/lib/libwisp.so.0"
-	ln -sf libwisp.so.0 "$(DESTDIR)$(PREFIX)/lib/libwisp.so"
-	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf "$(DESTDIR)$(PREFIX)/share/wisp/"
+	python3 tools/write_manual.py build/wisp build/manual
+	install -d $(foreach folder,$(sort $(dir $(INSTALLED_PROGRAMS) $(INSTALLED_FILES))),$(call TO,$(folder)))
+	install build/wisp $(call TO,bin/)
+	install build/libwisp.so $(call TO,lib/libwisp.so.$(VERSION))
+	install -m 644 src/wisp.h $(call TO,include/)
+	install -m 644 src/wisp/*.h $(call TO,include/wisp/)
+	install -m 644 build/libwisp.a $(call TO,lib/)
+	$(STRIP) $(foreach file,$(INSTALLED_PROGRAMS),$(call TO,$(file)))
+	$(STRIP) --strip-debug $(call TO,lib/libwisp.a)
+	ln -sf libwisp.so.$(VERSION) $(call TO,lib/libwisp.so.0)
+	ln -sf libwisp.so.0 $(call TO,lib/libwisp.so)
+	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf $(call TO,share/wisp/)
+	install -m 644 build/manual/wisp.1 $(call TO,share/man/man1/)
+	install -m 644 build/manual/wisp.bash $(call TO,share/bash-completion/completions/wisp)
+	install -m 644 build/manual/wisp.fish $(call TO,share/fish/vendor_completions.d/)
+	install -m 644 build/manual/_wisp $(call TO,share/zsh/site-functions/)
 	sed -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in \
-	    > "$(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc"
+	    > $(call TO,lib/pkgconfig/wisp.pc)
+	chmod 644 $(call TO,lib/pkgconfig/wisp.pc)
+
+# Removes what install wrote, and folders of wisp's own.
+uninstall:
+	rm -f $(foreach file,$(INSTALLED_PROGRAMS) $(INSTALLED_FILES) $(INSTALLED_LINKS),$(call TO,$(file)))
+	-rmdir $(call TO,include/wisp) $(call TO,share/wisp)
 
 # ---- tools ----------------------------------------------------------------------------------------
 

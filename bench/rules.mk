@@ -20,7 +20,7 @@ build/bench/ahead: bench/sparse/ahead.c $(LIB_native)
 	$(SAY) LINK $@
 	$(Q)$(BENCH_CC) $^ $(LDLIBS) -o $@
 
-build/bench/kv_memory build/bench/attention_quality: build/bench/%: bench/generate/%.c $(LIB_native)
+build/bench/kv_memory build/bench/attention_quality build/bench/pass_rows: build/bench/%: bench/generate/%.c $(LIB_native)
 	@mkdir -p $(@D)
 	$(SAY) LINK $@
 	$(Q)$(BENCH_CC) $^ $(LDLIBS) -o $@

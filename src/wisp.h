@@ -108,7 +108,9 @@ typedef struct wisp_model wisp_model;
 typedef enum wisp_compute {
     WISP_COMPUTE_AUTO = 0, /* INT8 if the file's weights are quantised, else F32 */
     WISP_COMPUTE_F32 = 1,  /* f32 weights and activations */
-    WISP_COMPUTE_INT8 = 2  /* int8 weights and activations in blocks of 128 or 64, i32 sums */
+    WISP_COMPUTE_INT8 = 2, /* int8 weights and activations in blocks of 128 or 64, i32 sums */
+    WISP_COMPUTE_BF16 = 3  /* weights and activations of dense layers as bf16, f32 sums; only on
+                              processors with instructions for it (wisp_cpu_features) */
 } wisp_compute;
 
 /* A predictor decides which neurons of the feed-forward layers are computed for a token. All
@@ -217,8 +219,9 @@ typedef struct wisp_model_info {
     const char *predictor;    /* one of wisp_predictor_name, never "auto" */
     float sparsity;           /* the share of neurons that lowrank or sentence skips unless
                                  wisp_session_set_sparsity sets another; 0 with dense and exact */
-    const char *pooling; /* "mean" or "cls"; "rank" if the model scores pairs of texts; "" if it
-                            does neither */
+    const char *pooling;      /* "mean", "cls" or "last"; "rank" if the model scores pairs of texts;
+                                 "splade" if an embedding has a value for each word of the vocabulary,
+                                 most of them 0; "" if it does none of these */
     uint32_t hidden_size;
     uint32_t intermediate_size;
     uint32_t layers;
@@ -231,8 +234,8 @@ typedef struct wisp_model_info {
 
 WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info);
 
-/* Returns the number of values in an embedding: hidden_size, or fewer if the file says so
- * (wisp.dimensions). */
+/* Returns the number of values in an embedding: hidden_size, fewer if the file says so
+ * (wisp.dimensions), or vocabulary_size of a model with the pooling "splade". */
 WISP_API size_t wisp_model_dimensions(const wisp_model *model);
 
 /* Returns the text of the model's prompt `name` ("query", "passage", ...), or NULL if the model has

@@ -183,17 +183,19 @@ TORCH_codec_folders = $(CODEC_DRIVER) build/wisp vocab
 TORCH_mmlu = build/wisp
 TORCH_smollm2 = build/wisp $(CODEC_DRIVER) $(LOGITS_DRIVER)
 TORCH_chat = $(CHAT_DRIVER)
+TORCH_real_encoders = build/wisp
+TORCH_judge = build/wisp
 TORCH_train_relu = build/wisp
 TORCH_train_ternary = build/wisp
 TORCH_train_blocks = build/wisp
 TORCH_models = build/wisp --seed 1 --cases 300
 RUNS_torch := $(addprefix run/torch/,models decoders decoder_folders quantise_texts codec_folders mmlu chat smollm2 \
-    train_relu train_ternary train_blocks)
+    real_encoders judge train_relu train_ternary train_blocks)
 
 .PHONY: $(RUNS_torch)
 $(RUNS_torch): run/torch/%: tests/oracle/%.py $(LOGITS_DRIVER) $(CODEC_DRIVER) $(CHAT_DRIVER) build/wisp set-up-torch
 	$(RUN) --needs .tools/bin/python-torch torch/$* -- .tools/bin/python-torch $< $(TORCH_$*)
-run/torch/models: override RUN += --needs .tools/sentence
+run/torch/models run/torch/real_encoders: override RUN += --needs .tools/sentence
 test-torch: $(RUNS_torch)
 
 set-up-torch:
@@ -326,7 +328,7 @@ big-endian: $(RUNS_big-endian) run/big-endian/same-files
 
 # On Windows the portable core runs, with threads (its users read files themselves), and the package in Node.
 WINDOWS_CORE := $(patsubst src/%.c,build/windows/%.o,$(PORTABLE) src/host/pool_threads.c \
-                  $(filter-out %/amx.c,$(wildcard src/kernels/x86_64/*.c)))
+                  $(filter-out %amx.c,$(wildcard src/kernels/x86_64/*.c)))
 windows: build/windows/embed.exe build/addon/win32-x64.node wasm
 	.tools/bin/wine $< models/wisp-default.gguf tests/data/golden-default.jsonl tests/data/golden-default.f32
 	.tools/bin/node-windows tests/windows/package.mjs build/addon/win32-x64.node build/windows/package.json \

@@ -58,7 +58,8 @@ ROWS = [
     [model("gte v1.5, arctic-m v2, stella", "cls", "new", "NewModel", "models/gte-en", **GTE)],
     [model("EmbeddingGemma", "mean", "gemma3_text", "Gemma3TextModel", "models/embeddinggemma",
            use_bidirectional_attention=True, **GEMMA)],
-    [model("Qwen3-Embedding, harrier-0.6b", "lasttoken", "qwen3", "Qwen3Model", "models/qwen3-embedding"),
+    [model("Qwen3-Reranker", GENERATES, "qwen3", "Qwen3ForCausalLM", "`wisp rerank` (tests/oracle/judge.py): 3e-6"),
+     model("Qwen3-Embedding, harrier-0.6b", "lasttoken", "qwen3", "Qwen3Model", "models/qwen3-embedding"),
      model("harrier-270m", "lasttoken", "gemma3_text", "Gemma3TextModel", "models/gemma3-last", **GEMMA)],
     [model("jina-embeddings v2", "mean", "bert", "JinaBertModel", None, position_embedding_type="alibi"),
      model("jina-embeddings v3", "mean", "xlm-roberta", "XLMRobertaModel", None, position_embedding_type="rotary"),
@@ -72,7 +73,8 @@ ROWS = [
      model("ELECTRA", "mean", "electra", "ElectraModel", "models/electra-base", embedding_size=32)],
     [model("ms-marco-MiniLM", SCORES, "bert", "BertForSequenceClassification", "models/rank-bert", **ONE_LABEL),
      model("bge-reranker", SCORES, "xlm-roberta", "XLMRobertaForSequenceClassification", "models/rank-roberta", **ONE_LABEL)],
-    [model("SPLADE", GENERATES, "bert", "BertForMaskedLM", None)],
+    [model("SPLADE", "splade", "bert", "BertForMaskedLM", "models/splade-bert"),
+     model("granite-embedding-30m-sparse", "splade", "roberta", "RobertaForMaskedLM", "models/splade-roberta")],
     [model("SmolLM2", GENERATES, "llama", "LlamaForCausalLM", "SmolLM2-135M-Instruct itself (tests/oracle/smollm2.py)")],
     [model("SmolLM3", GENERATES, "smollm3", "SmolLM3ForCausalLM", "smollm3")],
     [model("Qwen2.5, R1-Distill-Qwen", GENERATES, "qwen2", "Qwen2ForCausalLM", "qwen2")],
@@ -106,8 +108,8 @@ ROWS = [
 ]
 
 NOTES = {
+    "gpt-oss": "from GGUF files of architecture gpt-oss, which run natively",
     "nomic-embed-text v2-moe": "layers of experts in encoders",
-    "SPLADE": "a head that makes sparse vectors; it is not pooled in silence",
 }
 
 
@@ -128,6 +130,11 @@ def outcome(wisp, m, folder):
         write_json(folder / "modules.json", [{"idx": i, "name": str(i), "path": "1_Pooling" if i else "",
                                               "type": f"sentence_transformers.models.{name}"} for i, name in enumerate(names)])
         write_json(folder / "1_Pooling" / "config.json", {"pooling_mode": m["kind"]})
+    if m["kind"] == "splade":
+        types = ["base.modules.transformer.Transformer", "sparse_encoder.modules.splade_pooling.SpladePooling"]
+        write_json(folder / "modules.json", [{"idx": i, "name": str(i), "path": "1_SpladePooling" if i else "",
+                                              "type": f"sentence_transformers.{name}"} for i, name in enumerate(types)])
+        write_json(folder / "1_SpladePooling" / "config.json", {"pooling_strategy": "max"})
     done = subprocess.run([wisp, "inspect", folder], capture_output=True, text=True, check=False)
     message = done.stderr.replace(str(folder) + "/", "").replace(str(folder), "the folder").strip().removeprefix("wisp: ")
     takes = re.search(r"(tokenizer\.json|vocab\.txt|safetensors|tokenizer\.model).*(missing|No such file|no such)|no weights",
@@ -192,7 +199,7 @@ Of {rows} rows of models that are downloaded most, {runs} run whole and {partly}
 gives the program each model's type and class, and says what the program says. A row runs if the program takes it and a
 test compares it with the class that the last column names: tiny random models with all settings of the published one, in f32.
 Errors of embeddings are relative to a row's length, those of logits to the largest. Real weights are compared by
-`make run/torch/smollm2` (SmolLM2), tests/unit/test_golden.c (all-MiniLM) and `make test-llama`.
+`make run/torch/smollm2` (SmolLM2), `make run/torch/real_encoders` (SPLADE-tiny), tests/unit/test_golden.c (all-MiniLM) and `make test-llama`.
 
 | row | models | model_type and class in folders | | compared with, or why not |
 |---|---|---|---|---|

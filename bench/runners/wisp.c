@@ -170,9 +170,8 @@ static void embed_first(struct runner *runner) {
 
 static void load(struct runner *runner) {
     const struct arguments *a = &runner->arguments;
-    const wisp_model_options model = {.compute = strcmp(a->compute, "f32") == 0 ? WISP_COMPUTE_F32
-                                                                                : WISP_COMPUTE_AUTO,
-                                      .kernels = a->kernels};
+    wisp_model_options model = {.kernels = a->kernels};
+    wisp_compute_find(a->compute, &model.compute); /* AUTO for types of weights, such as q4_0 */
     const wisp_session_options session = {.threads = a->threads};
     wisp_error error = {0};
     const double start = seconds_now();

@@ -6,7 +6,7 @@ import { WispError } from '../base/errors.js';
 export const ARCHITECTURES = [
   ...'bert nomic-bert mpnet electra gte static llama qwen2 qwen3'.split(' '),
   ...'gpt2 gemma2 gemma3 lfm2 granite minicpm olmo2 smollm3 phi3'.split(' '),
-  ...'starcoder2 modern-bert gemma-embedding gptneox stablelm qwen3moe olmoe granitemoe lfm2moe'.split(
+  ...'starcoder2 modern-bert gemma-embedding gptneox stablelm qwen3moe olmoe granitemoe lfm2moe gpt-oss'.split(
     ' ',
   ),
   ...'mistral3 glm4'.split(' '),

@@ -18,7 +18,8 @@ text, in order, as soon as it is ready.
                          lines are skipped
       --format FORMAT    text (default): a line of numbers for each text; json: one array of
                          arrays; ndjson: objects with "embedding"; npy; f32: raw
-                         little-endian floats
+                         little-endian floats; sparse: ndjson whose "embedding" has "indices"
+                         and "values" of what is not 0, for models that make sparse vectors
       --prompt NAME      put this prompt of the model before each text (default: the model's
                          default prompt)
       --prompt-text TEXT put TEXT before each text

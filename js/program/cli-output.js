@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { reasonOf } from '../base/system-error.js';
 import { Complaint, EXIT, writeOutput } from './cli-console.js';
 
-export const FORMATS = ['text', 'json', 'ndjson', 'npy', 'f32'];
+export const FORMATS = ['text', 'json', 'ndjson', 'npy', 'f32', 'sparse'];
 
 /** Rows are written together up to so many bytes. */
 const HELD_BYTES = 65536;
@@ -51,6 +51,15 @@ function printAny(value) {
 
 /** @param {Float32Array} row @param {string} separator */
 const numbers = (row, separator) => Array.from(row, printFloat).join(separator);
+
+/** @param {Float32Array} row the values that are not 0, with their places */
+function sparse(row) {
+  const indices = [...row.keys()].filter((i) => row[i] !== 0);
+  return `{"indices":[${indices}],"values":[${numbers(
+    Float32Array.from(indices, (i) => row[i]),
+    ',',
+  )}]}`;
+}
 
 /** @param {Float32Array} row little-endian bytes */
 function bytesOf(row) {
@@ -153,6 +162,8 @@ export class Output {
         const embedding = `"embedding":[${numbers(row, ',')}]`;
         return Buffer.from(`{${[...kept, embedding].join(',')}}\n`);
       }
+      case 'sparse':
+        return Buffer.from(`{${[...kept, `"embedding":${sparse(row)}`].join(',')}}\n`);
       default:
         return bytesOf(row);
     }

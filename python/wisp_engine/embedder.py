@@ -33,7 +33,8 @@ class Embedder(OpenModel):
         environment's WISP_MODEL names, else the English model that comes with wisp (384 dimensions).
     threads : int, optional
         Threads of one call. The default is the number of cores that the process may use.
-    compute : {"auto", "f32", "int8"}, optional
+    compute : {"auto", "f32", "int8", "bf16"}, optional
+        "bf16" needs a processor with AMX or AVX512-BF16.
     kernels : str, optional
         A kernel set of `wisp --version`. The default is the fastest that the processor has.
     predictor : {"auto", "dense", "exact", "lowrank", "sentence"}, optional

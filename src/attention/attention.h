@@ -35,6 +35,9 @@ struct attention_shape {
     size_t ahead;   /* of ATTENTION_NEAR */
     float soft_cap; /* a score s becomes soft_cap tanh(s / soft_cap); 0: it stays as it is. Only
                        policies over a cache compute it, and only for decoders (kernels.h) */
+    /* [heads]: the softmax of a head goes over these scores, too, to which no value belongs. NULL:
+     * there are none. Only of policies over a cache, where steps are chosen without them. */
+    const float *sinks;
     /* Added to q . k before scaling, by the distance of key j from query i, which may be negative:
      * bias[h * bias_stride + j - i]. NULL: nothing is added. Only of policies that say so. */
     const float *bias;

@@ -306,6 +306,13 @@ void step_weigh(const struct step_block *b, const struct step_looks *looks) {
     }
 }
 
+/* Returns the power of the sink of row r, which its sum of powers lacks. */
+static float sink_of(const struct step_block *b, size_t r) {
+    const size_t group = group_of(b->shape);
+    const float factor = b->shape->soft_cap > 0 ? 1 : b->factors[r];
+    return expf(b->shape->sinks[b->kv_head * group + r % group] - factor * b->softmax[r].top);
+}
+
 void step_end(const struct step_block *b, float *context, size_t ld_context) {
     const size_t size = b->shape->head_size, group = group_of(b->shape);
     for (size_t r = 0; r < b->rows; r++) {
@@ -314,6 +321,8 @@ void step_end(const struct step_block *b, float *context, size_t ld_context) {
         float total = 0;
         for (size_t i = 0; i < SOFTMAX_LANES; i++)
             total += b->softmax[r].total[i];
+        if (b->shape->sinks)
+            total += sink_of(b, r);
         const float inverse = 1 / total;
         for (size_t c = 0; c < size; c++)
             to[c] = b->sum[r * b->ld_sum + c] * inverse;

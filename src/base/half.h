@@ -4,6 +4,7 @@
 #ifndef WISP_BASE_HALF_H
 #define WISP_BASE_HALF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -61,6 +62,13 @@ static inline uint16_t half_of_float(float value) {
     }
     const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
     return (uint16_t)(sign | (rounded - (112u << 23)) >> 13);
+}
+
+/* Rounds to the nearest bfloat16 number, ties to even. NaN stays NaN. */
+static inline uint16_t bfloat_of_float(float value) {
+    const uint32_t bits = bits_of_float(value);
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    return (uint16_t)((is_nan ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 /* Expands a bfloat16 number, which is the upper half of a float, exactly. */

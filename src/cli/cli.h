@@ -27,6 +27,7 @@ int command_serve(int argc, char **argv);
 struct named_command {
     const char *name;
     int (*run)(int argc, char **argv); /* argv[0] is the name; returns an exit code */
+    const char *summary;               /* of wisp --help */
 };
 
 /* The commands of this build of the program. The last has no name. */

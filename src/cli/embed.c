@@ -35,7 +35,7 @@ struct arguments {
 static int take_format(void *field, const char *value) {
     return output_format_of(value, field)
                ? EXIT_GOOD
-               : complain_of_choice("format", value, "text, json, ndjson, npy, f32");
+               : complain_of_choice("format", value, "text, json, ndjson, npy, f32, sparse");
 }
 
 static int take_cold(void *field, const char *value) {
@@ -70,7 +70,8 @@ static const struct command_option options[] = {
     TAKEN(take_format, format, "format", 0, "FORMAT",
           "text (default): a line of numbers for each text; json: one array of\n"
           "arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
-          "little-endian floats"),
+          "little-endian floats; sparse: ndjson whose \"embedding\" has \"indices\"\n"
+          "and \"values\" of what is not 0, for models that make sparse vectors"),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each text (default: the model's\n"
            "default prompt)"),

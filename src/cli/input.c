@@ -98,7 +98,9 @@ static int open_item(struct input *input, const char *path) {
         return EXIT_USAGE;
     input->descriptor = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (input->descriptor < 0) {
-        complain("%s: cannot open: %s", path, strerror(errno));
+        /* A name with a blank is more often a text. */
+        complain("%s: cannot open: %s%s", path, strerror(errno),
+                 errno == ENOENT && strchr(path, ' ') ? " (--text TEXT gives a text itself)" : "");
         return EXIT_FAILED;
     }
     if (fstat(input->descriptor, &info) == 0 && is_output_file(&info)) {

@@ -4,26 +4,17 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/spelling.h"
 
-static const char help[] =
-    "usage: wisp COMMAND [OPTION]...\n"
-    "\n"
-    "  wisp embed       write the embeddings of texts as text, JSON, NPY or raw floats\n"
-    "  wisp similarity  find the lines nearest in meaning to a query, or score pairs of texts\n"
-    "  wisp rerank      find the lines that answer a query best, with a cross-encoder\n"
-    "  wisp index       make an index of texts, add to it and remove from it\n"
-    "  wisp search      find the entries of an index nearest in meaning to queries\n"
-    "  wisp generate    continue a text, or talk\n"
-    "  wisp tokenize    write the token ids of texts, or the text of ids\n"
-    "  wisp convert     convert a model to GGUF\n"
-    "  wisp quantize    quantise a model as llama.cpp does, or measure what that loses\n"
-    "  wisp calibrate   make a model sparse: let it compute only the neurons that matter\n"
-    "  wisp inspect     list the metadata and tensors of a model\n"
-    "  wisp eval        measure the quality of a model on your data\n"
-    "  wisp serve       answer requests over HTTP\n"
-    "  wisp --version   print build, CPU features and kernel sets\n"
-    "\n"
-    "wisp COMMAND --help lists the options of a command.\n";
+static void print_help(FILE *output) {
+    fputs("usage: wisp COMMAND [OPTION]...\n\n", output);
+    for (const struct named_command *c = program_commands; c->name; c++)
+        fprintf(output, "  wisp %-11s %s\n", c->name, c->summary);
+    fputs("  wisp --version   print build, CPU features and kernel sets\n"
+          "\n"
+          "wisp help COMMAND lists the options of a command.\n",
+          output);
+}
 
 static int print_version(void) {
     const char *name;
@@ -37,26 +28,46 @@ static int print_version(void) {
     return EXIT_GOOD;
 }
 
+/* Runs a command with arguments, of which the first is replaced by the program's name. */
+static int run_command(const char *name, int argc, char **argv) {
+    static char prefix[] = "wisp"; /* of getopt's messages, as of complain's */
+    struct spelling spelling = {.typed = name};
+    for (const struct named_command *c = program_commands; c->name; c++) {
+        if (strcmp(name, c->name) == 0) {
+            argv[0] = prefix;
+            return c->run(argc, argv);
+        }
+        spelling_compare(&spelling, c->name);
+    }
+    if (spelling.nearest)
+        complain("there is no command %s; did you mean %s?", name, spelling.nearest);
+    else
+        complain("there is no command %s (see wisp --help)", name);
+    return EXIT_USAGE;
+}
+
+static bool is_one_of(const char *argument, const char *letter, const char *name) {
+    return strcmp(argument, letter) == 0 || strcmp(argument, name) == 0;
+}
+
 static int run(int argc, char **argv) {
+    static char help_option[] = "--help";
     if (argc < 2) {
-        fputs(help, stderr);
+        print_help(stderr);
         return EXIT_USAGE;
     }
-    for (size_t i = 0; program_commands[i].name; i++)
-        if (strcmp(argv[1], program_commands[i].name) == 0) {
-            static char prefix[] = "wisp"; /* of getopt's messages, as of complain's */
-            argv[1] = prefix;
-            return program_commands[i].run(argc - 1, argv + 1);
-        }
-    if (strcmp(argv[1], "--version") == 0)
+    if (is_one_of(argv[1], "-V", "--version"))
         return print_version();
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
-        fputs(help, program_output);
+    const bool is_help = strcmp(argv[1], "help") == 0;
+    if (is_help && argc > 2) {
+        char *arguments[] = {argv[0], help_option, NULL};
+        return run_command(argv[2], 2, arguments);
+    }
+    if (is_help || is_one_of(argv[1], "-h", "--help")) {
+        print_help(program_output);
         return EXIT_GOOD;
     }
-    complain("there is no command %s (see wisp --help)", argv[1]);
-    return EXIT_USAGE;
+    return run_command(argv[1], argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv) {

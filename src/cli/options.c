@@ -3,9 +3,11 @@
 
 #include <assert.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/spelling.h"
 
 enum {
     MOST_OPTIONS = 64,
@@ -127,16 +129,36 @@ static void describe(const struct list *list, struct option *longs, char *letter
     *letters = '\0';
 }
 
-/* Takes what getopt_long has found. Returns as `store` does. */
+/* Names the option that is meant by an argument that getopt_long has complained of, if it begins
+ * with two dashes and is near to one. An abbreviation of several is near to none: getopt_long
+ * names these. */
+static void suggest(const struct list *list, const char *argument) {
+    char typed[64] = "";
+    if (strncmp(argument, "--", 2) == 0)
+        snprintf(typed, sizeof typed, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    struct spelling spelling = {.typed = typed};
+    for (size_t i = 0; i < list->n && *typed; i++) {
+        if (strncmp(typed, list->option[i]->name, strlen(typed)) == 0)
+            return;
+        spelling_compare(&spelling, list->option[i]->name);
+    }
+    if (spelling.nearest)
+        complain("did you mean --%s?", spelling.nearest);
+}
+
+/* Takes what getopt_long has found; the last argument that it has read is `argument`. Returns as
+ * `store` does. */
 static int take_found(const struct command_line *line, const struct list *list, int found,
-                      void *arguments) {
+                      const char *argument, void *arguments) {
     size_t i = 0;
     if (line->argument && found == ARGUMENT)
         return line->argument(arguments, optarg);
     while (i < list->n && found != FIRST_LONG + (int)i && found != list->option[i]->letter)
         i++;
-    if (i == list->n)
-        return EXIT_USAGE; /* getopt_long has said what is wrong */
+    if (i == list->n) { /* getopt_long has said what is wrong */
+        suggest(list, argument);
+        return EXIT_USAGE;
+    }
     if (list->option[i] == help)
         return print_help(line, list), COMMAND_IS_DONE;
     return store(list->option[i], (char *)arguments + list->base[i], optarg);
@@ -154,7 +176,7 @@ bool take_options(const struct command_line *line, void *arguments, int argc, ch
     *code = EXIT_GOOD;
     while (*code == EXIT_GOOD &&
            (found = getopt_long(argc, argv, letters + !line->argument, longs, NULL)) != -1)
-        *code = take_found(line, &list, found, arguments);
+        *code = take_found(line, &list, found, argv[optind - 1], arguments);
     for (; line->argument && *code == EXIT_GOOD && optind < argc; optind++) /* after "--" */
         *code = line->argument(arguments, argv[optind]);
     if (*code == EXIT_GOOD)

@@ -12,7 +12,7 @@
 
 enum { NPY_HEADER_BYTES = 128 };
 
-static const char *const format_names[] = {"text", "json", "ndjson", "npy", "f32"};
+static const char *const format_names[] = {"text", "json", "ndjson", "npy", "f32", "sparse"};
 
 const char *output_format_name(enum output_format format) {
     return format_names[format];
@@ -174,6 +174,25 @@ static void write_array(FILE *stream, const float *row, size_t n) {
     fputc(']', stream);
 }
 
+/* Writes the values that are not 0, and before them their places. */
+static void write_sparse(FILE *stream, const float *row, size_t n) {
+    const char *separator = "";
+    fputs("{\"indices\":[", stream);
+    for (size_t i = 0; i < n; i++)
+        if (row[i] != 0) {
+            fprintf(stream, "%s%zu", separator, i);
+            separator = ",";
+        }
+    fputs("],\"values\":[", stream);
+    separator = "";
+    for (size_t i = 0; i < n; i++)
+        if (row[i] != 0) {
+            fprintf(stream, "%s%.9g", separator, (double)row[i]);
+            separator = ",";
+        }
+    fputs("]}", stream);
+}
+
 /* Writes numbers as floats with their low byte first, as files of both binary formats have them. */
 static void write_floats(FILE *stream, const float *row, size_t n) {
     float some[256];
@@ -187,7 +206,8 @@ static void write_floats(FILE *stream, const float *row, size_t n) {
 
 /* Writes an object with the embedding and with the fields of the input's object, except its text
  * and an embedding it may have. The fields are copied as they are in the input. */
-static void write_object(FILE *stream, const struct json *object, const float *row, size_t n) {
+static void write_object(FILE *stream, const struct json *object, const float *row, size_t n,
+                         bool sparse) {
     fputc('{', stream);
     for (const struct json *field = object ? object->first : NULL; field; field = field->next) {
         if (strcmp(field->key, "text") == 0 || strcmp(field->key, "embedding") == 0)
@@ -196,7 +216,10 @@ static void write_object(FILE *stream, const struct json *object, const float *r
         fputc(',', stream);
     }
     fputs("\"embedding\":", stream);
-    write_array(stream, row, n);
+    if (sparse)
+        write_sparse(stream, row, n);
+    else
+        write_array(stream, row, n);
     fputs("}\n", stream);
 }
 
@@ -222,10 +245,11 @@ static void write_row(struct output *output, const struct record *record, const 
             write_array(output->stream, row, n);
         break;
     case OUTPUT_NDJSON:
+    case OUTPUT_SPARSE:
         if (record->fault)
             write_fault(output->stream, record);
         else
-            write_object(output->stream, record->object, row, n);
+            write_object(output->stream, record->object, row, n, output->format == OUTPUT_SPARSE);
         break;
     case OUTPUT_NPY:
     case OUTPUT_F32:

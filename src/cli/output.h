@@ -8,7 +8,14 @@
 
 #include "cli/input.h"
 
-enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_NDJSON, OUTPUT_NPY, OUTPUT_F32 };
+enum output_format {
+    OUTPUT_TEXT,
+    OUTPUT_JSON,
+    OUTPUT_NDJSON,
+    OUTPUT_NPY,
+    OUTPUT_F32,
+    OUTPUT_SPARSE /* NDJSON of the values that are not 0 */
+};
 
 struct output {
     enum output_format format;

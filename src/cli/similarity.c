@@ -28,11 +28,10 @@ static const char rerank_usage[] =
     "usage: wisp rerank --query TEXT [OPTION]... [FILE | - | --text TEXT]...\n"
     "       wisp rerank --pairs [OPTION]... [FILE | -]...\n"
     "\n"
-    "Scores texts with a cross-encoder, which reads query and text together. With --query: prints\n"
-    "the lines that answer TEXT best, best first, as \"score<TAB>line\". With --pairs: prints a "
-    "score\n"
-    "for each line, which has a query and a text separated by a tab, or nan for a line without "
-    "one.\n"
+    "Scores texts with a cross-encoder, which reads query and text together, or with\n"
+    "Qwen3-Reranker. With --query: prints the lines that answer TEXT best, best first, as\n"
+    "\"score<TAB>line\". With --pairs: prints a score for each line, which has a query and a text\n"
+    "separated by a tab, or nan for a line without one.\n"
     "More is better; most models give 0 to 1.\n"
     "\n";
 
@@ -58,6 +57,7 @@ struct search {
     float scores[BATCH_RECORDS];
     size_t lines;   /* so far */
     bool malformed; /* one of them is no pair */
+    bool judges;    /* the model generates, and is asked for scores */
     struct matches matches;
 };
 
@@ -123,13 +123,13 @@ static int embed(const struct search *s, const wisp_text *texts, size_t n,
                                                                           : complain_of(&error);
 }
 
-/* Scores texts for a query by a cross-encoder. */
+/* Scores texts for a query by a cross-encoder, or by a model that generates. */
 static int rank(const struct search *s, wisp_text query, const wisp_text *texts, size_t n,
                 float *scores) {
     wisp_error error;
-    return wisp_rerank(s->session, query, texts, n, scores, &error) == WISP_OK
-               ? EXIT_GOOD
-               : complain_of(&error);
+    const wisp_status status = s->judges ? wisp_judge(s->session, query, texts, n, scores, &error)
+                                         : wisp_rerank(s->session, query, texts, n, scores, &error);
+    return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
 }
 
 /* ---- query ---------------------------------------------------------------------------------- */
@@ -261,6 +261,9 @@ static int run_similarity(struct arguments *a, const wisp_model *model, wisp_ses
                        .model = model,
                        .session = session,
                        .dimensions = wisp_model_dimensions(model)};
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    s.judges = !*info.pooling;
     int code = choose_prompt(model, &a->query_prompt, &s.as_query.prompt);
     if (code == EXIT_GOOD)
         code = choose_prompt(model, &a->passage_prompt, &s.as_passage.prompt);

@@ -243,7 +243,8 @@ static wisp_status copy_all(struct upload *u, wisp_error *error) {
 
 wisp_status device_decoder_load(struct device *device, const struct network *network,
                                 wisp_error *error) {
-    struct upload u = {.device = device, .network = network, .halves = !network->int8};
+    struct upload u = {
+        .device = device, .network = network, .halves = network->compute != WISP_COMPUTE_INT8};
     const wisp_status status = copy_all(&u, error);
     tensor_cache_release(&u.cache);
     return status;

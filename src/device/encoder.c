@@ -164,11 +164,11 @@ wisp_status device_encoder_open(struct device *device, const char *name,
                                  .norm_epsilon = c->norm_epsilon,
                                  .int8 = int8,
                                  .first = c->pooling == POOLING_CLS};
-    if (c->pooling == POOLING_RANK)
+    if (c->pooling != POOLING_CLS && c->pooling != POOLING_MEAN)
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "device",
-                    "%s computes embeddings, and this model scores pairs of texts: use the device "
-                    "cpu",
-                    name);
+                    "%s computes dense embeddings, and this model %s: use the device cpu", name,
+                    c->pooling == POOLING_RANK ? "scores pairs of texts"
+                                               : "makes values of words of them");
     if (strcmp(network->architecture->name, "bert") != 0 ||
         !find_activation(c->activation, &shape.activation))
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "device",

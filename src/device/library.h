@@ -111,7 +111,8 @@ enum device_decoder_tensor {
     DECODER_FFN_NORM,
     DECODER_GATE, /* [intermediate_size, hidden_size] */
     DECODER_UP,
-    DECODER_DOWN, /* [hidden_size, intermediate_size] */
+    DECODER_DOWN,           /* [hidden_size, intermediate_size] */
+    DECODER_NEURON_WEIGHTS, /* [intermediate_size], of a sparse decoder: see device_step.neurons */
     DECODER_TENSORS
 };
 
@@ -131,9 +132,9 @@ struct device_step {
     struct device_sequence *const *sequences; /* [texts], different ones, with room */
     const size_t *lengths;                    /* [texts]: tokens before these */
     bool all_logits;                          /* of every token; else of the last of each text */
-    /* Of a sparse decoder: how many neurons of each layer are computed, those with the largest
-     * |f(gate)|, and all that are as large as the last of them. 0: all. Of a text that gets several
-     * tokens all are. */
+    /* Of a sparse decoder, in steps that add one token to each text: how many neurons of each layer
+     * are computed, those with the largest |f(gate)| times the neuron's weight (1 if there are no
+     * weights), and all that are as large as the last of them. 0: all. */
     uint32_t neurons;
 };
 

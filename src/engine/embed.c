@@ -163,6 +163,13 @@ static wisp_status fail_not_finite(const wisp_model *model, size_t text, wisp_er
                 text);
 }
 
+/* Returns the working memory of what follows a pass. */
+static size_t head_bytes(const struct network *network) {
+    return RANKS && network->config.pooling == POOLING_SPLADE
+               ? splade_workspace_bytes(&network->splade)
+               : dense_modules_workspace_bytes(&network->dense, BATCH_TEXTS);
+}
+
 /* Begins a pass over the batch, which begins with text `first` of the job. Its rows [texts,
  * hidden_size] lie in the worker's memory until its next batch. */
 static wisp_status begin_pass(const struct job *job, struct worker *worker, size_t first,
@@ -185,7 +192,7 @@ static wisp_status begin_pass(const struct job *job, struct worker *worker, size
         .attention = session->attention};
     struct workspace measured = {.used = pass_workspace_bytes(network, &most)};
     workspace_take(&measured, BATCH_TEXTS, size, sizeof(float));
-    workspace_part(&measured, dense_modules_workspace_bytes(&network->dense, BATCH_TEXTS));
+    workspace_part(&measured, head_bytes(network));
     TRY(workspace_reserve(&worker->forward, measured.used, error));
 
     struct pass *pass = &worker->pass;
@@ -200,12 +207,35 @@ static wisp_status begin_pass(const struct job *job, struct worker *worker, size
                           .skip_absent = session->skip_absent,
                           .skipped = job->skipped ? job->skipped + first : NULL};
     pass->rows = workspace_take(&worker->forward, BATCH_TEXTS, size, sizeof(float));
-    worker->dense = workspace_part(&worker->forward,
-                                   dense_modules_workspace_bytes(&network->dense, BATCH_TEXTS));
+    worker->head = workspace_part(&worker->forward, head_bytes(network));
     for (uint32_t i = 0; i < job->members; i++)
         pass->member[i] = (struct pass_member){
             .trace = &worker[i].trace, .counts = worker[i].counts, .tokens = &worker[i].tokens};
     pass_begin(pass, &worker->forward);
+    return WISP_OK;
+}
+
+static void count_batch(struct worker *worker) {
+    worker->stats.texts += worker->pass.batch.texts;
+    worker->stats.tokens += worker->pass.tokens;
+}
+
+/* Writes the values of words of the texts from `first` on, whose hidden states the worker's pass
+ * has left. */
+static wisp_status finish_words(const struct job *job, struct worker *worker, size_t first,
+                                wisp_error *error) {
+    const wisp_model *model = job->session->model;
+    const struct model_config *config = &model->network.config;
+    const struct batch *batch = &worker->pass.batch;
+    for (size_t i = 0; i < batch->texts; i++) {
+        float *row = job->rows + (first + i) * job->dimensions;
+        splade_apply(&model->network.splade, config,
+                     worker->pass.x + batch->starts[i] * config->hidden_size,
+                     batch->starts[i + 1] - batch->starts[i], row, worker->head);
+        if (!write_row(row, job->dimensions, job->dimensions, config->normalize, row))
+            return fail_not_finite(model, first + i, error);
+    }
+    count_batch(worker);
     return WISP_OK;
 }
 
@@ -227,13 +257,14 @@ static wisp_status finish_batch(const struct job *job, struct worker *worker, si
     worker->first = first;
     worker->end = end;
     TRY(status);
-    pooled = dense_modules_apply(dense, pooled, batch->texts, worker->dense);
+    if (RANKS && model->network.config.pooling == POOLING_SPLADE)
+        return finish_words(job, worker, first, error);
+    pooled = dense_modules_apply(dense, pooled, batch->texts, worker->head);
     for (size_t i = first; i < end; i++)
         if (!write_row(pooled + (i - first) * size, cut ? job->dimensions : size, job->dimensions,
                        normalize, job->rows + i * job->dimensions))
             return fail_not_finite(model, i, error);
-    worker->stats.texts += batch->texts;
-    worker->stats.tokens += batch->starts[batch->texts];
+    count_batch(worker);
     return WISP_OK;
 }
 
@@ -398,6 +429,11 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
         .session = session, .texts = texts, .n = n, .rows = rows, .skipped = o->skipped};
     job.prompt = wisp_text_of(o->prompt ? o->prompt : model->default_prompt);
     job.dimensions = o->dimensions ? o->dimensions : wisp_model_dimensions(model);
+    if (RANKS && model->network.config.pooling == POOLING_SPLADE &&
+        job.dimensions != wisp_model_dimensions(model))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "dimensions",
+                    "%zu were asked for, and each of the %zu words of the vocabulary has one",
+                    job.dimensions, wisp_model_dimensions(model));
     if (job.dimensions > wisp_model_dimensions(model))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "dimensions",
                     "%zu were asked for, and the model has %zu", job.dimensions,

@@ -18,7 +18,7 @@ struct wisp_model {
     const struct codec *codec;    /* the tokenizer's, of models that generate; else NULL */
     const char *default_prompt;   /* "" if there is none */
     uint32_t max_tokens;          /* longer texts are truncated */
-    bool int8;                    /* dense layers multiply in int8 */
+    wisp_compute compute;         /* as what dense layers multiply; never AUTO */
     wisp_predictor predictor;     /* the choice that was made; never AUTO */
     struct sparse_plan plan;      /* zeroed if the model is not calibrated */
     struct sparse_plan gate_plan; /* that of layers that choose by their gates */

@@ -57,7 +57,7 @@ static const char *pooling_name(enum pooling pooling) {
                                         [POOLING_CLS] = "cls",
                                         [POOLING_LAST] = "last",
                                         [POOLING_RANK] = "rank"};
-    return names[pooling];
+    return pooling == POOLING_SPLADE ? "splade" : names[pooling];
 }
 
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
@@ -73,7 +73,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
     *info = (wisp_model_info){
         .name = name && name->type == VALUE_STRING ? name->as.text.bytes : "",
         .architecture = model->network.architecture->name,
-        .compute = wisp_compute_name(model->int8 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32),
+        .compute = wisp_compute_name((size_t)model->compute),
         .kernels = model->network.kernels->name,
         .device = device_computes(&model->device) ? model->device.library->name : "cpu",
         .predictor = wisp_predictor_name(model->predictor),

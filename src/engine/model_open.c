@@ -17,6 +17,11 @@
 
 enum { MIN_TOKENS = 3 };
 
+/* Returns whether the options ask for f32 or bf16. */
+static bool asks_for_floats(const wisp_model_options *options) {
+    return options->compute != WISP_COMPUTE_AUTO && options->compute != WISP_COMPUTE_INT8;
+}
+
 static wisp_status choose_kernels(const wisp_model_options *options, const struct kernels **kernels,
                                   wisp_error *error) {
     const char *name = options->kernels;
@@ -67,7 +72,7 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
     if (model->dir.residency.lacks_neurons)
         return WISP_PREDICTOR_LOWRANK;
     const float rounding = 1e-4f; /* error of 1 - sparsity in floats */
-    if (!model->int8 || options->portable)
+    if (model->compute != WISP_COMPUTE_INT8 || options->portable)
         return WISP_PREDICTOR_DENSE;
     if (!config_embeds(config))
         return can_gather(model, kernels) && model->gate_plan.levels > 0 &&
@@ -84,7 +89,7 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
 static const char sentence_tensor[] = TENSOR_LAYER_PREFIX "0." TENSOR_SENTENCE_P TENSOR_WEIGHT;
 
 /* Sets the predictor, its plan and int8, which all predictors but dense need. Fails if the model
- * lacks the predictor, or f32 was asked for. */
+ * lacks the predictor, or floats were asked for. */
 static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
                                     const struct kernels *kernels, wisp_error *error) {
     model->predictor = options->predictor;
@@ -109,9 +114,9 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "sparse layers (%s) have no portable results",
                     wisp_predictor_name((size_t)model->predictor));
-    if (options->compute == WISP_COMPUTE_F32)
+    if (asks_for_floats(options))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
-                    "sparse layers compute in int8, and f32 was asked for");
+                    "sparse layers compute in int8, and floats were asked for");
     if (model->predictor == WISP_PREDICTOR_GATE || model->predictor == WISP_PREDICTOR_TOPK) {
         model->plan = model->gate_plan;
         TRY(check_gates(model, kernels, error));
@@ -124,7 +129,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, sentence_tensor,
                     "the model has no predictor for whole texts: wisp calibrate --sentence makes "
                     "one");
-    model->int8 = true;
+    model->compute = WISP_COMPUTE_INT8;
     return WISP_OK;
 }
 
@@ -134,6 +139,7 @@ static wisp_status check_device(const wisp_model *model, const wisp_model_option
     const char *what = options->portable   ? "portable results"
                        : options->hot_only ? "models without their cold neurons"
                        : options->predictor > WISP_PREDICTOR_DENSE ? "sparse layers"
+                       : options->compute == WISP_COMPUTE_BF16     ? "bf16"
                                                                    : NULL;
     return what ? fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "device",
                        "the device %s does not compute %s: use cpu", options->device, what)
@@ -150,8 +156,8 @@ static wisp_status open_device(wisp_model *model, const wisp_model_options *opti
     const bool any = strcmp(name, "auto") == 0;
     wisp_status status = check_device(model, options, error);
     if (status == WISP_OK)
-        status =
-            device_open(&model->device, any ? "cuda" : name, &model->network, model->int8, error);
+        status = device_open(&model->device, any ? "cuda" : name, &model->network,
+                             model->compute == WISP_COMPUTE_INT8, error);
     if (status != WISP_ERROR_UNSUPPORTED || !any)
         return status;
     device_close(&model->device);
@@ -167,21 +173,39 @@ static wisp_status load_network(wisp_model *model, const wisp_model_options *opt
     TRY(open_device(model, options, error));
     TRY(choose_predictor(model, options, kernels, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
-    TRY(network_load(&model->network, kernels, model->int8, sparse ? &model->plan : NULL, error));
+    TRY(network_load(&model->network, kernels, model->compute, sparse ? &model->plan : NULL,
+                     error));
     return device_computes(&model->device) ? device_load(&model->device, &model->network, error)
                                            : WISP_OK;
 }
 
-/* Resolves WISP_COMPUTE_AUTO: int8 if the file stores the first feed-forward layer quantised. */
-static bool wants_int8(const struct directory *dir, wisp_compute compute) {
-    if (compute != WISP_COMPUTE_AUTO)
-        return compute == WISP_COMPUTE_INT8;
+/* Returns whether the file stores the first feed-forward layer quantised. */
+static bool is_quantised(const struct directory *dir) {
     const struct tensor *weight =
         directory_find_tensor(dir, TENSOR_LAYER_PREFIX "0." TENSOR_FFN_UP TENSOR_WEIGHT);
     if (!weight)
         weight =
             directory_find_tensor(dir, TENSOR_LAYER_PREFIX "0." TENSOR_UP_EXPERTS TENSOR_WEIGHT);
     return weight && (weight->format->elements > 1 || bitnet_made(weight));
+}
+
+/* Resolves WISP_COMPUTE_AUTO. Fails if the processor, or the kernel set, does not compute in what
+ * was asked for. */
+static wisp_status choose_compute(wisp_model *model, const wisp_model_options *options,
+                                  const struct kernels *kernels, wisp_error *error) {
+    model->compute = options->compute;
+    if (options->portable)
+        model->compute = WISP_COMPUTE_INT8;
+    if (model->compute == WISP_COMPUTE_AUTO)
+        model->compute = is_quantised(&model->dir) ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32;
+#ifndef __wasm__ /* where no option is called bf16 */
+    if (model->compute == WISP_COMPUTE_BF16 && (!kernels->bf16 || !kernels->bf16->runs()))
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "compute",
+                    "the kernel set %s does not compute in bf16 on this processor: use f32",
+                    kernels->name);
+#endif
+    (void)kernels, (void)error;
+    return WISP_OK;
 }
 
 static wisp_status read_max_tokens(wisp_model *model, wisp_error *error) {
@@ -198,8 +222,10 @@ static wisp_status read_max_tokens(wisp_model *model, wisp_error *error) {
 
 static wisp_status read_dimensions(wisp_model *model, wisp_error *error) {
     const struct network *network = &model->network;
+    const bool splade = RANKS && network->config.pooling == POOLING_SPLADE;
     const uint32_t size =
-        (uint32_t)dense_modules_outputs(&network->dense, network->config.hidden_size);
+        splade ? network->config.vocabulary_size
+               : (uint32_t)dense_modules_outputs(&network->dense, network->config.hidden_size);
     model->dimensions = size;
     TRY(metadata_u32_or(&model->dir, KEY_DIMENSIONS, &model->dimensions, error));
     if (model->dimensions == 0)
@@ -286,12 +312,15 @@ static wisp_status check_header(const wisp_model *model, const wisp_model_option
 /* Fails if results that are portable are asked for and not possible. */
 static wisp_status check_portable(const wisp_model *model, const wisp_model_options *options,
                                   wisp_error *error) {
-    if (options->portable && options->compute == WISP_COMPUTE_F32)
+    if (options->portable && asks_for_floats(options))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
-                    "results are portable in int8 only, and f32 was asked for");
+                    "results are portable in int8 only, and floats were asked for");
     if (options->portable && directory_find_tensor(&model->dir, TENSOR_DENSE_2 TENSOR_WEIGHT))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "dense layers after pooling (dense_2) have no portable results");
+    if (RANKS && options->portable && model->network.config.pooling == POOLING_SPLADE)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
+                    "the values of words of a SPLADE have no portable results");
     if (options->portable && model->network.architecture->generates)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "only embeddings of encoders are portable, and this model is a decoder");
@@ -356,7 +385,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     TRY(check_bytes(model, options, error));
     TRY(residency_of(&model->dir, options, &model->dir.residency, error));
     TRY(open_tokenizer(model, error));
-    model->int8 = options->portable || wants_int8(&model->dir, options->compute);
+    TRY(choose_compute(model, options, kernels, error));
     TRY(residency_limit_weights(model, options->memory, error));
     TRY(load_network(model, options, kernels, error));
     TRY(check_vocabulary(model, error));

@@ -6,7 +6,13 @@
 
 const char *wisp_compute_name(size_t compute) {
     static const char *const names[] = {
-        [WISP_COMPUTE_AUTO] = "auto", [WISP_COMPUTE_F32] = "f32", [WISP_COMPUTE_INT8] = "int8"};
+        [WISP_COMPUTE_AUTO] = "auto",
+        [WISP_COMPUTE_F32] = "f32",
+        [WISP_COMPUTE_INT8] = "int8",
+#ifndef __wasm__ /* whose engines have no instructions for it */
+        [WISP_COMPUTE_BF16] = "bf16",
+#endif
+    };
     return compute < sizeof names / sizeof *names ? names[compute] : NULL;
 }
 

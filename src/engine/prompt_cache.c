@@ -36,7 +36,7 @@ static wisp_status digest_session(wisp_session *session, struct sha256 *hash, wi
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
             digest_number(hash, numbers[n]);
     }
-    digest_number(hash, model->int8);
+    digest_number(hash, model->compute);
     return WISP_OK;
 }
 

@@ -16,7 +16,7 @@ struct worker {
     struct workspace text;    /* holds the prompt and a text, joined */
     struct workspace batch;   /* holds the token ids and index of the current batch */
     struct workspace forward; /* holds pooled rows and the working memory of the pass */
-    struct workspace dense;   /* a part of `forward`, for dense layers after pooling */
+    struct workspace head;    /* a part of `forward`, for what follows a pass */
     struct pass pass;
     wisp_stats stats; /* counts texts and tokens; `trace` holds the times */
     struct trace trace;

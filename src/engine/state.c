@@ -64,7 +64,7 @@ static uint32_t computed_by(const wisp_model *model) {
     const bool is_whole =
         model->predictor == WISP_PREDICTOR_DENSE || model->predictor == WISP_PREDICTOR_EXACT;
     const uint32_t predictor = is_whole ? 0 : (uint32_t)model->predictor;
-    return predictor << 16 | (model->int8 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32);
+    return predictor << 16 | (uint32_t)model->compute;
 }
 
 /* Makes the header of the session's state, as far as it does not depend on its texts. */

@@ -58,6 +58,22 @@ enum { DENSE_MODULES = 2 };
 #define TENSOR_HEAD "cls"
 #define TENSOR_HEAD_OUTPUT "cls.output"
 
+/* The pooling_type of a model whose head guesses words and makes a sparse vector of the guesses,
+ * with a value for each word of the vocabulary (SPLADE). llama.cpp has no number for it. */
+#define POOLING_TYPE_SPLADE 65536
+
+/* The head: a dense layer with a GELU, a layer norm, and a dense layer that gives each word a
+ * value, whose weight is token_embd.weight unless it is there. */
+#define TENSOR_SPLADE_DENSE "splade_dense"
+#define TENSOR_SPLADE_NORM "splade_norm"
+#define TENSOR_SPLADE_OUTPUT "splade_output"
+
+/* bool: a word's values are summed over the tokens of a text. Default: the largest one counts. */
+#define KEY_SPLADE_SUMS "wisp.splade.sums"
+
+/* u32, 1 or 2: how often the logarithm of 1 more than a value is taken. Default: once. */
+#define KEY_SPLADE_LOGARITHMS "wisp.splade.logarithms"
+
 /* u32: special tokens between the two texts of a pair, each the last special token of a text.
  * Default: 1 if tokenizer.ggml.model is bert, else 2. */
 #define KEY_PAIR_SEPARATORS "wisp.tokenizer.pair_separators"

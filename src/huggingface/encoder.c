@@ -17,9 +17,8 @@ static const char *const droppable[] = {"pooler.",
                                         "decoder.",
                                         "head."};
 
-static bool is_droppable(const char *name, bool has_head) {
-    for (size_t i = has_head ? 1 : 0;
-         /* a head has a pooler */ i < sizeof droppable / sizeof *droppable; i++)
+static bool is_droppable(const char *name, bool has_pooler) {
+    for (size_t i = has_pooler ? 1 : 0; i < sizeof droppable / sizeof *droppable; i++)
         if (hf_after(name, droppable[i]))
             return true;
     return false;
@@ -71,15 +70,16 @@ wisp_status hf_encoder_rename_tensors(struct directory *dir, const struct hf_enc
                                       wisp_error *error) {
     const struct hf_names of_head = {"\n", head, NULL}; /* no layers */
     size_t kept = 0;
+    char renamed[HF_NAME_BYTES];
+    const bool has_pooler = head && hf_gguf_name(&of_head, "pooler.dense.weight", renamed);
     for (size_t i = 0; i < dir->n_tensors; i++) {
         struct tensor *tensor = &dir->tensors[i];
         const char *name = tensor->name, *rest = NULL;
-        char renamed[HF_NAME_BYTES];
         for (size_t p = 0; p < 2 && encoder->prefixes[p] && !rest; p++)
             rest = hf_after(name, encoder->prefixes[p]);
         name = rest ? rest : name;
         const bool is_head = head && hf_gguf_name(&of_head, name, renamed);
-        if (!is_head && (is_droppable(name, head != NULL) ||
+        if (!is_head && (is_droppable(name, has_pooler) ||
                          hf_is_beyond_layers(dir, &encoder->tensors, encoder->architecture, name)))
             continue;
         if (!is_head && !hf_gguf_name(&encoder->tensors, name, renamed))

@@ -15,6 +15,7 @@
 #include "huggingface/json_file.h"
 #include "huggingface/modules.h"
 #include "huggingface/sentence_config.h"
+#include "huggingface/splade.h"
 #include "huggingface/static.h"
 #include "huggingface/weights.h"
 
@@ -49,8 +50,8 @@ static wisp_status check_class(const struct hf_config *config, wisp_error *error
         return WISP_OK;
     return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "architectures",
                 "%.64s is not supported without a modules.json%s", class->text,
-                masked ? ": it guesses words, of which SPLADE makes sparse vectors, and wisp makes "
-                         "none of these"
+                masked ? ": it guesses words, of which SPLADE makes sparse vectors if there is a "
+                         "modules.json with a SpladePooling"
                        : "");
 }
 
@@ -144,9 +145,10 @@ static wisp_status read_sentence(struct directory *dir, const char *folder, cons
                                  uint32_t *pooling, struct hf_sentence *sentence,
                                  wisp_error *error) {
     TRY(hf_read_modules(dir, folder, modules, pooling, error));
+    const bool guesses = *pooling == POOLING_TYPE_SPLADE;
     if (modules->list)
-        TRY(hf_read_sentence_model(dir, folder, error));
-    TRY(hf_read_sentence_transformer(dir, proper, modules->list != NULL, sentence, error));
+        TRY(hf_read_sentence_model(dir, folder, guesses, error));
+    TRY(hf_read_sentence_transformer(dir, proper, modules->list != NULL, guesses, sentence, error));
     config->max_seq_length = sentence->max_seq_length;
     return WISP_OK;
 }
@@ -160,6 +162,7 @@ static wisp_status read_encoder(struct directory *dir, const char *folder, const
     char key[NAME_BYTES];
     uint32_t pooling = POOLING_TYPE_RANK;
     struct hf_sentence sentence = {0};
+    const struct hf_name *head = ranks ? hf_head_names : NULL;
     if (!modules->list)
         TRY(check_class(config, error));
     if (ranks)
@@ -173,7 +176,9 @@ static wisp_status read_encoder(struct directory *dir, const char *folder, const
     TRY(directory_put_u32(dir, key, pooling, error));
     TRY(read_tokenizer(dir, proper, config, sentence.lowercase_first, error));
     TRY(hf_read_weights(dir, proper, error));
-    TRY(hf_encoder_rename_tensors(dir, encoder, ranks ? hf_head_names : NULL, config, error));
+    if (pooling == POOLING_TYPE_SPLADE)
+        TRY(hf_find_splade(config, encoder, &head, error));
+    TRY(hf_encoder_rename_tensors(dir, encoder, head, config, error));
     return hf_read_dense_modules(dir, folder, modules, error);
 }
 
@@ -189,6 +194,10 @@ static wisp_status read_decoder(struct directory *dir, const char *folder, const
     TRY(hf_decoder_read_config(dir, decoder, config, &vocabulary_size, error));
     if (config->embeds) {
         TRY(read_sentence(dir, folder, proper, modules, config, &pooling, &sentence, error));
+        if (pooling == POOLING_TYPE_SPLADE)
+            return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "model_type",
+                        "a SpladePooling behind a %s is not supported, only behind encoders",
+                        decoder->type);
         snprintf(key, sizeof key, "%s.pooling_type", decoder->architecture);
         TRY(directory_put_u32(dir, key, pooling, error));
     }

@@ -11,7 +11,7 @@ enum { NAME_BYTES = 256, MAX_MODULES = 64 };
 
 static const char FILE_NAME[] = "modules.json";
 
-enum kind { TRANSFORMER, POOLING, NORMALIZE, DENSE, KINDS };
+enum kind { TRANSFORMER, POOLING, NORMALIZE, DENSE, SPLADE, MASKED, KINDS };
 
 /* A module's class is named with its package, and with or without the file that defines it: all of
  * "sentence_transformers.models.Pooling", "sentence_transformers.models.Pooling.Pooling" and
@@ -19,14 +19,15 @@ enum kind { TRANSFORMER, POOLING, NORMALIZE, DENSE, KINDS };
  * the model's author, whatever its name. */
 static const char *const packages[] = {"sentence_transformers.models.",
                                        "sentence_transformers.base.modules.",
-                                       "sentence_transformers.sentence_transformer.modules."};
+                                       "sentence_transformers.sentence_transformer.modules.",
+                                       "sentence_transformers.sparse_encoder.models.",
+                                       "sentence_transformers.sparse_encoder.modules."};
 
 static const struct {
     const char *class, *file;
-} names[KINDS] = {{"Transformer", "transformer."},
-                  {"Pooling", "pooling."},
-                  {"Normalize", "normalize."},
-                  {"Dense", "dense."}};
+} names[KINDS] = {{"Transformer", "transformer."},      {"Pooling", "pooling."},
+                  {"Normalize", "normalize."},          {"Dense", "dense."},
+                  {"SpladePooling", "splade_pooling."}, {"MLMTransformer", "mlm_transformer."}};
 
 static const char *after(const char *text, const char *prefix, size_t length) {
     return strncmp(text, prefix, length) == 0 ? text + length : text;
@@ -72,10 +73,12 @@ static wisp_status read_module(const char *folder, const struct json *module, en
     if (!json_is(type, JSON_STRING) || !json_is(given, JSON_STRING))
         return hf_wrong_value(folder, FILE_NAME, "type, path", "two strings", error);
     *kind = kind_of(type->text);
+    if (*kind == MASKED) /* as versions before 6 call a Transformer before a SpladePooling */
+        *kind = TRANSFORMER;
     if (*kind == KINDS)
         return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(full, folder, FILE_NAME), "type",
                     "modules of type %.160s are not supported, only sentence-transformers' "
-                    "Transformer, Pooling, Dense and Normalize",
+                    "Transformer, Pooling, SpladePooling, Dense and Normalize",
                     type->text);
     *path = strcmp(given->text, ".") == 0 ? "" : given->text;
     if (**path && !hf_is_plain_name(*path))
@@ -197,6 +200,31 @@ static wisp_status read_pooling(struct directory *dir, const char *folder, const
     return include_prompt ? WISP_OK : directory_put_bool(dir, KEY_POOL_PROMPT, false, error);
 }
 
+/* ---- SpladePooling -------------------------------------------------------------------------- */
+
+static wisp_status read_splade(struct directory *dir, const char *folder, const char *path,
+                               wisp_error *error) {
+    static const struct {
+        const char *field, *usual, *other;
+    } settings[] = {{"pooling_strategy", "max", "sum"},
+                    {"activation_function", "relu", "log1p_relu"}};
+    char file[NAME_BYTES], full[HF_PATH_BYTES];
+    const struct json *config;
+    bool others[2];
+    snprintf(file, sizeof file, "%s/config.json", path);
+    TRY(hf_read_json(dir, folder, file, true, JSON_OBJECT, &config, error));
+    for (size_t i = 0; i < 2; i++) {
+        const struct json *given = json_get(config, settings[i].field);
+        others[i] = json_equals(given, settings[i].other);
+        if (given && !others[i] && !json_equals(given, settings[i].usual))
+            return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(full, folder, file),
+                        settings[i].field, "%.32s is not supported, only %s and %s",
+                        hf_shown(given), settings[i].usual, settings[i].other);
+    }
+    TRY(directory_put_bool(dir, KEY_SPLADE_SUMS, others[0], error));
+    return directory_put_u32(dir, KEY_SPLADE_LOGARITHMS, others[1] ? 2 : 1, error);
+}
+
 /* ---- Normalize ------------------------------------------------------------------------------ */
 
 /* Checks the config.json that a Normalize has since version 6 of sentence-transformers. */
@@ -250,12 +278,19 @@ static wisp_status read_list(struct directory *dir, const char *folder, struct h
             return unsupported(folder, "two modules have one name", error);
         if (kind == TRANSFORMER)
             return unsupported(folder, "a second Transformer is not supported", error);
-        if (kind == POOLING && *pooling > 0)
+        if ((kind == POOLING || kind == SPLADE) && *pooling > 0)
             return unsupported(folder, "a second pooling is not supported", error);
         if (kind == POOLING) {
             TRY(read_pooling(dir, folder, path, pooling, error));
             continue;
         }
+        if (kind == SPLADE) {
+            *pooling = POOLING_TYPE_SPLADE;
+            TRY(read_splade(dir, folder, path, error));
+            continue;
+        }
+        if (*pooling == POOLING_TYPE_SPLADE)
+            return unsupported(folder, "a module behind a SpladePooling is not supported", error);
         if (*pooling == 0)
             return unsupported(folder,
                                kind == DENSE ? "a Dense before the Pooling is not supported"

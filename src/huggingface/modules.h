@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * modules.json: the modules of sentence-transformers that a text passes through. wisp runs one
- * Transformer, one Pooling, up to two Dense and any number of Normalize after these. */
+ * Transformer, one Pooling, up to two Dense and any number of Normalize after these, or one
+ * Transformer and one SpladePooling. */
 #ifndef WISP_HUGGINGFACE_MODULES_H
 #define WISP_HUGGINGFACE_MODULES_H
 
@@ -21,7 +22,7 @@ wisp_status hf_find_modules(struct directory *dir, const char *folder, struct hf
                             wisp_error *error);
 
 /* Reads the other modules and their settings: adds wisp.normalize and wisp.pool_prompt, fills
- * modules->dense, and sets *pooling to llama.cpp's number of the way to pool. Without modules.json
+ * modules->dense, and sets *pooling to the number of the way to pool. Without modules.json
  * the model pools by mean and does not normalise, as in sentence-transformers. */
 wisp_status hf_read_modules(struct directory *dir, const char *folder, struct hf_modules *modules,
                             uint32_t *pooling, wisp_error *error);

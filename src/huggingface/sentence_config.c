@@ -56,16 +56,20 @@ static wisp_status read_default_prompt(struct directory *dir, const char *folder
     return directory_put_text(dir, KEY_DEFAULT_PROMPT_NAME, json_text(name), error);
 }
 
-wisp_status hf_read_sentence_model(struct directory *dir, const char *folder, wisp_error *error) {
+wisp_status hf_read_sentence_model(struct directory *dir, const char *folder, bool guesses,
+                                   wisp_error *error) {
+    const char *const wanted = guesses ? "SparseEncoder" : "SentenceTransformer";
     const struct json *config;
     uint64_t dimensions;
     TRY(hf_read_json(dir, folder, MODEL_FILE, false, JSON_OBJECT, &config, error));
     const struct json *type = json_get(config, "model_type");
     const struct json *truncate = json_get(config, "truncate_dim");
-    if (type && !json_equals(type, "SentenceTransformer"))
+    if (type && !json_equals(type, wanted))
         return unsupported(folder, MODEL_FILE, type,
-                           "is not supported, only SentenceTransformer: other models do not make "
-                           "one embedding of a text",
+                           guesses ? "is not supported with a SpladePooling, only SparseEncoder"
+                                   : "is not supported with these modules, only "
+                                     "SentenceTransformer: other models do not make one embedding "
+                                     "of a text",
                            error);
     TRY(read_prompts(dir, folder, json_get(config, "prompts"), error));
     TRY(read_default_prompt(dir, folder, config, error));
@@ -98,21 +102,22 @@ static bool is_harmless_argument(const char *key) {
     return false;
 }
 
-/* {"text": {"method": "forward", "method_output_name": "last_hidden_state"}} */
-static bool is_hidden_states_of_text(const struct json *value) {
+/* {"text": {"method": "forward", "method_output_name": OUTPUT}} */
+static bool is_output_of_text(const struct json *value, const char *output) {
     const struct json *text = json_get(value, "text");
     return json_is(value, JSON_OBJECT) && value->count == 1 &&
            json_equals(json_get(text, "method"), "forward") &&
-           json_equals(json_get(text, "method_output_name"), "last_hidden_state");
+           json_equals(json_get(text, "method_output_name"), output);
 }
 
 /* The values of a setting that wisp can follow. */
 enum rule {
-    ANY_VALUE,     /* it does not change an embedding, or is read elsewhere */
-    NOTHING,       /* null, or an empty object */
-    ONE_TEXT,      /* one string, which is what its absence stands for */
-    HIDDEN_STATES, /* the hidden states of a text */
-    ARGUMENTS      /* an object of harmless arguments */
+    ANY_VALUE, /* it does not change an embedding, or is read elsewhere */
+    NOTHING,   /* null, or an empty object */
+    ONE_TEXT,  /* one string, which is what its absence stands for */
+    TASK,      /* what the head gives, or that there is no head */
+    OUTPUT,    /* the logits of a text, or its hidden states */
+    ARGUMENTS  /* an object of harmless arguments */
 };
 
 static const struct {
@@ -125,9 +130,9 @@ static const struct {
     {"unpad_inputs", ANY_VALUE, NULL},
     {"backend", ANY_VALUE, NULL},
     {"cache_dir", ANY_VALUE, NULL},
-    {"transformer_task", ONE_TEXT, "feature-extraction"},
+    {"transformer_task", TASK, NULL},
     {"module_output_name", ONE_TEXT, "token_embeddings"},
-    {"modality_config", HIDDEN_STATES, NULL},
+    {"modality_config", OUTPUT, NULL},
     {"processing_kwargs", NOTHING, NULL},
     {"query_length", NOTHING, NULL},
     {"document_length", NOTHING, NULL},
@@ -142,7 +147,7 @@ static const struct {
 };
 
 static wisp_status check_setting(const char *folder, const char *file, const struct json *member,
-                                 wisp_error *error) {
+                                 bool guesses, wisp_error *error) {
     size_t i = 0;
     while (i < sizeof settings / sizeof *settings && strcmp(settings[i].key, member->key) != 0)
         i++;
@@ -161,11 +166,20 @@ static wisp_status check_setting(const char *folder, const char *file, const str
             return WISP_OK;
         return unsupported(folder, file, member,
                            "is not supported, only the hidden states of a text's tokens", error);
-    case HIDDEN_STATES:
-        if (is_hidden_states_of_text(member))
+    case TASK:
+        if (json_equals(member, guesses ? "fill-mask" : "feature-extraction"))
             return WISP_OK;
         return unsupported(folder, file, member,
-                           "is not supported, only text, forward and last_hidden_state", error);
+                           guesses ? "is not supported with a SpladePooling, only fill-mask"
+                                   : "is not supported, only the hidden states of a text's tokens",
+                           error);
+    case OUTPUT:
+        if (is_output_of_text(member, guesses ? "logits" : "last_hidden_state"))
+            return WISP_OK;
+        return unsupported(folder, file, member,
+                           guesses ? "is not supported, only text, forward and logits"
+                                   : "is not supported, only text, forward and last_hidden_state",
+                           error);
     case ARGUMENTS:
         break;
     }
@@ -201,8 +215,8 @@ static wisp_status put_tokenizer_limit(struct directory *dir, const char *folder
 }
 
 wisp_status hf_read_sentence_transformer(struct directory *dir, const char *folder,
-                                         bool has_modules, struct hf_sentence *sentence,
-                                         wisp_error *error) {
+                                         bool has_modules, bool guesses,
+                                         struct hf_sentence *sentence, wisp_error *error) {
     const size_t n = has_modules ? sizeof transformer_files / sizeof *transformer_files : 0;
     const struct json *config = NULL;
     const char *file = NULL;
@@ -213,7 +227,7 @@ wisp_status hf_read_sentence_transformer(struct directory *dir, const char *fold
         TRY(hf_read_json(dir, folder, file, false, JSON_OBJECT, &config, error));
     }
     for (const struct json *m = config ? config->first : NULL; m; m = m->next)
-        TRY(check_setting(folder, file, m, error));
+        TRY(check_setting(folder, file, m, guesses, error));
     const struct json *lower = json_get(config, "do_lower_case");
     if (!json_is_absent(lower) && !json_to_bool(lower, &sentence->lowercase_first))
         return hf_wrong_value(folder, file, "do_lower_case", "true or false", error);

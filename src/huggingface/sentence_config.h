@@ -7,8 +7,9 @@
 #include "formats/directory.h"
 
 /* Reads config_sentence_transformers.json of the model's folder: adds prompts, the default prompt
- * and wisp.dimensions. */
-wisp_status hf_read_sentence_model(struct directory *dir, const char *folder, wisp_error *error);
+ * and wisp.dimensions. `guesses`: the model is a SPLADE, whose head guesses words. */
+wisp_status hf_read_sentence_model(struct directory *dir, const char *folder, bool guesses,
+                                   wisp_error *error);
 
 /* The settings of the folder of the Transformer, beside its config.json. */
 struct hf_sentence {
@@ -19,7 +20,7 @@ struct hf_sentence {
 /* Reads sentence_bert_config.json, which counts only with a modules.json, and the limit of tokens
  * in tokenizer_config.json, which counts if the former has none: adds wisp.max_seq_length. */
 wisp_status hf_read_sentence_transformer(struct directory *dir, const char *folder,
-                                         bool has_modules, struct hf_sentence *sentence,
-                                         wisp_error *error);
+                                         bool has_modules, bool guesses,
+                                         struct hf_sentence *sentence, wisp_error *error);
 
 #endif

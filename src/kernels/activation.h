@@ -17,7 +17,10 @@ enum activation {
     ACTIVATION_GATED_RELU,
     ACTIVATION_GATED_RELU_SQUARED,
     ACTIVATION_GATED_GELU_TANH,
-    ACTIVATION_GATED_GELU
+    ACTIVATION_GATED_GELU,
+    /* g / (1 + e^(-1.702 g)) (u + 1), for a gate g of at most 7 and u between -7 and 7: gpt-oss.
+     * Only of experts. */
+    ACTIVATION_GATED_SILU_BOUNDED
 };
 
 static inline bool activation_is_gated(enum activation activation) {

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/bf16.h"
 #include "kernels/i16.h"
 #include "kernels/kv_step.h"
 
@@ -246,8 +247,11 @@ struct kernels {
                       int32_t *sums);
 #endif
 
-    const struct i16_kernels *i16;       /* see i16.h; NULL if f32 products are as fast, but not in
-                                            portable sets */
+    const struct i16_kernels *i16; /* see i16.h; NULL if f32 products are as fast, but not in
+                                      portable sets */
+#ifndef __wasm__
+    const struct bf16_kernels *bf16; /* see bf16.h; NULL if the set's instructions have none */
+#endif
     const struct kv_kernels *kv;         /* see kv_step.h; only for decoders */
     const struct sparse_kernels *sparse; /* see sparse.h */
     const struct gather_kernels *gather; /* see gather.h; NULL where gemm_q4 is */
@@ -268,8 +272,10 @@ extern const struct kernels kernels_scalar, kernels_scalar_portable;
 extern const struct kernels kernels_avx2, kernels_avx2_portable;
 extern const struct kernels kernels_avx_vnni, kernels_avx_vnni_portable;
 extern const struct kernels kernels_avx512, kernels_avx512_portable;
+bool cpu_has_avx512_bf16(void);
 #if defined(__linux__)
 extern const struct kernels kernels_amx;
+bool cpu_has_amx_bf16(void); /* of CPUs that run kernels_amx */
 /* Asks the system to let this process use the tile registers, for as long as it runs. Returns false
  * if the system refuses. */
 bool amx_permitted(void);

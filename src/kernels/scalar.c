@@ -298,6 +298,9 @@ const struct kernels kernels_scalar = {
     .dots_int8 = dots_int8,
 #endif
     .i16 = &i16_scalar,
+#ifndef __wasm__
+    .bf16 = &bf16_scalar,
+#endif
     .sparse = &sparse_scalar,
     .lowrank_most_share = 0.5f,
     .gate_most_share = 0,

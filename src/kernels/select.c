@@ -12,6 +12,10 @@
 #include <cpuid.h>
 #include <stdatomic.h>
 
+bool cpu_has_avx512_bf16(void) {
+    return __builtin_cpu_supports("avx512bf16");
+}
+
 static bool runs_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
@@ -21,32 +25,46 @@ static bool runs_avx512(void) {
 
 #ifdef __linux__ /* elsewhere wisp does not know how to ask for the tiles */
 
+/* Which products of tiles there are. */
+enum tiles { TILES_UNKNOWN, TILES_NONE, TILES_INT8, TILES_INT8_AND_BF16 };
+
 /* Tells whether the CPU has tile registers with int8 products, and the system saves and grants
  * them.
  */
-static bool finds_amx(void) {
-    enum { XCR0_TILES = 3 << 17, AMX_TILE_AND_INT8 = 3 << 24, OSXSAVE = 1 << 27 };
+static enum tiles find_tiles(void) {
+    enum { XCR0_TILES = 3 << 17, AMX_BF16 = 1 << 22, AMX_TILE_AND_INT8 = 3 << 24 };
+    enum { OSXSAVE = 1 << 27 };
     unsigned a, b, c, d, states, high;
     if (!runs_avx512() || !__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE))
-        return false;
+        return TILES_NONE;
     __asm__("xgetbv" : "=a"(states), "=d"(high) : "c"(0));
     if ((states & XCR0_TILES) != XCR0_TILES || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
-        return false;
-    return (d & AMX_TILE_AND_INT8) == AMX_TILE_AND_INT8 && amx_permitted();
+        return TILES_NONE;
+    if ((d & AMX_TILE_AND_INT8) != AMX_TILE_AND_INT8 || !amx_permitted())
+        return TILES_NONE;
+    return d & AMX_BF16 ? TILES_INT8_AND_BF16 : TILES_INT8;
 }
 
-/* Keeps the answer of finds_amx: in a virtual machine cpuid traps, which takes tens of
+/* Keeps the answer of find_tiles: in a virtual machine cpuid traps, which takes tens of
  * microseconds.
  */
-static bool runs_amx(void) {
-    enum { UNKNOWN, NO, YES };
-    static atomic_int answer = UNKNOWN;
+static enum tiles tiles(void) {
+    static atomic_int answer = TILES_UNKNOWN;
     int known = atomic_load_explicit(&answer, memory_order_relaxed);
-    if (known == UNKNOWN) {
-        known = finds_amx() ? YES : NO;
+    if (known == TILES_UNKNOWN) {
+        known = (int)find_tiles();
         atomic_store_explicit(&answer, known, memory_order_relaxed);
     }
-    return known == YES;
+    return (enum tiles)known;
+}
+
+static bool runs_amx(void) {
+    return tiles() >= TILES_INT8;
+}
+
+/* The rows of its products are rounded by AVX512-BF16. */
+bool cpu_has_amx_bf16(void) {
+    return tiles() == TILES_INT8_AND_BF16 && cpu_has_avx512_bf16();
 }
 
 #endif
@@ -211,12 +229,15 @@ const char *wisp_kernels_name(size_t index) {
 const char *wisp_cpu_features(void) {
 #if defined(__x86_64__)
 #define AVX512 "avx2 fma bmi2 avx512f avx512bw avx512dq avx512vl avx512vnni"
+#define AVX512_BF16 AVX512 " avx512bf16"
 #ifdef __linux__
+    if (cpu_has_amx_bf16())
+        return AVX512_BF16 " amx-tile amx-int8 amx-bf16";
     if (runs_amx())
         return AVX512 " amx-tile amx-int8";
 #endif
     if (runs_avx512())
-        return AVX512;
+        return cpu_has_avx512_bf16() ? AVX512_BF16 : AVX512;
     if (runs_avx_vnni())
         return "avx2 fma avxvnni";
     return runs_avx2() ? "avx2 fma" : "";

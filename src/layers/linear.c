@@ -74,6 +74,19 @@ static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_
     return status;
 }
 
+/* Reads the bias of one of several matrices. */
+static wisp_status matrix_bias(const struct linear_source *source, const char *name, float *bias,
+                               wisp_error *error) {
+    const struct tensor *tensor;
+    TRY(directory_require_tensor(source->dir, name, source->n, source->matrices, &tensor, error));
+    void *stored = memory_allocate((size_t)tensor->row_bytes);
+    const wisp_status status =
+        stored ? directory_floats(source->dir, tensor, source->matrix, 1, NULL, stored, bias, error)
+               : fail_memory(error, tensor->row_bytes);
+    memory_free(stored);
+    return status;
+}
+
 wisp_status linear_bias(const struct linear_source *source, const char *name, float *bias,
                         wisp_error *error) {
     float *values = NULL;
@@ -83,6 +96,8 @@ wisp_status linear_bias(const struct linear_source *source, const char *name, fl
     memset(bias, 0, source->n * sizeof *bias);
     if (source->unbiased)
         return WISP_OK;
+    if (source->matrices > 0)
+        return matrix_bias(source, name, bias, error);
     const wisp_status status =
         directory_load_floats(source->dir, name, 1, source->n, &values, error);
     if (status == WISP_OK)
@@ -107,7 +122,7 @@ static wisp_status load_bias(struct linear *layer, const struct linear_source *s
 }
 
 wisp_status linear_load(struct linear *layer, const struct linear_source *source,
-                        const struct kernels *kernels, bool quantised, wisp_error *error) {
+                        const struct kernels *kernels, wisp_compute compute, wisp_error *error) {
     struct stack stack = {.source = source};
     struct tensor_cache own = {0}; /* for tensors that are made of others' bytes */
     const struct block_format *types[LINEAR_MAX_PARTS];
@@ -120,7 +135,7 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
         types[i] = bitnet_format(stack.parts[i]);
         stack.row_bytes = larger(stack.row_bytes, (size_t)stack.parts[i]->row_bytes);
     }
-    layer->kind = weight_kind_for(kernels, types, source->parts, quantised);
+    layer->kind = weight_kind_for(kernels, types, source->parts, compute);
     stack.packs_stored = layer->kind->rows != BLOCK_F32;
     stack.rows =
         (struct weight_rows){.read = read_stacked_rows,

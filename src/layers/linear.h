@@ -31,18 +31,19 @@ struct linear_source {
     const char *const *names; /* [parts]: NAME.weight and NAME.bias are tensors of the file */
     bool unbiased;            /* biases are 0, and NAME.bias must not be there; else it must be */
     size_t parts, n, k;
-    /* Each tensor is [matrices, n, k], of which this is matrix number `matrix`; 0: [n, k]. */
+    /* Each tensor is [matrices, n, k], of which this is matrix number `matrix`; 0: [n, k]. Biases
+     * are [matrices, n] then. */
     size_t matrices, matrix;
     bool checked;               /* the weights have been read before: only their bytes are needed */
     struct tensor_cache *cache; /* keeps bytes from one layer to the next; may be NULL */
 };
 
-/* Reads and packs a layer. If `quantised` is set, the layer quantises its inputs to int8 and
- * uses a weight kind for that. Fails if a tensor is missing, has another shape or an unsupported
+/* Reads and packs a layer. `compute`, which is not AUTO, says as what the layer multiplies, and
+ * so decides its weight kind. Fails if a tensor is missing, has another shape or an unsupported
  * type, cannot be read, or is a bias that must not be there. The caller releases the layer with
  * linear_release, also after an error. */
 wisp_status linear_load(struct linear *layer, const struct linear_source *source,
-                        const struct kernels *kernels, bool quantised, wisp_error *error);
+                        const struct kernels *kernels, wisp_compute compute, wisp_error *error);
 
 void linear_release(struct linear *layer);
 

@@ -44,7 +44,7 @@ static void bert_attention(const struct network *network, uint32_t layer,
                                       .head_size = head_size,
                                       .scale = 1 / sqrtf((float)head_size),
                                       .mask = ATTENTION_ALL_KEYS,
-                                      .i16 = network->int8};
+                                      .i16 = network->compute == WISP_COMPUTE_INT8};
     if (w)
         relative_bias_apply(&w->bias, shape);
 }
@@ -311,7 +311,7 @@ static wisp_status load_projection(struct network *network, struct bert_weights 
                                          .k = network->config.token_size};
     if (network->config.token_size == 0)
         return WISP_OK;
-    TRY(linear_load(&w->projection, &source, network->kernels, false, error));
+    TRY(linear_load(&w->projection, &source, network->kernels, WISP_COMPUTE_F32, error));
     network->resident_bytes += w->projection.bytes;
     return WISP_OK;
 }

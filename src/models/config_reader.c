@@ -134,13 +134,14 @@ wisp_status config_read_pooling(const struct config_reader *r) {
     char key[CONFIG_KEY_BYTES];
     TRY(metadata_u32_or(r->dir, config_key(r, "pooling_type", key), &type, r->error));
     /* RANKS: not with WISP_EMBED_ONLY. */
-    if (type != POOLING_MEAN && type != POOLING_CLS && (!RANKS || type != POOLING_RANK))
+    const bool has_head = type == POOLING_RANK || type == POOLING_SPLADE;
+    if (type != POOLING_MEAN && type != POOLING_CLS && !(RANKS && has_head))
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
                     "pooling type %u is not supported, only 1 (mean), 2 (cls)%s", type,
-                    RANKS ? " and 4 (rank)" : "");
+                    RANKS ? ", 4 (rank) and 65536 (SPLADE)" : "");
     r->config->pooling = (enum pooling)type;
     /* Files of llama.cpp have no key for this, and llama.cpp normalises every embedding. */
-    r->config->normalize = type != POOLING_RANK;
+    r->config->normalize = !has_head;
     return metadata_bool_or(r->dir, KEY_NORMALIZE, &r->config->normalize, r->error);
 }
 

@@ -265,8 +265,10 @@ static void scale_pairs(const struct model_config *c, float *factors) {
     double first = -2, last = -1; /* pairs up to `first` keep their angles, and those from `last` on
                                      have them divided */
     if (c->yarn.context > 0) {
-        first = fmax(floor(pair_of_turns(c, (double)c->yarn.beta_fast)), 0);
-        last = fmin(ceil(pair_of_turns(c, (double)c->yarn.beta_slow)), (double)c->rotary_size - 1);
+        first = pair_of_turns(c, (double)c->yarn.beta_fast);
+        last = pair_of_turns(c, (double)c->yarn.beta_slow);
+        first = fmax(c->yarn.between_pairs ? first : floor(first), 0);
+        last = fmin(c->yarn.between_pairs ? last : ceil(last), (double)c->rotary_size - 1);
         if (first == last)
             last += 0.001;
     }

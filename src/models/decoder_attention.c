@@ -54,7 +54,7 @@ void decoder_attention_shape(const struct network *network, uint32_t layer,
                                             : ATTENTION_CAUSAL;
     shape->window = c->sees_all ? c->window / 2 : c->window - 1;
     shape->ahead = c->sees_all ? c->window / 2 : 0;
-    shape->i16 = network->int8;
+    shape->i16 = network->compute == WISP_COMPUTE_INT8;
 }
 
 wisp_status decoder_attention_load(struct network *network, uint32_t layer,
@@ -71,6 +71,7 @@ wisp_status decoder_attention_load(struct network *network, uint32_t layer,
 void decoder_attention_release(struct decoder_attention *weights) {
     memory_free(weights->q_norm);
     memory_free(weights->k_norm);
+    memory_free(weights->sinks);
 }
 
 /* Normalises the heads of a token: each of them, or with config.wide_qk_norm all together. */
@@ -239,6 +240,7 @@ static void attend_heads(const struct pass *pass, uint32_t member, struct cursor
     struct attention_shape part = *shape;
     part.heads = own.n * group;
     part.kv_heads = own.n;
+    part.sinks = shape->sinks ? shape->sinks + own.first * group : NULL;
     for (size_t i = 0; i < pass->batch.texts && own.n > 0; i++) {
         struct attention_sequence text = sequence_of(pass, member, at, i, own.first);
         attention_policy_of(&pass->attention, &text)
@@ -250,12 +252,13 @@ static void attend_heads(const struct pass *pass, uint32_t member, struct cursor
 /* Computes the member's part of state->context: all heads of its tokens, or its share of the heads
  * of all tokens. */
 static wisp_status attend(const struct pass *pass, uint32_t member, struct cursor at,
-                          wisp_error *error) {
+                          const float *sinks, wisp_error *error) {
     const struct network *network = pass->network;
     struct attention_shape shape;
     if (config_embeds(&network->config))
         return attend_rows(pass, member, at, error);
     network->architecture->attention(network, at.layer, &shape);
+    shape.sinks = sinks;
     keep_blocks(pass, member, at);
     if (pass->attention.prefill->prepare) {
         prepare(pass, member, at, &shape);
@@ -279,7 +282,7 @@ wisp_status decoder_attention_run(struct pass *pass, uint32_t member, struct cur
     pass_mark(pass, member, at, STAGE_QKV);
     pass_barrier(pass, member, at); /* attention reads the keys and values of all members */
     if (status == WISP_OK)
-        status = attend(pass, member, at, error);
+        status = attend(pass, member, at, weights->sinks, error);
     decoder_end_stage(pass, member, at, STAGE_ATTENTION);
     if (status == WISP_OK)
         status = decoder_linear(pass, member, at, &weights->output, s->context, s->y, error);

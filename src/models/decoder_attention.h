@@ -15,6 +15,7 @@ struct decoder_attention {
     /* [head_size], or with config.wide_qk_norm as many as W_q and W_k have outputs: weights of RMS
      * norms; NULL if there are none. */
     float *q_norm, *k_norm;
+    float *sinks; /* [heads]: see attention.h; NULL if there are none */
 };
 
 /* The `attention` of a decoder (architecture.h): a token sees itself and all tokens before it, or

@@ -194,7 +194,8 @@ static wisp_status read_yarn(const struct config_reader *r) {
     struct rope_yarn *yarn = &c->yarn;
     char key[CONFIG_KEY_BYTES];
     float share = 1, of_all = 0;
-    *yarn = (struct rope_yarn){.beta_fast = 32, .beta_slow = 1};
+    yarn->beta_fast = 32;
+    yarn->beta_slow = 1;
     TRY(config_refuse_others(r, "rope.scaling.yarn_ext_factor", "1"));
     TRY(read_original_context(r, &yarn->context));
     if (!(c->rope_theta > 1))

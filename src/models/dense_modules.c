@@ -129,7 +129,7 @@ wisp_status dense_modules_load(struct dense_modules *modules, const struct direc
                                              .n = (size_t)tensor->rows,
                                              .k = size};
         modules->n = i + 1;
-        TRY(linear_load(&modules->layers[i], &source, kernels, false, error));
+        TRY(linear_load(&modules->layers[i], &source, kernels, WISP_COMPUTE_F32, error));
         size = (size_t)tensor->rows;
     }
     if (RANKS && config->pooling == POOLING_RANK && (modules->n < DENSE_MODULES || size != 1))

@@ -49,6 +49,18 @@ static enum rest_part needs(const struct network *network) {
     return REST_DENSE;
 }
 
+#ifdef DECODER_KERNELS
+/* Prepares silu(gate) * up for ACTIVATION_GATED_SILU_BOUNDED. What is no number stays so. */
+static void bound(float *up, float *gate, size_t n) {
+    const float slope = 1.702f, most = 7;
+    for (size_t i = 0; i < n; i++) {
+        const float u = up[i] > most ? most : up[i] < -most ? -most : up[i];
+        gate[i] = slope * (gate[i] > most ? most : gate[i]);
+        up[i] = (u + 1) / slope;
+    }
+}
+#endif
+
 void ffn_dense_activate(const struct network *network, float *up, float *gate, size_t n) {
     const struct kernels *kernels = network->kernels;
     switch (network->config.activation) {
@@ -85,6 +97,10 @@ void ffn_dense_activate(const struct network *network, float *up, float *gate, s
     case ACTIVATION_GATED_GELU:
         kernels->gelu(gate, n);
         kernels->multiply(gate, up, n);
+        break;
+    case ACTIVATION_GATED_SILU_BOUNDED:
+        bound(up, gate, n);
+        kernels->silu_mul(gate, up, n);
         break;
 #else
     default:

@@ -27,7 +27,8 @@ static wisp_status open_store(struct network *network, wisp_error *error) {
                                        .used = c->experts.used,
                                        .hidden_size = c->hidden_size,
                                        .size = c->experts.size,
-                                       .int8 = network->int8};
+                                       .compute = network->compute,
+                                       .biased = c->experts.adds_bias};
     return expert_store_open(&network->experts, network->dir, network->kernels, &shape,
                              network->limits_experts, error);
 }
@@ -40,11 +41,11 @@ static wisp_status load_router(struct network *network, uint32_t layer, wisp_err
     const char *const names[] = {layer_tensor_name(name, layer, TENSOR_ROUTER, "")};
     const struct linear_source source = {.dir = network->dir,
                                          .names = names,
-                                         .unbiased = true,
+                                         .unbiased = !e->adds_bias,
                                          .parts = 1,
                                          .n = e->count,
                                          .k = network->config.hidden_size};
-    TRY(linear_load(&f->router, &source, network->kernels, false, error));
+    TRY(linear_load(&f->router, &source, network->kernels, WISP_COMPUTE_F32, error));
     network->resident_bytes += f->router.bytes;
     network_tally(network, &f->router, 1);
     if (!e->has_bias)

@@ -44,7 +44,7 @@ wisp_status linear_entry_read(const struct network *network, uint32_t layer,
                                          .n = entry->n,
                                          .k = entry->k,
                                          .cache = cache};
-    return linear_load(entry->linear, &source, network->kernels, network->int8, error);
+    return linear_load(entry->linear, &source, network->kernels, network->compute, error);
 }
 
 void network_tally(struct network *network, const struct linear *linear, size_t times) {

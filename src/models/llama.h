@@ -40,13 +40,15 @@ extern const char *const llama_tensors[];
         TENSOR_DOWN_EXPERTS
 #define LLAMA_ATTENTION_TENSORS "attn_q", "attn_k", "attn_v", "attn_output"
 
-/* The members of a struct architecture that the families of this page share. */
-#define LLAMA_PAGE                                                                                 \
+/* The members of a struct architecture that the families of this page share, and those of them that
+ * a family with tensors of its own within layers shares. */
+#define LLAMA_PAGE LLAMA_PAGE_BUT_LAYERS, .load_layer = llama_load_layer
+#define LLAMA_PAGE_BUT_LAYERS                                                                      \
     .generates = true, .by_outputs = true, .norms_first = true,                                    \
     .weights_bytes = sizeof(struct llama_weights), .layer_bytes = sizeof(struct llama_layer),      \
-    .linears = llama_linears, .load = llama_load, .load_layer = llama_load_layer,                  \
-    .release = llama_release, .attention = decoder_attention_shape, .take = decoder_take,          \
-    .rope = decoder_rope, .step = llama_step
+    .linears = llama_linears, .load = llama_load, .release = llama_release,                        \
+    .attention = decoder_attention_shape, .take = decoder_take, .rope = decoder_rope,              \
+    .step = llama_step
 
 size_t llama_linears(const struct network *network, uint32_t layer, struct linear_entry *out);
 wisp_status llama_load(struct network *network, wisp_error *error);

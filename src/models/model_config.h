@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "attention/rope.h"
+#include "formats/schema.h"
 #include "kernels/activation.h"
 
 /* Pooling makes one embedding of a text's hidden states. The numbers are those of llama.cpp. */
@@ -15,7 +16,8 @@ enum pooling {
     POOLING_MEAN = 1,
     POOLING_CLS = 2,
     POOLING_LAST = 3, /* that of the last token; only of decoders */
-    POOLING_RANK = 4  /* that of CLS, of which a head makes a score of a pair of texts */
+    POOLING_RANK = 4, /* that of CLS, of which a head makes a score of a pair of texts */
+    POOLING_SPLADE = POOLING_TYPE_SPLADE /* all, of which a head makes values of words (splade.h) */
 };
 
 /* The places of norms beside blocks. */
@@ -25,9 +27,9 @@ enum norm_places {
     NORMS_AROUND  /* of both */
 };
 
-/* Whether models of POOLING_RANK are there, and those of a token_size: modules that only embed
- * leave them out. Files that ask name WISP_EMBED_ONLY too, by which the Makefile knows that they
- * are compiled twice. */
+/* Whether models of POOLING_RANK and others that have heads are there, and those of a token_size:
+ * modules that only embed leave them out. Files that ask name WISP_EMBED_ONLY too, by which the
+ * Makefile knows that they are compiled twice. */
 #ifdef WISP_EMBED_ONLY
 enum { RANKS = 0, PROJECTS = 0 };
 #else
@@ -47,6 +49,7 @@ struct expert_config {
     uint32_t first_layer;  /* layers before it are dense */
     enum expert_gate gate; /* of which the weights of experts are made */
     bool has_bias;         /* a bias is added to what the choice goes by, not to the weights */
+    bool adds_bias;        /* the router and the matrices of experts have biases */
     bool normalised;       /* the weights of the chosen experts are divided by their sum */
     float scale;           /* multiplies the weights */
 };
@@ -58,6 +61,7 @@ struct expert_config {
 struct rope_yarn {
     uint32_t context; /* 0: no YaRN */
     float beta_fast, beta_slow;
+    bool between_pairs; /* the limits may lie between pairs; else they are widened to whole ones */
 };
 
 struct model_config {

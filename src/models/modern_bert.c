@@ -50,7 +50,7 @@ static void modern_attention(const struct network *network, uint32_t layer,
                                                                         : ATTENTION_ALL_KEYS,
                                       .window = c->window,
                                       .ahead = c->window,
-                                      .i16 = network->int8};
+                                      .i16 = network->compute == WISP_COMPUTE_INT8};
 }
 
 static void modern_take(const struct network *network, const struct pass_size *size,

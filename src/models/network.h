@@ -8,6 +8,7 @@
 #include "models/dense_modules.h"
 #include "models/feed_forward.h"
 #include "models/model_config.h"
+#include "models/splade.h"
 #include "sparse/expert_store.h"
 
 /* Bytes of dense layers by the kind of their weights. */
@@ -31,11 +32,12 @@ struct network {
     struct positions *positions;       /* NULL: positions have no embeddings */
     struct feed_forward *feed_forward; /* [layers] */
     struct dense_modules dense;        /* after pooling */
+    struct splade splade;              /* with POOLING_SPLADE; else empty */
     struct neuron_store neurons;       /* owns the neurons of sparse layers; empty otherwise */
     struct expert_store *experts;      /* owns those of layers of experts; NULL otherwise */
     bool limits_experts;               /* they are read when a pass needs them */
     void *weights;                     /* all other weights, in a type of the architecture's own */
-    bool int8;                         /* dense layers multiply in int8 */
+    wisp_compute compute;              /* as what dense layers multiply; never AUTO */
     size_t resident_bytes;             /* memory that all weights hold */
     struct rest *rest;                 /* which weights rest in the file (rest.h); NULL: none do */
     struct model_config config;

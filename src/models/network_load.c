@@ -54,13 +54,13 @@ static wisp_status load_layers(struct network *n, const struct sparse_plan *plan
     return WISP_OK;
 }
 
-wisp_status network_load(struct network *n, const struct kernels *kernels, bool int8,
+wisp_status network_load(struct network *n, const struct kernels *kernels, wisp_compute compute,
                          const struct sparse_plan *plan, wisp_error *error) {
     const uint32_t layers = n->config.layers;
     struct linear_entry outside[MOST_LINEARS];
     struct tensor_cache cache = {0};
     n->kernels = kernels;
-    n->int8 = int8;
+    n->compute = compute;
     TRY(token_embedding_load(&n->tokens, n->dir, n->config.vocabulary_size,
                              config_token_size(&n->config), error));
     n->resident_bytes += n->tokens.bytes;
@@ -82,6 +82,9 @@ wisp_status network_load(struct network *n, const struct kernels *kernels, bool 
         n->feed_forward[l].kind = ffn_kind_for(n, plan, l);
     if (config_embeds(&n->config))
         TRY(dense_modules_load(&n->dense, n->dir, kernels, &n->config, error));
+    if (RANKS && n->config.pooling == POOLING_SPLADE)
+        TRY(splade_load(&n->splade, n->dir, kernels, &n->config, compute, error));
+    n->resident_bytes += n->splade.bytes;
     for (size_t i = 0; i < n->dense.n; i++)
         n->resident_bytes += n->dense.layers[i].bytes;
     TRY(n->architecture->load(n, error));
@@ -115,6 +118,8 @@ void network_release(struct network *n) {
     free(n->feed_forward);
     positions_release(n);
     dense_modules_release(&n->dense);
+    if (RANKS) /* not with WISP_EMBED_ONLY */
+        splade_release(&n->splade);
     if (COLD_NEURONS_MAY_BE_ABSENT)
         neuron_cold_release(&n->neurons);
     neuron_store_release(&n->neurons);

@@ -6,6 +6,7 @@
 
 #include "formats/schema.h"
 #include "models/dense_modules.h"
+#include "models/splade.h"
 
 /* Returns whether `name` is `known`, or the weight or bias of a linear layer or norm of that
  * name. */
@@ -50,6 +51,8 @@ static bool is_known(const char *name, const struct architecture *architecture,
         return is_among(part, architecture->layer_tensors) || is_among(part, own_of_layer);
     if (config_embeds(config) && is_among(name, dense_module_names(config)))
         return true;
+    if (RANKS && config->pooling == POOLING_SPLADE && is_among(name, splade_names))
+        return true; /* not with WISP_EMBED_ONLY */
     return is_among(name, architecture->tensors) || is_among(name, own);
 }
 

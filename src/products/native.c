@@ -12,6 +12,7 @@
 #include "models/glm4.h"
 #include "models/gpt2.h"
 #include "models/gpt_neox.h"
+#include "models/gpt_oss.h"
 #include "models/granite.h"
 #include "models/lfm2.h"
 #include "models/llama.h"
@@ -26,17 +27,37 @@
 #include "tokenizers/tokenizer.h"
 #include "weights/weight_kind.h"
 
-const struct architecture *const architectures[] = {
-    &architecture_bert,       &architecture_nomic_bert,  &architecture_mpnet,
-    &architecture_electra,    &architecture_gte,         &architecture_static,
-    &architecture_llama,      &architecture_qwen2,       &architecture_qwen3,
-    &architecture_gpt2,       &architecture_gemma2,      &architecture_gemma3,
-    &architecture_lfm2,       &architecture_granite,     &architecture_minicpm,
-    &architecture_olmo2,      &architecture_smollm3,     &architecture_phi3,
-    &architecture_starcoder2, &architecture_modern_bert, &architecture_gemma_embedding,
-    &architecture_gptneox,    &architecture_stablelm,    &architecture_qwen3moe,
-    &architecture_olmoe,      &architecture_granitemoe,  &architecture_lfm2moe,
-    &architecture_mistral3,   &architecture_glm4,        NULL};
+const struct architecture *const architectures[] = {&architecture_bert,
+                                                    &architecture_nomic_bert,
+                                                    &architecture_mpnet,
+                                                    &architecture_electra,
+                                                    &architecture_gte,
+                                                    &architecture_static,
+                                                    &architecture_llama,
+                                                    &architecture_qwen2,
+                                                    &architecture_qwen3,
+                                                    &architecture_gpt2,
+                                                    &architecture_gemma2,
+                                                    &architecture_gemma3,
+                                                    &architecture_lfm2,
+                                                    &architecture_granite,
+                                                    &architecture_minicpm,
+                                                    &architecture_olmo2,
+                                                    &architecture_smollm3,
+                                                    &architecture_phi3,
+                                                    &architecture_starcoder2,
+                                                    &architecture_modern_bert,
+                                                    &architecture_gemma_embedding,
+                                                    &architecture_gptneox,
+                                                    &architecture_stablelm,
+                                                    &architecture_qwen3moe,
+                                                    &architecture_olmoe,
+                                                    &architecture_granitemoe,
+                                                    &architecture_lfm2moe,
+                                                    &architecture_mistral3,
+                                                    &architecture_glm4,
+                                                    &architecture_gpt_oss,
+                                                    NULL};
 
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &tokenizer_codecs, NULL};
 
@@ -45,11 +66,14 @@ const struct attention_policy *const attention_policies[] = {
     &attention_mass, &attention_quest,  &attention_minference, NULL};
 
 const struct weight_kind *const weight_kinds[] = {
-    &weights_q4_0,  &weights_q4_1,   &weights_q2_k,   &weights_q3_k,  &weights_q4_k,
-    &weights_q5_k,  &weights_q6_k,   &weights_tq1_0,  &weights_tq2_0, &weights_bitnet_t158,
-    &weights_i2_s,  &weights_q5_0,   &weights_q5_1,   &weights_q1_0,  &weights_q2_0,
-    &weights_pq2_0, &weights_iq4_nl, &weights_iq4_xs, &weights_mxfp4, &weights_f16,
-    &weights_bf16,  &weights_int8,   &weights_narrow, &weights_f32,   NULL};
+#ifndef __wasm__ /* whose engines have no products of bfloats */
+    &weights_bfloats,
+#endif
+    &weights_q4_0,    &weights_q4_1,   &weights_q2_k,   &weights_q3_k,  &weights_q4_k,
+    &weights_q5_k,    &weights_q6_k,   &weights_tq1_0,  &weights_tq2_0, &weights_bitnet_t158,
+    &weights_i2_s,    &weights_q5_0,   &weights_q5_1,   &weights_q1_0,  &weights_q2_0,
+    &weights_pq2_0,   &weights_iq4_nl, &weights_iq4_xs, &weights_mxfp4, &weights_f16,
+    &weights_bf16,    &weights_int8,   &weights_narrow, &weights_f32,   NULL};
 
 const struct block_format block_formats[] = {
     BLOCK_ROWS(BLOCK_FUNCTION, BLOCK_FUNCTION, BLOCK_FUNCTION)};

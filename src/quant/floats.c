@@ -33,14 +33,11 @@ void quantise_f16(const float *values, size_t n, void *out) {
         store_half(values[i], bytes + 2 * i);
 }
 
-/* Rounds to the nearest bfloat, ties to even. NaN stays NaN. */
 void quantise_bf16(const float *values, size_t n, void *out) {
     unsigned char *bytes = out;
     for (size_t i = 0; i < n; i++) {
-        const uint32_t bits = bits_of_float(values[i]);
-        const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
-        const uint32_t rounded = is_nan ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1);
-        bytes[2 * i] = (unsigned char)(rounded >> 16 & 255);
-        bytes[2 * i + 1] = (unsigned char)(rounded >> 24);
+        const uint16_t rounded = bfloat_of_float(values[i]);
+        bytes[2 * i] = (unsigned char)(rounded & 255);
+        bytes[2 * i + 1] = (unsigned char)(rounded >> 8);
     }
 }

@@ -93,7 +93,7 @@ static wisp_status use_logits(struct quantise_run *r, const struct directory *di
                                          .n = working->config.vocabulary_size,
                                          .k = working->config.hidden_size};
     linear_release(logits);
-    return linear_load(logits, &source, working->kernels, false, error);
+    return linear_load(logits, &source, working->kernels, WISP_COMPUTE_F32, error);
 }
 
 /* Gives the working model the position embeddings of a directory, beside those of token type 0. */
@@ -132,7 +132,7 @@ static wisp_status use_product(struct quantise_run *r, const struct directory *d
                                          .n = layer->n / n,
                                          .k = layer->k};
     linear_release(layer);
-    return linear_load(layer, &source, r->working->network.kernels, false, error);
+    return linear_load(layer, &source, r->working->network.kernels, WISP_COMPUTE_F32, error);
 }
 
 wisp_status use_item(struct quantise_run *r, const struct directory *dir, const struct item *item,

@@ -111,14 +111,14 @@ static wisp_status read_expert(const struct expert_store *store, uint32_t layer,
         const char *const names[] = {layer_tensor_name(name, layer, parts[i], "")};
         const struct linear_source source = {.dir = store->dir,
                                              .names = names,
-                                             .unbiased = true,
+                                             .unbiased = !store->shape.biased,
                                              .parts = 1,
                                              .n = i == 2 ? size : inner,
                                              .k = i == 2 ? inner : size,
                                              .matrices = store->shape.count,
                                              .matrix = index,
                                              .checked = slot->known};
-        TRY(linear_load(matrix, &source, store->kernels, store->shape.int8, error));
+        TRY(linear_load(matrix, &source, store->kernels, store->shape.compute, error));
         if (!store->limited)
             continue;
         const size_t bias = matrix->n * sizeof *matrix->bias;

@@ -17,7 +17,8 @@ struct expert {
 struct expert_shape {
     uint32_t layers, count, used; /* experts of a layer, and those that a token uses */
     size_t hidden_size, size;
-    bool int8;
+    wisp_compute compute;
+    bool biased; /* each matrix has a bias */
 };
 
 /* Totals since the store was opened. */

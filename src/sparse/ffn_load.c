@@ -26,7 +26,8 @@ static wisp_status load_linear(const struct loader *l, const char *name, size_t 
     snprintf(weight, sizeof weight, "%s.weight", name);
     const struct tensor *tensor = directory_find_tensor(l->dir, weight);
     const bool int8 = tensor && tensor->format->elements > 1;
-    return linear_load(layer, &source, l->ffn->kernels, int8, l->error);
+    return linear_load(layer, &source, l->ffn->kernels, int8 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32,
+                       l->error);
 }
 
 static wisp_status load_part(const struct loader *l, const char *part, size_t n, size_t k,

@@ -57,7 +57,7 @@ static wisp_status load_dense(const struct neuron_store *store, size_t index,
                                          .k = store->shape.hidden_size,
                                          .cache = cache};
     struct linear *dense = &store->layer[index].dense;
-    TRY(linear_load(dense, &source, store->kernels, true, error));
+    TRY(linear_load(dense, &source, store->kernels, WISP_COMPUTE_INT8, error));
     store->layer[index].bytes += dense->bytes;
     return WISP_OK;
 }

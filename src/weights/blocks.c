@@ -22,7 +22,7 @@
         kernels->gemm_##PRODUCT(q, w, bias, y, ldy, m, n, k);                                      \
     }                                                                                              \
     const struct weight_kind weights_##NAME = {                                                    \
-        HOST_WEIGHTS,          .name = #NAME,       .quantised = true,                             \
+        HOST_WEIGHTS,          .name = #NAME,       .compute = WISP_COMPUTE_INT8,                  \
         .sums = (SUMS),        .rows = (TYPE),      .panel = NAME##_panel,                         \
         .bytes = NAME##_bytes, .pack = NAME##_pack, .product = NAME##_product};
 

@@ -36,11 +36,13 @@ static void bf16_product(const struct kernels *kernels, const float *x, struct q
 }
 
 const struct weight_kind weights_f16 = {
-    HOST_WEIGHTS,       .name = "f16",  .quantised = false, .rows = BLOCK_F16,
-    .panel = f16_panel, .bytes = bytes, .pack = pack,       .product = f16_product,
+    HOST_WEIGHTS,      .name = "f16",          .compute = WISP_COMPUTE_F32,
+    .rows = BLOCK_F16, .panel = f16_panel,     .bytes = bytes,
+    .pack = pack,      .product = f16_product,
 };
 
 const struct weight_kind weights_bf16 = {
-    HOST_WEIGHTS,        .name = "bf16", .quantised = false, .rows = BLOCK_BF16,
-    .panel = bf16_panel, .bytes = bytes, .pack = pack,       .product = bf16_product,
+    HOST_WEIGHTS,       .name = "bf16",          .compute = WISP_COMPUTE_F32,
+    .rows = BLOCK_BF16, .panel = bf16_panel,     .bytes = bytes,
+    .pack = pack,       .product = bf16_product,
 };

@@ -23,6 +23,6 @@ static void product(const struct kernels *kernels, const float *x, struct quanti
 }
 
 const struct weight_kind weights_f32 = {
-    HOST_WEIGHTS,   .name = "f32",  .quantised = false, .rows = BLOCK_F32,
-    .panel = panel, .bytes = bytes, .pack = pack,       .product = product,
+    HOST_WEIGHTS,   .name = "f32", .compute = WISP_COMPUTE_F32, .rows = BLOCK_F32, .panel = panel,
+    .bytes = bytes, .pack = pack,  .product = product,
 };

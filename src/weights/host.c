@@ -39,7 +39,13 @@ static struct quantised_rows take_quantised_rows(struct workspace *space, size_t
 size_t weight_workspace_bytes(size_t m, size_t k) {
     struct workspace measured = {0};
     take_quantised_rows(&measured, m, k);
+#ifndef __wasm__
+    struct workspace bfloats = {0};
+    workspace_take(&bfloats, m, bf16_row(k), sizeof(uint16_t));
+    return larger(measured.used, bfloats.used);
+#else
     return measured.used;
+#endif
 }
 
 void host_weights_apply(const struct weight_kind *kind, const struct weight_product *p,
@@ -47,7 +53,7 @@ void host_weights_apply(const struct weight_kind *kind, const struct weight_prod
     const struct kernels *kernels = p->kernels;
     const size_t before = kind->bytes(kernels, p->first, p->k);
     struct quantised_rows q = {0};
-    if (kind->quantised) {
+    if (kind->compute == WISP_COMPUTE_INT8) {
         q = take_quantised_rows(&space, p->m, p->k);
         (kind->narrow ? kernels->quantise_narrow : kernels->quantise)(p->x, p->m, p->k, q);
         if (kind->sums)

@@ -24,6 +24,6 @@ static void product(const struct kernels *kernels, const float *x, struct quanti
 }
 
 const struct weight_kind weights_int8 = {
-    HOST_WEIGHTS,   .name = "int8", .quantised = true, .rows = BLOCK_F32,
-    .panel = panel, .bytes = bytes, .pack = pack,      .product = product,
+    HOST_WEIGHTS,   .name = "int8", .compute = WISP_COMPUTE_INT8, .rows = BLOCK_F32, .panel = panel,
+    .bytes = bytes, .pack = pack,   .product = product,
 };

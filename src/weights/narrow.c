@@ -24,6 +24,7 @@ static void product(const struct kernels *kernels, const float *x, struct quanti
 }
 
 const struct weight_kind weights_narrow = {
-    HOST_WEIGHTS,   .name = "narrow", .quantised = true, .narrow = true,     .rows = BLOCK_F32,
-    .panel = panel, .bytes = bytes,   .pack = pack,      .product = product,
+    HOST_WEIGHTS,   .name = "narrow",  .compute = WISP_COMPUTE_INT8,
+    .narrow = true, .rows = BLOCK_F32, .panel = panel,
+    .bytes = bytes, .pack = pack,      .product = product,
 };

@@ -2,8 +2,8 @@
 #include "weights/weight_kind.h"
 
 static bool fits(const struct weight_kind *kind, const struct kernels *kernels,
-                 const struct block_format *const *types, size_t count, bool quantised) {
-    if (kind->quantised != quantised || kind->panel(kernels) == 0)
+                 const struct block_format *const *types, size_t count, wisp_compute compute) {
+    if (kind->compute != compute || kind->panel(kernels) == 0)
         return false;
     for (size_t i = 0; i < count && kind->rows != BLOCK_F32; i++)
         if (types[i]->id != kind->rows)
@@ -13,9 +13,9 @@ static bool fits(const struct weight_kind *kind, const struct kernels *kernels,
 
 const struct weight_kind *weight_kind_for(const struct kernels *kernels,
                                           const struct block_format *const *types, size_t count,
-                                          bool quantised) {
+                                          wisp_compute compute) {
     size_t i = 0;
-    while (!fits(weight_kinds[i], kernels, types, count, quantised))
+    while (!fits(weight_kinds[i], kernels, types, count, compute))
         i++;
     return weight_kinds[i];
 }

@@ -36,6 +36,7 @@ struct weight_product {
 
 struct weight_kind {
     const char *name;
+    wisp_compute compute; /* F32, INT8 or BF16: as what the product takes activations */
 
     /* Makes *weights of n rows of k weights, and sets *bytes to the memory that they take. The
      * caller releases them, also after an error. */
@@ -50,10 +51,10 @@ struct weight_kind {
     void (*apply)(const struct weight_kind *kind, const struct weight_product *product,
                   struct workspace space);
 
-    /* The other fields but `rows` and `panel` are those of kinds in the program's memory. */
-    bool quantised; /* the product takes activations from kernels->quantise rather than floats */
-    bool narrow;    /* they are from kernels->quantise_narrow */
-    size_t sums;    /* it also takes their part_sums, of this many values; 0: it does not */
+    /* The other fields but `rows` and `panel` are those of kinds in the program's memory. Int8
+     * activations are from kernels->quantise. */
+    bool narrow; /* they are from kernels->quantise_narrow */
+    size_t sums; /* it also takes their part_sums, of this many values; 0: it does not */
     /* The type of the rows that `pack` takes. All tensors of the layer must have this type. If
      * it is BLOCK_F32 they may have any, and are expanded to floats first. Rows of I2_S are floats
      * (formats/bitnet.h). */
@@ -70,7 +71,7 @@ struct weight_kind {
     void (*pack)(const struct kernels *kernels, const void *rows, size_t n, size_t k, void *packed);
 
     /* Computes y [m, ldy], of which n columns are written, = x w^T + bias. Activations [m, k] are
-     * in q if the kind is `quantised`, and else in x; w is packed from [n, k]; bias [n]. */
+     * in q if they are int8, and else in x; w is packed from [n, k]; bias [n]. */
     void (*product)(const struct kernels *kernels, const float *x, struct quantised_rows q,
                     const void *w, const float *bias, float *y, size_t ldy, size_t m, size_t n,
                     size_t k);
@@ -97,15 +98,15 @@ size_t weight_workspace_bytes(size_t m, size_t k);
 extern const struct weight_kind *const weight_kinds[];
 
 /* Returns the kind for a layer whose `count` tensors have these types, and whose activations are
- * quantised or not. There always is one. */
+ * what `compute` says. There always is one, for BF16 if the set has a product of it. */
 const struct weight_kind *weight_kind_for(const struct kernels *kernels,
                                           const struct block_format *const *types, size_t count,
-                                          bool quantised);
+                                          wisp_compute compute);
 
-extern const struct weight_kind weights_f32, weights_f16, weights_bf16, weights_int8,
-    weights_narrow, weights_q4_0, weights_q4_1, weights_q2_k, weights_q3_k, weights_q4_k,
-    weights_q5_k, weights_q6_k, weights_tq1_0, weights_tq2_0, weights_bitnet_t158, weights_i2_s,
-    weights_q5_0, weights_q5_1, weights_q1_0, weights_q2_0, weights_pq2_0, weights_iq4_nl,
-    weights_iq4_xs, weights_mxfp4;
+extern const struct weight_kind weights_bfloats, weights_f32, weights_f16, weights_bf16,
+    weights_int8, weights_narrow, weights_q4_0, weights_q4_1, weights_q2_k, weights_q3_k,
+    weights_q4_k, weights_q5_k, weights_q6_k, weights_tq1_0, weights_tq2_0, weights_bitnet_t158,
+    weights_i2_s, weights_q5_0, weights_q5_1, weights_q1_0, weights_q2_0, weights_pq2_0,
+    weights_iq4_nl, weights_iq4_xs, weights_mxfp4;
 
 #endif

@@ -56,6 +56,16 @@ WISP_API wisp_status wisp_next_logits(wisp_session *session, const int32_t *ids,
 WISP_API wisp_status wisp_score(wisp_session *session, const int32_t *ids, size_t n, size_t first,
                                 float *logprobs, wisp_error *error);
 
+/* Scores `n` texts by how well they answer a query, with Qwen3-Reranker: the model is asked by that
+ * model's prompt whether a text meets the query, and a score is the probability of yes beside that
+ * of no. Writes scores [n], from 0 to 1. Query and text become no control tokens; a text that is
+ * too long loses its end. What the prompts of texts have in common is computed once. Scores of
+ * other models of the family, which were not trained to answer so, mean little.
+ * WISP_ERROR_UNSUPPORTED if the architecture is not qwen3, or the vocabulary lacks <|im_start|>,
+ * <|im_end|>, yes or no. */
+WISP_API wisp_status wisp_judge(wisp_session *session, wisp_text query, const wisp_text *texts,
+                                size_t n, float *scores, wisp_error *error);
+
 /* Save and load what the session has computed of its last texts, also in another process or on
  * another machine. A text that continues one of them then has the same bits as if the session had
  * never been closed. Model, compute mode, predictor and cache_type must be the same when loading;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "decoder_case.h"
+#include "orders.h"
 
 extern "C" const device_library *wisp_device_library(void);
 
@@ -10,14 +11,6 @@ static char message[DEVICE_MESSAGE_BYTES];
 static const device_decoder_library *library;
 
 typedef std::vector<double> row;
-
-#ifdef __CUDACC__
-enum { ORDERS = 1 };
-static void set_order(unsigned) {}
-#else
-enum { ORDERS = 4 };
-static void set_order(unsigned order) { emulated_order_seed = order; }
-#endif
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
@@ -89,8 +82,20 @@ static row attend(const decoder_case &c, const row &q, const reference_cache &ca
     return context;
 }
 
-/* Returns the logits after each id of a text. */
-static std::vector<row> reference(const decoder_case &c, const std::vector<int32_t> &ids) {
+/* Sets all values to 0 but those of the neurons that a sparse step computes. */
+static void choose_neurons(const decoder_case &c, row &opened, size_t layer, size_t most) {
+    const std::vector<float> &weight = c.values(DECODER_NEURON_WEIGHTS, layer);
+    row score;
+    for (size_t i = 0; i < opened.size(); i++)
+        score.push_back(fabs(opened[i] * (weight.empty() ? 1 : (double)weight[i])));
+    row sorted = score;
+    std::sort(sorted.rbegin(), sorted.rend());
+    for (size_t i = 0; i < opened.size(); i++)
+        opened[i] = score[i] >= sorted[most - 1] ? opened[i] : 0;
+}
+
+/* Returns the logits after each id of a text. Half of the neurons are computed of tokens from `dense_tokens` on. */
+static std::vector<row> reference(const decoder_case &c, const std::vector<int32_t> &ids, size_t dense_tokens) {
     const device_decoder_shape &s = c.shape;
     std::vector<reference_cache> caches(s.layers);
     std::vector<row> logits;
@@ -117,7 +122,11 @@ static std::vector<row> reference(const decoder_case &c, const std::vector<int32
             row inner = dense(x2, w[DECODER_GATE], {});
             const row up = dense(x2, w[DECODER_UP], {});
             for (size_t i = 0; i < inner.size(); i++)
-                inner[i] = gated(inner[i], s.gate) * up[i];
+                inner[i] = gated(inner[i], s.gate);
+            if (t >= dense_tokens)
+                choose_neurons(c, inner, l, inner.size() / 2);
+            for (size_t i = 0; i < inner.size(); i++)
+                inner[i] *= up[i];
             const row down = dense(inner, w[DECODER_DOWN], {});
             for (size_t i = 0; i < h.size(); i++)
                 h[i] += down[i];
@@ -142,7 +151,7 @@ struct addition {
 
 /* Adds ids to texts in one step. Returns the logits, row after row. */
 static std::vector<float> add(const decoder_case &c, device_context *context, const std::vector<addition> &additions,
-                              bool all) {
+                              bool all, uint32_t neurons = 0) {
     std::vector<int32_t> ids;
     std::vector<size_t> starts = {0}, lengths;
     std::vector<device_sequence *> sequences;
@@ -154,7 +163,7 @@ static std::vector<float> add(const decoder_case &c, device_context *context, co
         CHECK(library->sequence_reserve(a.to->sequence, a.to->ids.size() + a.ids.size(), message) == DEVICE_OK, "%s", message);
         a.to->ids.insert(a.to->ids.end(), a.ids.begin(), a.ids.end());
     }
-    const device_step step = {additions.size(), ids.data(), starts.data(), sequences.data(), lengths.data(), all, 0};
+    const device_step step = {additions.size(), ids.data(), starts.data(), sequences.data(), lengths.data(), all, neurons};
     const float *logits;
     CHECK(library->step(context, &step, &logits, message) == DEVICE_OK, "%s", message);
     return {logits, logits + (all ? ids.size() : additions.size()) * c.shape.vocabulary_size};
@@ -201,6 +210,36 @@ static void test_bits(random_source &r, const decoder_case &c, device_context *c
         library->sequence_close(t->sequence);
 }
 
+/* Steps that compute half of the neurons: near the reference, and the same bits beside another text. */
+static void test_sparse(random_source &r, const decoder_case &c, device_context *context, const std::vector<int32_t> &ids) {
+    const size_t dense = ids.size() - 3;
+    const uint32_t half = c.shape.intermediate_size / 2;
+    text one = new_text(context), two = new_text(context), other = new_text(context);
+    const std::vector<int32_t> beginning(ids.begin(), ids.begin() + (ptrdiff_t)dense);
+    add(c, context, {{&one, beginning}, {&two, beginning}, {&other, random_ids(r, c, 4)}}, false);
+    row expected;
+    std::vector<float> all;
+    for (size_t t = dense; t < ids.size(); t++) {
+        const auto alone = add(c, context, {{&one, {ids[t]}}}, false, half);
+        const auto both = add(c, context, {{&other, random_ids(r, c, 1)}, {&two, {ids[t]}}}, false, half);
+        CHECK(rows_of(c, both, 1, 1) == alone, "token %zu has other bits beside another text", t);
+        all.insert(all.end(), alone.begin(), alone.end());
+    }
+    const auto logits = reference(c, ids, dense);
+    for (size_t t = dense; t < ids.size(); t++)
+        expected.insert(expected.end(), logits[t].begin(), logits[t].end());
+    /* Gates that are nearly at the limit may choose other neurons than in double. */
+    const double error = relative_error(all, expected);
+    CHECK(error < 0.15, "logits of half of the neurons are %g from the reference", error);
+    printf("logits of half of the neurons are %.1e from the reference\n", error);
+    one.ids.resize(dense);
+    two.ids.resize(dense);
+    CHECK(add(c, context, {{&one, {ids[dense]}}}, false, 2 * half) == add(c, context, {{&two, {ids[dense]}}}, false, 0),
+          "all neurons are not those of a dense step");
+    for (const text *t : {&one, &two, &other})
+        library->sequence_close(t->sequence);
+}
+
 static void test_decoder(random_source &r, const decoder_case &c, int tokens) {
     device_decoder *d = put_decoder(*library, c, message);
     device_context *context;
@@ -209,12 +248,14 @@ static void test_decoder(random_source &r, const decoder_case &c, int tokens) {
     const auto ids = random_ids(r, c, tokens);
     const auto logits = add(c, context, {{&t, ids}}, true);
     row all;
-    for (const row &one : reference(c, ids))
+    for (const row &one : reference(c, ids, ids.size()))
         all.insert(all.end(), one.begin(), one.end());
-    const double error = relative_error(logits, all), bound = c.shape.halves ? 2e-3 : 3e-2;
+    const double error = relative_error(logits, all), bound = c.shape.halves ? 2e-3 : 5e-2;
     CHECK(error < bound, "logits are %g from the reference", error);
     printf("logits are %.1e from the reference in double\n", error);
     test_bits(r, c, context, ids, logits);
+    if (c.shape.sparse)
+        test_sparse(r, c, context, ids);
     CHECK(library->bytes(d) > 0 && library->context_bytes(context) > 0, "no memory is counted");
     library->context_close(context);
     library->close(d);
@@ -293,20 +334,20 @@ int main(int argc, char **argv) {
         bool tied;
         int tokens;
     } cases[] = {
-        {{64, 96, 2, 4, 2, 32, 45, 400, 32, true, false, false, false, false, DEVICE_GATE_SILU, 1e-5f, 0.17f}, DEVICE_Q8_0, true, 70},
-        {{96, 64, 1, 3, 1, 64, 40, 400, 64, false, false, true, false, false, DEVICE_GATE_SILU, 1e-6f, 0.12f}, DEVICE_Q4_0, false, 20},
+        {{64, 96, 2, 4, 2, 32, 45, 400, 32, true, false, false, false, true, DEVICE_GATE_SILU, 1e-5f, 0.17f}, DEVICE_Q8_0, true, 70},
+        {{96, 64, 1, 3, 1, 64, 40, 400, 64, false, false, true, false, true, DEVICE_GATE_SILU, 1e-6f, 0.12f}, DEVICE_Q4_0, false, 20},
         {{64, 64, 1, 2, 2, 96, 33, 400, 48, false, true, false, true, false, DEVICE_GATE_RELU, 1e-6f, 0.1f}, DEVICE_F16, false, 18},
 #ifdef __CUDACC__ /* in the emulator they take long */
         {{576, 1536, 3, 9, 3, 64, 4000, 600, 64, true, false, false, false, false, DEVICE_GATE_SILU, 1e-5f, 0.125f}, DEVICE_Q8_0, true, 330},
-        {{1024, 3072, 2, 16, 8, 128, 3000, 600, 128, false, false, true, false, false, DEVICE_GATE_SILU, 1e-6f, 0.088f}, DEVICE_Q8_0, true, 150},
+        {{1024, 3072, 2, 16, 8, 128, 3000, 600, 128, false, false, true, false, true, DEVICE_GATE_SILU, 1e-6f, 0.088f}, DEVICE_Q8_0, true, 150},
         {{896, 4864, 2, 14, 2, 64, 2000, 600, 64, false, true, false, false, false, DEVICE_GATE_SILU, 1e-6f, 0.125f}, DEVICE_Q4_0, true, 150},
         {{512, 512, 2, 4, 2, 256, 1000, 600, 256, false, false, false, true, false, DEVICE_GATE_RELU_SQUARED, 1e-6f, 0.06f}, DEVICE_F16, false, 150},
 #endif
     };
     for (const auto &one : cases) {
         const decoder_case c = make_decoder(r, one.shape, one.format, one.tied);
-        for (unsigned order = 0; order < ORDERS; order++) {
-            set_order(order);
+        for (int order = 0; order < ORDERS; order++) {
+            set_order(order, 1);
             test_decoder(r, c, one.tokens);
         }
         if (&one != cases)

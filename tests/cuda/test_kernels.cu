@@ -6,18 +6,14 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/warpgroups.h"
-#include "testing.h"
+#include "orders.h"
 
 static unsigned first_seed;
 
 #ifdef __CUDACC__
-enum { ORDERS = 1, CASES = 40 };
-static void set_order(int) {}
-static void finish() { CUDA_CHECK(cudaDeviceSynchronize()); CUDA_CHECK(cudaGetLastError()); }
+enum { CASES = 40 };
 #else
-enum { ORDERS = 4, CASES = 2 };
-static void set_order(int order) { emulated_order_seed = static_cast<unsigned>(order) + (order > 1 ? first_seed : 0); }
-static void finish() {}
+enum { CASES = 2 };
 #endif
 enum { MOST_SHARED = 227 * 1024 };
 
@@ -25,17 +21,6 @@ static bool warpgroups_exist() {
     cudaDeviceProp properties;
     CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
     return properties.major == 9;
-}
-
-/* Runs a case in all orders; `run` returns what it wrote. */
-template <class F> static auto in_all_orders(F run) {
-    set_order(0);
-    const auto first = run();
-    for (int order = 1; order < ORDERS; order++) {
-        set_order(order);
-        CHECK(run() == first, "another order of threads gives other bits (order %d)", order);
-    }
-    return first;
 }
 
 static double activated(double x, int activation) {
@@ -144,7 +129,7 @@ template <class OPERAND, int RESULT, int ACTIVATION, class RUN> static void chec
     const unsigned sharing = 1 + (unsigned)r.below(4); /* fewer than tiles of rows, or more */
     const size_t n = (size_t)c.rows * c.columns;
     const float shift = activation_shift<ACTIVATION>();
-    const auto bits = in_all_orders([&] {
+    const auto bits = in_all_orders(first_seed, [&] {
         device_array<uint16_t> halves(n);
         device_array<uint8_t> q(n);
         device_array<float> q_step(n / GROUP);
@@ -263,7 +248,7 @@ template <class OPERAND, bool NORM, class RUN> static void check_rows(random_sou
                        bias = r.normals(columns, 1);
     const device_array<uint16_t> residual_halves(halves_from(residual));
     const device_array<float> weights(weight), biases(bias);
-    const auto values = in_all_orders([&] {
+    const auto values = in_all_orders(first_seed, [&] {
         hidden_arrays out((size_t)c.rows, (size_t)columns);
         product_arguments p = on_device.arguments(c);
         p.residual = residual_halves.p;
@@ -323,7 +308,7 @@ template <int SIZE> static void test_attention(random_source &r) {
     const device_array<int32_t> starts(texts.starts);
     const device_array<int2> tiles(texts.tiles);
     const float scale = 1 / sqrtf((float)SIZE);
-    const auto context = in_all_orders([&] {
+    const auto context = in_all_orders(first_seed, [&] {
         device_array<uint16_t> out((size_t)texts.rows() * width);
         const attention_arguments a = {halves.p, out.p, tiles.p, starts.p, heads, heads_each,
                                        scale * 1.4426950408889634f};
@@ -381,7 +366,7 @@ template <int GROUPS> static void test_hidden(random_source &r) {
     const device_array<int32_t> id_array(ids), at_array(at), starts(texts.starts), skipped(texts.skipped);
     const norm_weights norm = {weights.p, biases.p, 1e-12f};
     const unsigned blocks = (unsigned)(rows + ROW_WARPS - 1) / ROW_WARPS;
-    const auto embedded = in_all_orders([&] {
+    const auto embedded = in_all_orders(first_seed, [&] {
         hidden_arrays out(rows, width);
         const embed_arguments a = {id_array.p, at_array.p, token_halves.p, position_halves.p, norm, out.rows(), (int)rows};
         run_kernel<embed_rows<GROUPS>>(dim3(blocks), ROW_WARPS * WARP, 0, MOST_SHARED, 0, a);
@@ -394,7 +379,7 @@ template <int GROUPS> static void test_hidden(random_source &r) {
     check_hidden(x, std::vector<float>(embedded.begin() + (long)n, embedded.end()), expected);
 
     const device_array<uint16_t> y(halves_from(x));
-    const auto again = in_all_orders([&] {
+    const auto again = in_all_orders(first_seed, [&] {
         hidden_arrays out(rows, width);
         const norm_arguments a = {y.p, norm, out.rows(), (int)rows};
         run_kernel<norm_rows<GROUPS>>(dim3(blocks), ROW_WARPS * WARP, 0, MOST_SHARED, 0, a);
@@ -408,7 +393,7 @@ template <int GROUPS> static void test_hidden(random_source &r) {
     const bool first = r.below(2), normalize = r.below(2);
     const int dimensions = 1 + r.below((int)width);
     const size_t n_texts = texts.starts.size() - 1;
-    const auto pooled = in_all_orders([&] {
+    const auto pooled = in_all_orders(first_seed, [&] {
         device_array<float> out(n_texts * (size_t)dimensions);
         const pool_arguments a = {y.p, starts.p, skipped.p, out.p, dimensions, first, normalize ? dimensions : 0};
         run_kernel<pool_rows<GROUPS>>(dim3((unsigned)n_texts), ROW_WARPS * WARP, 0, 0, 0, a);
@@ -440,7 +425,7 @@ static void test_pool_not_finite() {
     const device_array<int32_t> starts(std::vector<int32_t>{0, 1, 2, 3}), skipped(std::vector<int32_t>{0, 0, 0});
     device_array<float> out(6);
     const pool_arguments a = {x.p, starts.p, skipped.p, out.p, 2, false, 0};
-    set_order(0);
+    set_order(0, first_seed);
     run_kernel<pool_rows<1>>(dim3(3), ROW_WARPS * WARP, 0, 0, 0, a);
     finish();
     const auto rows = out.get();

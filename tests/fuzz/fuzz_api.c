@@ -97,7 +97,7 @@ static void open_model(struct world *world, struct script *script) {
     wisp_error error;
     if (m->model)
         return;
-    const wisp_model_options options = {.compute = (wisp_compute)(choice % 3),
+    const wisp_model_options options = {.compute = (wisp_compute)(choice % 4),
                                         .predictor = (wisp_predictor)(choice / 3 % 5),
                                         .kernels =
                                             kernels % 8 ? wisp_kernels_name(kernels % 8) : NULL};

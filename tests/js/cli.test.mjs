@@ -321,13 +321,28 @@ describe('embed', () => {
       [['inspect', ''], /the path is empty/],
       [['convert', '', 'x.gguf'], /input: the path is empty/],
       [['convert', 'x.gguf', ''], /output: the path is empty/],
-      [['frobnicate'], /there is no command frobnicate/],
+      [['frobnicate'], /there is no command frobnicate \(see/],
+      [['emebd'], /there is no command emebd; did you mean embed\?/],
+      [['help', 'serv'], /there is no command serv; did you mean serve\?/],
+      [['embed', '--modle', 'x'], /unrecognized option '--modle'\nwisp: did you mean --model\?\n$/],
+      [['embed', '--p', 'x'], /ambiguous[^\n]*\n$/],
       [[], /usage: wisp COMMAND/],
     ])) {
       const { code, err } = wisp(args);
       assert.equal(code, 2, args.join(' '));
       assert.match(err, message);
     }
+  });
+
+  test('help is that of the program or of a command', () => {
+    for (const args of [['help'], ['--help'], ['-h']]) {
+      assert.match(wisp(args).out, /^usage: wisp COMMAND[^]*\n {2}wisp embed {2}/);
+    }
+    assert.equal(wisp(['help', 'embed']).out, wisp(['embed', '--help']).out);
+    assert.equal(wisp(['-V']).out, wisp(['--version']).out);
+    const { code, err } = wisp(['embed', 'a text in place of a file']);
+    assert.equal(code, 1);
+    assert.match(err, /No such file or directory \(--text TEXT gives a text itself\)\n$/);
   });
 
   test('an option that the model refuses stops the run', () => {

@@ -43,7 +43,7 @@ const program = (args, input) => wisp(['embed', ...args], input, { WISP_MODEL: M
 
 describe('with native code, embed writes the bytes of wisp embed', { skip: noAddon }, () => {
   const own = ['embed', '--backend', 'native'];
-  for (const format of ['text', 'json', 'ndjson', 'npy', 'f32']) {
+  for (const format of ['text', 'json', 'ndjson', 'npy', 'f32', 'sparse']) {
     test(format, () => {
       const args = ['--format', format];
       const expected = program(args, INPUT);

@@ -157,7 +157,14 @@ void check_attention_head(const struct where *where, const struct attention_case
     const size_t n = keys_seen(c, query) - first;
     for (size_t j = 0; j < n; j++)
         shares[j] = exact_score(c, steps, head, query, first + j, &errors[j]);
-    exact_softmax(shares, errors, n);
+    if (c->shape.sinks) { /* a score without a value, from which the largest one is taken, too */
+        double most = fabs((double)c->shape.sinks[head]);
+        for (size_t j = 0; j < n; j++)
+            most = fmax(most, fabs(shares[j]));
+        shares[n] = (double)c->shape.sinks[head];
+        errors[n] = 4 * ROUNDING * most;
+    }
+    exact_softmax(shares, errors, n + (c->shape.sinks ? 1 : 0));
     if (c->shape.i16)
         round_shares(shares, errors, n, (double)i16_most(c->sequence.keys));
     if (c->policy->needs_cache) /* sums of steps are scaled down where a score is larger */

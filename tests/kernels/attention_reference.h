@@ -31,7 +31,7 @@ struct attention_steps {
 struct attention_steps attention_steps_of(const struct attention_case *c, size_t head);
 
 /* Compares one head of one query, `got`, with the reference. The arrays `shares` and `errors` have
- * room for a number for each key. */
+ * room for a number for each key and one more. */
 void check_attention_head(const struct where *where, const struct attention_case *c, size_t head,
                           size_t query, const struct attention_steps *steps, double *shares,
                           double *errors, const float *got);

@@ -88,6 +88,11 @@ static void call_once(const struct timed *t) {
         else
             t->set->i16->softmax(t->x, t->n, t->m, t->n, 1, i16_most(t->n), t->bias);
         break;
+#ifndef __wasm__
+    case BF16:
+        t->set->bf16->gemm(t->bfloats, t->bfloat_weights, t->bias, t->x, t->n, t->m, t->n, t->k);
+        break;
+#endif
     case ATTENTION:
         attention_full.run(t->set, t->attention, t->sequence, t->x, t->k, t->space);
         break;
@@ -386,6 +391,50 @@ static void time_i16(size_t m, size_t n, size_t k) {
 }
 
 #ifndef __wasm__
+/* ---- bfloats -------------------------------------------------------------------------------- */
+
+/* Times a product in the sets that have it here. */
+static void time_bf16(size_t m, size_t n, size_t k) {
+    float *w = new_floats(n * k, FILL_UNIFORM), *x = new_floats(m * k, FILL_UNIFORM);
+    float *bias = new_floats(n, FILL_UNIFORM), *y = random_bytes(m * n * sizeof *y);
+    uint16_t *packed = random_bytes(packed_bf16_bytes(n, k));
+    uint16_t *rounded = random_bytes(m * bf16_row(k) * sizeof *rounded);
+    pack_bf16(w, n, k, packed);
+    bf16_scalar.round(x, m, k, rounded);
+    printf("%-10s %4zu x %4zu x %4zu  GMAC/s", kernel_name(BF16), m, n, k);
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct timed t = {.set = kernels_at(s),
+                                .kernel = BF16,
+                                .m = m,
+                                .n = n,
+                                .k = k,
+                                .bfloats = rounded,
+                                .bfloat_weights = packed,
+                                .bias = bias,
+                                .x = y};
+        if (t.set->bf16 && t.set->bf16->runs())
+            printf("%16.1f", (double)(m * n * k) * 1e-9 / time_of(&t));
+        else
+            printf("%16s", "-");
+        fflush(stdout);
+    }
+    printf("\n");
+    free(w);
+    free(x);
+    free(bias);
+    free(y);
+    free(packed);
+    free(rounded);
+}
+
+static void time_all_bf16(void) {
+    static const size_t batches[] = {1, 4, 16, 128, 256};
+    static const size_t layers[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
+    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
+        for (size_t l = 0; l < 4; l++)
+            time_bf16(batches[b], layers[l][0], layers[l][1]);
+}
+
 /* ---- indexes -------------------------------------------------------------------------------- */
 
 /* Times the products of a query with n vectors, in the sets that have them. */
@@ -493,6 +542,12 @@ void kernel_bench(const char *part) {
                 time_gemm(blocks[p], rows[b], 256, 1024);
         return;
     }
+#ifndef __wasm__
+    if (strcmp(part, "bf16") == 0) {
+        time_all_bf16();
+        return;
+    }
+#endif
     if (strcmp(part, "int8") == 0) {
         time_int8();
         return;

@@ -20,6 +20,7 @@ struct timed {
     const int16_t *query;                           /* of dots_int8 */
     const int8_t *vectors;                          /* [n, k] */
     const int32_t *pairs, *i16_weights;             /* x and w; NULL for the softmax */
+    const uint16_t *bfloats, *bfloat_weights;       /* x and w */
     void (*half)(const struct sparse_bench *bench); /* of a sparse layer */
     const struct sparse_bench *sparse;
     const struct attention_shape *attention;

@@ -347,6 +347,7 @@ const char *kernel_name(enum kernel kernel) {
         [PACK] = "pack",
         [ATTENTION] = "attention",
         [I16] = "i16",
+        [BF16] = "bf16",
         [SPARSE] = "sparse",
     };
     return names[kernel];

@@ -95,6 +95,7 @@ enum kernel {
     PACK,      /* pack_f32 */
     ATTENTION, /* several of these together */
     I16,       /* the kernels of i16.h */
+    BF16,      /* the kernels of bf16.h */
     SPARSE,    /* the kernels of sparse.h */
     KERNELS
 };
@@ -271,6 +272,14 @@ void test_gemm_blocks_never_saturate(void **state);
 
 /* kernel_gemm_f16.c */
 void test_gemm_f16(void **state);
+
+#ifndef __wasm__
+/* kernel_bf16.c */
+void test_bf16_rounding(void **state);
+void test_pack_bf16(void **state);
+void test_bf16_gemm(void **state);
+void test_bf16_special_values(void **state);
+#endif
 
 /* kernel_elementwise.c */
 void test_add_and_relu(void **state);

@@ -19,7 +19,7 @@
 
 enum { CAPACITY = 8 << 20 };
 
-static struct guarded q_rows, k_rows, v_rows, working, context, bias_rows;
+static struct guarded q_rows, k_rows, v_rows, working, context, bias_rows, sink_rows;
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
@@ -230,8 +230,8 @@ static void check_sets(const struct attention_case *c) {
     const size_t step = queries > 40 ? queries / 20 : 1;
     const size_t floats = (queries - 1) * c->ld_context + size;
     float *whole = allocate(floats * sizeof *whole);
-    double *shares = allocate(c->sequence.keys * sizeof *shares);
-    double *errors = allocate(c->sequence.keys * sizeof *errors);
+    double *shares = allocate((c->sequence.keys + 1) * sizeof *shares);
+    double *errors = allocate((c->sequence.keys + 1) * sizeof *errors);
     for (size_t set = 0; kernels_at(set); set++) {
         if (c->shape.i16 && !kernels_at(set)->i16)
             continue; /* it would use floats, which are checked already */
@@ -266,6 +266,18 @@ static const float *random_bias(struct attention_case *c) {
     return bias + keys - 1;
 }
 
+/* Returns a sink for each head of a case, some of them far from all scores, or NULL. */
+static const float *random_sinks(const struct attention_case *c) {
+    const size_t heads = c->shape.heads;
+    if (!c->policy->needs_cache || rng_coin(&kernel_rng))
+        return NULL;
+    float *sinks = guarded_place(&sink_rows, heads * sizeof *sinks, GUARDED_END);
+    fill_floats(sinks, heads, FILL_UNIFORM);
+    for (size_t h = 0; h < heads; h++)
+        sinks[h] *= rng_coin(&kernel_rng) ? 4 : 300;
+    return sinks;
+}
+
 /* Checks every policy and mask, with and without a bias, f32 and 16-bit. */
 static void check_size(struct size n, enum fill kind, float factor) {
     struct attention_case c = new_case(n, kind, factor);
@@ -278,6 +290,7 @@ static void check_size(struct size n, enum fill kind, float factor) {
             c.shape.window = rng_range(&kernel_rng, 1, rng_coin(&kernel_rng) ? 8 : n.keys);
             c.shape.ahead = rng_below(&kernel_rng, rng_coin(&kernel_rng) ? 8 : n.keys);
             c.shape.soft_cap = 0;
+            c.shape.sinks = random_sinks(&c);
             c.shape.bias = random_bias(&c);
 #ifdef DECODER_KERNELS
             if (c.policy->needs_cache && rng_coin(&kernel_rng))
@@ -500,7 +513,8 @@ int main(void) {
         cmocka_unit_test(test_token_by_token), cmocka_unit_test(test_window_reads_no_others),
         cmocka_unit_test(test_pages),          cmocka_unit_test(test_workspace_saturates),
     };
-    struct guarded *const places[] = {&q_rows, &k_rows, &v_rows, &working, &context, &bias_rows};
+    struct guarded *const places[] = {&q_rows,  &k_rows,    &v_rows,   &working,
+                                      &context, &bias_rows, &sink_rows};
     kernel_cases_open(rng_seed(), false);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         guarded_open(places[i], CAPACITY);

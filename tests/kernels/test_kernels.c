@@ -78,6 +78,12 @@ static int run_all(void) {
         cmocka_unit_test(test_gemm_i2_s),
         cmocka_unit_test(test_gemm_blocks_never_saturate),
         cmocka_unit_test(test_gemm_f16),
+#ifndef __wasm__
+        cmocka_unit_test(test_bf16_rounding),
+        cmocka_unit_test(test_pack_bf16),
+        cmocka_unit_test(test_bf16_gemm),
+        cmocka_unit_test(test_bf16_special_values),
+#endif
         cmocka_unit_test(test_add_and_relu),
         cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_silu_mul),

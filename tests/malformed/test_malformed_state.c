@@ -165,11 +165,7 @@ static void states_of_others(void **state) {
     expect_refused(good[WISP_CACHE_INT8].data, good[WISP_CACHE_INT8].size, WISP_ERROR_ARGUMENT,
                    "cache_type");
     wisp_model *model = open_model_or_fail(
-        stories,
-        strcmp(wisp_compute_name(world.model->int8 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32),
-               "int8") == 0
-            ? WISP_COMPUTE_F32
-            : WISP_COMPUTE_INT8,
+        stories, world.model->compute == WISP_COMPUTE_INT8 ? WISP_COMPUTE_F32 : WISP_COMPUTE_INT8,
         NULL);
     wisp_session *session = open_with(model, WISP_CACHE_F32);
     assert_int_equal(load(session, good->data, good->size, &error), WISP_ERROR_ARGUMENT);

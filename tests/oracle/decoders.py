@@ -29,7 +29,7 @@ try:
                               Starcoder2ForCausalLM,
                               GPT2LMHeadModel, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
                               Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, GraniteMoeConfig,
-                              GraniteMoeForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, OlmoeConfig, OlmoeForCausalLM,
+                              GptOssConfig, GptOssForCausalLM, GraniteMoeForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, OlmoeConfig, OlmoeForCausalLM,
                               Qwen3MoeConfig, Qwen3MoeForCausalLM, Ministral3Config, Ministral3ForCausalLM, Glm4Config,
                               Glm4ForCausalLM)
 except ImportError as error:
@@ -161,6 +161,14 @@ MODELS = {
         **SIZES, num_key_value_heads=2, tie_word_embeddings=True, attention_multiplier=0.09, embedding_multiplier=7.0,
         residual_multiplier=0.22, logits_scaling=3.0, num_local_experts=7, num_experts_per_tok=2,
         rope_parameters=plain_rope(10000.0))),
+    "gpt-oss": ("gpt-oss", GptOssForCausalLM, GptOssConfig(
+        **SIZES, num_key_value_heads=2, head_dim=32, num_local_experts=6, num_experts_per_tok=3, sliding_window=37,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                         "truncate": False, "original_max_position_embeddings": 64})),
+    "gpt-oss, other windows, positions as they are": ("gpt-oss", GptOssForCausalLM, GptOssConfig(
+        **SIZES, num_key_value_heads=4, head_dim=16, num_local_experts=4, num_experts_per_tok=4, sliding_window=21,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention"], tie_word_embeddings=True,
+        rope_parameters=plain_rope(10000.0))),
     "lfm2moe": ("lfm2moe", Lfm2MoeForCausalLM, Lfm2MoeConfig(
         **{**SIZES, "num_hidden_layers": 5}, num_key_value_heads=2, num_experts=8, num_experts_per_tok=2,
         moe_intermediate_size=40, num_dense_layers=2, rope_parameters=plain_rope(1000000.0),
@@ -206,6 +214,9 @@ GEMMA_NAMES = LAYER_NAMES | {
 }
 OLMO2_NAMES = LAYER_NAMES | {
     "post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm",
+}
+GPT_OSS_NAMES = LAYER_NAMES | {
+    "post_attention_layernorm": "post_attention_norm", "self_attn.sinks": "attn_sinks", "mlp.router": "ffn_gate_inp",
 }
 GLM4_NAMES = LAYER_NAMES | {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 LFM2_NAMES = {
@@ -346,15 +357,26 @@ def write_config(writer, architecture, config):
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
         usual = [kind == "sliding_attention" for kind in getattr(config, "layer_types", None) or ["sliding_attention"]]
-        period = {"gemma2": 2, "gemma3": 6, "olmo2": 4}.get(architecture)
+        period = {"gemma2": 2, "gpt-oss": 2, "gemma3": 6, "olmo2": 4}.get(architecture)
         if usual != [not period or (i + 1) % period > 0 for i in range(len(usual))]:
             writer.add_sliding_window_pattern(usual)
+
+
+def oss_experts(layer, name, tensor):
+    """Matrices [experts, inputs, outputs] or biases, those of gate and up in turns."""
+    kind = "bias" if name.endswith("_bias") else "weight"
+    tensor = tensor if kind == "bias" else tensor.transpose(1, 2)
+    if name.startswith("down"):
+        yield f"blk.{layer}.ffn_down_exps.{kind}", tensor
+        return
+    for first, half in enumerate(("gate", "up")):
+        yield f"blk.{layer}.ffn_{half}_exps.{kind}", tensor[:, first::2]
 
 
 def tensors_of(architecture, model):
     """The tensors under llama.cpp's names, as its converter writes them."""
     config = model.config
-    names = {"gpt2": GPT2_NAMES, "gptneox": NEOX_NAMES, "lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES, "olmo2": OLMO2_NAMES, "glm4": GLM4_NAMES, "gemma2": GEMMA_NAMES, "gemma3": GEMMA_NAMES}.get(architecture, LAYER_NAMES)
+    names = {"gpt2": GPT2_NAMES, "gptneox": NEOX_NAMES, "lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES, "olmo2": OLMO2_NAMES, "glm4": GLM4_NAMES, "gemma2": GEMMA_NAMES, "gemma3": GEMMA_NAMES, "gpt-oss": GPT_OSS_NAMES}.get(architecture, LAYER_NAMES)
     outside = {"embed_tokens": "token_embd", "norm": "output_norm", "embedding_norm": "token_embd_norm", "lm_head": "output", "wte": "token_embd",
                "wpe": "position_embd", "ln_f": "output_norm", "embed_in": "token_embd", "embed_out": "output",
                "final_layer_norm": "output_norm"}
@@ -370,6 +392,9 @@ def tensors_of(architecture, model):
             yield f"{outside[parts[0]]}.{kind}", tensor
             continue
         part = ".".join(parts[2:])
+        if parts[2:4] == ["mlp", "experts"] and architecture == "gpt-oss":
+            yield from oss_experts(int(parts[1]), parts[4], tensor)
+            continue
         if part in STACKED_EXPERTS:
             for half, matrix in zip(("gate", "up"), tensor.chunk(2, dim=1), strict=True):
                 yield f"blk.{parts[1]}.ffn_{half}_exps.{kind}", matrix
@@ -451,7 +476,7 @@ def compare(driver, folder, index, name, sets):
                 print(f"FAILED: {name}, {kernels}: greedy tokens differ")
                 return False
     print(f"{name}: {READ + GREEDY} positions, {len(sets)} kernel sets, worst difference {worst:.1e} of the largest")
-    return worst <= (EXPERT_TOLERANCE if architecture.endswith("moe") else TOLERANCE)
+    return worst <= (EXPERT_TOLERANCE if architecture.endswith(("moe", "gpt-oss")) else TOLERANCE)
 
 
 def main():

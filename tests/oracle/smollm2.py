@@ -62,7 +62,8 @@ def read_model(reader):
         max_position_embeddings=number("context_length"), rms_norm_eps=number("attention.layer_norm_rms_epsilon"),
         rope_parameters={"rope_type": "default", "rope_theta": number("rope.freq_base")}, tie_word_embeddings=True)
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
-    places = {gguf_name: name for name, gguf_name in LAYER_NAMES.items()}
+    # Of the names that tensors of one place have in several families, Llama's is the first.
+    places = {gguf_name: name for name, gguf_name in reversed(LAYER_NAMES.items())}
     weights = {}
     for tensor in reader.tensors:
         values = torch.from_numpy(gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32))

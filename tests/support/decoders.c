@@ -38,6 +38,7 @@ const struct tiny_decoder tiny_decoders[] = {
     {.name = "qwen3moe", .architecture = "qwen3moe", .experts = 6},
     {.name = "olmoe", .architecture = "olmoe", .experts = 4},
     {.name = "granitemoe", .architecture = "granitemoe", .experts = 9},
+    {.name = "gpt-oss", .architecture = "gpt-oss", .experts = 5, .window = 18},
     {.name = "mistral3", .architecture = "mistral3"},
     {.name = "glm4", .architecture = "glm4", .rotated = 4},
     {.name = "a decoder that only tests have", .architecture = "other-decoder"},
@@ -138,6 +139,11 @@ static void make_keys(struct gguf *file, const struct tiny_decoder *d) {
         gguf_set_f32(file, key_of(d, "attn_logit_softcapping"), 5);
         gguf_set_f32(file, key_of(d, "final_logit_softcapping"), 3);
     }
+    if (is(d, "gpt-oss")) {
+        gguf_set_text(file, key_of(d, "rope.scaling.type"), "yarn");
+        gguf_set_f32(file, key_of(d, "rope.scaling.factor"), 4);
+        gguf_set_u32(file, key_of(d, "rope.scaling.original_context_length"), 64);
+    }
     if (is(d, "gemma3")) { /* the middle layer is global, positions scaled linearly */
         gguf_set_u32(file, key_of(d, "attention.sliding_window_pattern"), 2);
         gguf_set_f32(file, key_of(d, "rope.freq_base_swa"), 100);
@@ -164,10 +170,13 @@ static void add(struct gguf *file, const char *name, uint64_t inputs, uint64_t o
         tiny_add_tensor(file, full, outputs > 1 ? outputs : inputs, 1, BLOCK_F32);
 }
 
-/* Adds a tensor of the matrices of all experts. */
+/* Adds a tensor of the matrices of all experts, and with `biased` one of their biases. */
 static void add_experts(struct gguf *file, uint32_t layer, const char *part, uint64_t inputs,
-                        uint64_t outputs, uint64_t experts) {
+                        uint64_t outputs, uint64_t experts, bool biased) {
     char name[64];
+    snprintf(name, sizeof name, "blk.%u.%s.bias", layer, part);
+    if (biased)
+        tiny_add_tensor(file, name, outputs, experts, BLOCK_F32);
     snprintf(name, sizeof name, "blk.%u.%s", layer, part);
     add_weight(file, name, inputs, outputs * experts);
     struct gguf_tensor *tensor = &file->tensors[file->n_tensors - 1];
@@ -181,8 +190,8 @@ static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t
     enum { KV = KV_HEADS * HEAD_SIZE };
     const bool phi3 = is(d, "phi3"); /* whose files stack matrices */
     const bool gpt2 = is(d, "gpt2") || is(d, "gptneox"), apart = !gpt2 && !phi3,
-               star = is(d, "starcoder2"), biased = gpt2 || star, qwen2 = is(d, "qwen2"),
-               olmo2 = is(d, "olmo2"), norm_biased = has_layer_norms(d);
+               star = is(d, "starcoder2"), oss = is(d, "gpt-oss"), biased = gpt2 || star || oss,
+               qwen2 = is(d, "qwen2"), olmo2 = is(d, "olmo2"), norm_biased = has_layer_norms(d);
     const bool glm4 = is(d, "glm4");                 /* which stacks W_gate on W_up */
     const bool after = is_gemma(d) || olmo2 || glm4; /* norms after blocks */
     const bool wide = olmo2 || is(d, "olmoe");
@@ -194,18 +203,19 @@ static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t
         bool present, biased;
     } parts[] = {{"attn_norm", H, 1, !olmo2, norm_biased},
                  {"attn_qkv", H, gpt2 ? 3 * Q : Q + 2 * KV, !apart, gpt2},
-                 {"attn_q", H, Q, apart, qwen2 || star},
-                 {"attn_k", H, KV, apart, qwen2 || star},
-                 {"attn_v", H, KV, apart, qwen2 || star},
+                 {"attn_q", H, Q, apart, qwen2 || star || oss},
+                 {"attn_k", H, KV, apart, qwen2 || star || oss},
+                 {"attn_v", H, KV, apart, qwen2 || star || oss},
                  {"attn_q_norm", wide ? Q : HEAD_SIZE, 1, normal_heads, false},
                  {"attn_k_norm", wide ? KV : HEAD_SIZE, 1, normal_heads, false},
                  {"attn_output", Q, H, true, biased},
-                 {"post_attention_norm", H, 1, after, false},
-                 {"ffn_norm", H, 1, !olmo2, norm_biased},
+                 {"attn_sinks", HEADS, 1, oss, false},
+                 {"post_attention_norm", H, 1, after || oss, false},
+                 {"ffn_norm", H, 1, !olmo2 && !oss, norm_biased},
                  {"ffn_gate", H, WIDE, apart && !star && !glm4 && !d->ungated && dense, false},
                  {"ffn_up", H, phi3 || glm4 ? 2 * WIDE : WIDE, dense, biased},
                  {"ffn_down", WIDE, H, dense, biased},
-                 {"ffn_gate_inp", H, d->experts, !dense, false},
+                 {"ffn_gate_inp", H, d->experts, !dense, oss},
                  {"post_ffw_norm", H, 1, after, false}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char name[64];
@@ -214,9 +224,9 @@ static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t
             add(file, name, parts[i].inputs, parts[i].outputs, parts[i].biased);
     }
     if (!dense) {
-        add_experts(file, layer, "ffn_gate_exps", H, DECODER_EXPERT, d->experts);
-        add_experts(file, layer, "ffn_up_exps", H, DECODER_EXPERT, d->experts);
-        add_experts(file, layer, "ffn_down_exps", DECODER_EXPERT, H, d->experts);
+        add_experts(file, layer, "ffn_gate_exps", H, DECODER_EXPERT, d->experts, oss);
+        add_experts(file, layer, "ffn_up_exps", H, DECODER_EXPERT, d->experts, oss);
+        add_experts(file, layer, "ffn_down_exps", DECODER_EXPERT, H, d->experts, oss);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/byte_order.h"
+#include "kernels/kernels.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -104,6 +105,11 @@ wisp_model *open_model_or_fail(const char *path, wisp_compute compute, const cha
     if (wisp_model_open(path, &options, &model, &error) != WISP_OK)
         fail_msg("%s", error.message);
     return model;
+}
+
+bool computes_bf16(const char *kernels) {
+    const struct bf16_kernels *bf16 = kernels_find(kernels)->bf16;
+    return bf16 && bf16->runs();
 }
 
 wisp_session *open_session_or_fail(const wisp_model *model, uint32_t threads) {

@@ -40,6 +40,9 @@ wisp_text *texts_of_json(const struct json *array, size_t *n);
 /* Opens a model or fails the test with the error's message. */
 wisp_model *open_model_or_fail(const char *path, wisp_compute compute, const char *kernels);
 
+/* Returns whether a kernel set computes in bf16 here. */
+bool computes_bf16(const char *kernels);
+
 wisp_session *open_session_or_fail(const wisp_model *model, uint32_t threads);
 
 /* Returns the cosine of two rows. */

@@ -24,19 +24,19 @@ static void expect_refused(wisp_status status, const char *argument) {
 
 static void enumerations_out_of_range(void **state) {
     (void)state;
-    static const int wrong[] = {-1, 3, 77, INT32_MIN, INT32_MAX};
+    static const int wrong[] = {-1, 4, 77, INT32_MIN, INT32_MAX};
     const char *path = tiny_model("enumerations.gguf", "gelu");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const wisp_model_options compute = {.compute = (wisp_compute)wrong[i]};
         const wisp_model_options predictor = {.predictor =
-                                                  (wisp_predictor)(wrong[i] == 3 ? 7 : wrong[i])};
+                                                  (wisp_predictor)(wrong[i] == 4 ? 7 : wrong[i])};
         wisp_model *model;
         expect_refused(wisp_model_open(path, &compute, &model, &error), "compute");
         assert_null(model);
         expect_refused(wisp_model_open(path, &predictor, &model, &error), "predictor");
         assert_null(model);
         assert_null(wisp_compute_name((size_t)wrong[i]));
-        assert_string_equal(wisp_status_name((wisp_status)(wrong[i] == 3 ? 9 : wrong[i])),
+        assert_string_equal(wisp_status_name((wisp_status)(wrong[i] == 4 ? 9 : wrong[i])),
                             "unknown");
     }
     assert_null(wisp_predictor_name(7));

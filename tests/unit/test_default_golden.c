@@ -94,8 +94,8 @@ static void check_rows(const struct fixture *f, wisp_compute compute, const char
         mean += c / (double)TEXTS;
         min = fmin(min, c);
     }
-    print_message("%s %s: mean %.8f, least %.8f\n", kernels,
-                  compute == WISP_COMPUTE_F32 ? "f32" : "int8", mean, min);
+    print_message("%s %s: mean %.8f, least %.8f\n", kernels, wisp_compute_name((size_t)compute),
+                  mean, min);
     assert_true(mean >= least_mean);
     assert_true(min >= least);
     free(rows);
@@ -109,6 +109,13 @@ static void f32_is_pytorch_with_every_kernel_set(void **state) {
         check_rows(*state, WISP_COMPUTE_F32, kernels, 0.9999995, 0.9999995);
 }
 
+static void bf16_is_close_to_pytorch(void **state) {
+    const char *kernels;
+    for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++)
+        if (computes_bf16(kernels))
+            check_rows(*state, WISP_COMPUTE_BF16, kernels, 0.9999, 0.9999);
+}
+
 static void int8_is_close_to_pytorch_with_every_kernel_set(void **state) {
     const char *kernels;
     for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++)
@@ -119,6 +126,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(token_ids_are_those_of_hugging_face),
         cmocka_unit_test(f32_is_pytorch_with_every_kernel_set),
+        cmocka_unit_test(bf16_is_close_to_pytorch),
         cmocka_unit_test(int8_is_close_to_pytorch_with_every_kernel_set),
     };
     return cmocka_run_group_tests_name("default golden", tests, set_up, tear_down);

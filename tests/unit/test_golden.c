@@ -75,9 +75,7 @@ static struct agreement measure_model(const char *path, const char *reference,
         result.min = fmin(result.min, c);
     }
     print_message("%s %s %s: mean %.7f, min %.7f of %zu\n", path, kernels,
-                  options->portable                      ? "portable"
-                  : options->compute == WISP_COMPUTE_F32 ? "f32"
-                                                         : "int8",
+                  options->portable ? "portable" : wisp_compute_name((size_t)options->compute),
                   result.mean, result.min, n);
     wisp_session_close(session);
     wisp_model_close(model);
@@ -108,6 +106,19 @@ static void f32_agrees_with_pytorch(void **state) {
     assert_true(measure(shared_path("models/minilm-l6-relu", path), twin, WISP_COMPUTE_F32,
                         wisp_kernels_name(0))
                     .min >= 0.99999);
+}
+
+static void bf16_is_close_to_pytorch(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    const char *kernels;
+    if (!shared_is_there())
+        skip();
+    for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++)
+        if (computes_bf16(kernels))
+            assert_true(measure(shared_path("models/all-MiniLM-L6-v2", path), minilm,
+                                WISP_COMPUTE_BF16, kernels)
+                            .min >= 0.9999);
 }
 
 static void check_int8(const char *path, const char *reference, wisp_compute compute,
@@ -227,7 +238,7 @@ static void hidden_states_agree_layer_by_layer(void **state) {
     if (directory_open_path(&dir, shared_path("models/all-MiniLM-L6-v2", path), &error) !=
             WISP_OK ||
         network_open(&network, &dir, &error) != WISP_OK ||
-        network_load(&network, kernels_at(0), false, NULL, &error) != WISP_OK)
+        network_load(&network, kernels_at(0), WISP_COMPUTE_F32, NULL, &error) != WISP_OK)
         fail_msg("%s", error.message);
     const struct json *root =
         read_json_file(shared_path("golden/all-MiniLM-L6-v2/ids.json", path), &arena, &raw);
@@ -255,6 +266,7 @@ static void hidden_states_agree_layer_by_layer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_agrees_with_pytorch),
+        cmocka_unit_test(bf16_is_close_to_pytorch),
         cmocka_unit_test(int8_is_close_to_pytorch),
         cmocka_unit_test(portable_is_close_to_pytorch),
         cmocka_unit_test(q8_0_is_close_to_pytorch),

@@ -40,6 +40,10 @@ static const char *const models[] = {"models/cls12",
                                      "models/electra-base",
                                      "models/gte-en",
                                      "models/gte-multilingual",
+                                     "models/splade-bert",
+                                     "models/splade-roberta",
+                                     "models/splade-distilbert",
+                                     "models/splade-modernbert",
                                      "models/static",
                                      "models/static-weights"};
 
@@ -89,7 +93,8 @@ static double worst_of_model(const char *path, const struct json *golden, wisp_c
     return worst;
 }
 
-static void check_model(const char *folder, const char *file, double f32_limit, double int8_limit) {
+static void check_model(const char *folder, const char *file, double f32_limit, double bf16_limit,
+                        double int8_limit) {
     char path[GOLDEN_PATH_BYTES], name[GOLDEN_PATH_BYTES];
     struct arena arena = {0};
     char *text;
@@ -99,20 +104,25 @@ static void check_model(const char *folder, const char *file, double f32_limit, 
     for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++) {
         const double f32 = worst_of_model(opened, golden, WISP_COMPUTE_F32, kernels);
         const double int8 = worst_of_model(opened, golden, WISP_COMPUTE_INT8, kernels);
-        print_message("%s, %s: relative error f32 %.2g, int8 %.2g\n", folder, kernels, f32, int8);
+        const double bf16 =
+            computes_bf16(kernels) ? worst_of_model(opened, golden, WISP_COMPUTE_BF16, kernels) : 0;
+        print_message("%s, %s: relative error f32 %.2g, bf16 %.2g, int8 %.2g\n", folder, kernels,
+                      f32, bf16, int8);
         assert_true(f32 <= f32_limit);
+        assert_true(bf16 <= bf16_limit);
         assert_true(int8 <= int8_limit);
     }
     free(text);
     arena_release(&arena);
 }
 
-/* f32 may differ by rounding. int8 may differ by the error of one in 255 steps, through up to 12
- * layers whose weights spread ten times as far as a real model's. */
+/* f32 may differ by rounding. bf16 may differ by the error of 8 significant bits, and int8 by that
+ * of one in 255 steps, through up to 12 layers whose weights spread ten times as far as a real
+ * model's. */
 static void folders_match_sentence_transformers(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        check_model(models[i], NULL, 3e-5, 0.09);
+        check_model(models[i], NULL, 3e-5, 0.03, 0.09);
 }
 
 static void converted_files_match_too(void **state) {
@@ -129,9 +139,37 @@ static void converted_files_match_too(void **state) {
             close(mkstemp(file));
             if (wisp_convert(data_path(models[i], path), file, &options, &error) != WISP_OK)
                 fail_msg("%s", error.message);
-            check_model(models[i], file, types[t].limit, 0.09);
+            check_model(models[i], file, types[t].limit, 0.03, 0.09);
             unlink(file);
         }
+}
+
+static void expect_refused(const wisp_model_options *options, const char *field) {
+    char path[GOLDEN_PATH_BYTES];
+    wisp_error error;
+    wisp_model *model;
+    assert_int_equal(wisp_model_open(data_path("models/cls12", path), options, &model, &error),
+                     WISP_ERROR_UNSUPPORTED);
+    assert_string_equal(error.field, field);
+    assert_null(model);
+}
+
+/* Sets without products of bfloats refuse them, and so does what computes in int8 alone. */
+static void bf16_is_never_silently_something_else(void **state) {
+    (void)state;
+    const char *kernels;
+    wisp_model_options options = {.compute = WISP_COMPUTE_BF16};
+    for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++) {
+        options.kernels = kernels;
+        if (!computes_bf16(kernels))
+            expect_refused(&options, "compute");
+    }
+    assert_true(computes_bf16("scalar"));
+    options.kernels = "scalar";
+    options.predictor = WISP_PREDICTOR_EXACT;
+    expect_refused(&options, "predictor");
+    options.portable = true;
+    expect_refused(&options, "portable");
 }
 
 /* Matrices whose rows of 36 and 24 values hold no whole block of 32 become f16. */
@@ -143,7 +181,7 @@ static void rows_that_fit_no_block_become_f16(void **state) {
     close(mkstemp(file));
     assert_int_equal(wisp_convert(data_path("models/cls12", path), file, &options, &error),
                      WISP_OK);
-    check_model("models/cls12", file, 5e-3, 0.09);
+    check_model("models/cls12", file, 5e-3, 0.03, 0.09);
     unlink(file);
 }
 
@@ -199,13 +237,42 @@ static void embeddings_are_cut(void **state) {
     wisp_model_close(model);
 }
 
+static void a_splade_has_a_value_for_each_word(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    const wisp_model_options portable = {.portable = true};
+    const wisp_embed_options cut = {.dimensions = 8};
+    const wisp_text text = wisp_text_of("the cat");
+    wisp_model_info info;
+    wisp_session *session;
+    wisp_model *other = NULL;
+    wisp_error error;
+    float rows[8];
+    wisp_model *model =
+        open_model_or_fail(data_path("models/splade-bert", path), WISP_COMPUTE_AUTO, NULL);
+    wisp_model_get_info(model, &info);
+    assert_string_equal(info.pooling, "splade");
+    assert_int_equal(wisp_model_dimensions(model), info.vocabulary_size);
+    assert_int_equal(wisp_session_open(model, NULL, &session, &error), WISP_OK);
+    assert_int_equal(wisp_embed(session, &text, 1, &cut, rows, &error), WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "dimensions");
+    wisp_session_close(session);
+    wisp_model_close(model);
+    assert_int_equal(
+        wisp_model_open(data_path("models/splade-bert", path), &portable, &other, &error),
+        WISP_ERROR_UNSUPPORTED);
+    assert_string_equal(error.field, "portable");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_match_sentence_transformers),
         cmocka_unit_test(converted_files_match_too),
         cmocka_unit_test(rows_that_fit_no_block_become_f16),
+        cmocka_unit_test(bf16_is_never_silently_something_else),
         cmocka_unit_test(settings_are_read),
         cmocka_unit_test(embeddings_are_cut),
+        cmocka_unit_test(a_splade_has_a_value_for_each_word),
     };
     return cmocka_run_group_tests_name("models", tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static void finds_each_compute_mode(void **state) {
         assert_true(wisp_compute_find(wisp_compute_name(i), &compute));
         assert_int_equal(compute, i);
     }
-    assert_int_equal(i, WISP_COMPUTE_INT8 + 1);
+    assert_int_equal(i, WISP_COMPUTE_BF16 + 1);
     assert_string_equal(wisp_compute_name(WISP_COMPUTE_INT8), "int8");
     assert_null(wisp_compute_name(SIZE_MAX));
 }

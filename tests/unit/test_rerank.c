@@ -168,12 +168,30 @@ static void settings_are_checked(void **state) {
     }
 }
 
+/* tests/oracle/judge.py compares the scores of a model that does. */
+static void models_of_other_families_do_not_judge(void **state) {
+    (void)state;
+    const wisp_text text = wisp_text_of("By light.");
+    wisp_model *model = open_model_or_fail("models/wisp-stories.gguf", WISP_COMPUTE_AUTO, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    wisp_error error;
+    float score;
+    assert_int_equal(wisp_judge(session, text, &text, 1, &score, &error), WISP_ERROR_UNSUPPORTED);
+    assert_string_equal(error.field, "general.architecture");
+    assert_int_equal(wisp_judge(session, text, NULL, 0, NULL, &error), WISP_OK);
+    assert_int_equal(wisp_judge(session, text, &text, 1, NULL, &error), WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "scores");
+    wisp_session_close(session);
+    wisp_model_close(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_match_sentence_transformers),
         cmocka_unit_test(converted_files_match_too),
         cmocka_unit_test(each_kind_of_model_says_what_it_does),
         cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test(models_of_other_families_do_not_judge),
     };
     return cmocka_run_group_tests_name("rerank", tests, NULL, tear_down_temporary_folder);
 }

@@ -111,10 +111,10 @@ static void test_kinds_of_types(void **state) {
             const struct block_format *mixed[] = {format, block_format_by_id(BLOCK_F16)};
             const struct kernels *set = kernels_at(s);
             const char *converted = set->gemm_int8 ? "int8" : "narrow";
-            assert_string_equal(weight_kind_for(set, alike, 3, true)->name,
+            assert_string_equal(weight_kind_for(set, alike, 3, WISP_COMPUTE_INT8)->name,
                                 kept[i].kind ? kept[i].kind : converted);
-            assert_string_equal(weight_kind_for(set, mixed, 2, true)->name, converted);
-            assert_string_equal(weight_kind_for(set, alike, 1, false)->name, "f32");
+            assert_string_equal(weight_kind_for(set, mixed, 2, WISP_COMPUTE_INT8)->name, converted);
+            assert_string_equal(weight_kind_for(set, alike, 1, WISP_COMPUTE_F32)->name, "f32");
         }
 }
 

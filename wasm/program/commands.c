@@ -4,6 +4,11 @@
 #include "cli/cli.h"
 
 const struct named_command program_commands[] = {
-    {"tokenize", command_tokenize},   {"quantize", command_quantize},
-    {"calibrate", command_calibrate}, {"inspect", command_inspect},
-    {"eval", command_eval},           {0}};
+    {"tokenize", command_tokenize, "write the token ids of texts, or the text of ids"},
+    {"quantize", command_quantize,
+     "quantise a model as llama.cpp does, or measure what that loses"},
+    {"calibrate", command_calibrate,
+     "make a model sparse: let it compute only the neurons that matter"},
+    {"inspect", command_inspect, "list the metadata and tensors of a model"},
+    {"eval", command_eval, "measure the quality of a model on your data"},
+    {0}};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A decoder on the device: its weights, the contexts in which steps run, and the keys and values of texts. */
+ * A decoder on the device: its weights, the contexts in which steps run, and the keys and values of
+ * texts. */
 #ifndef WISP_KERNELS_CUDA_DECODER_H
 #define WISP_KERNELS_CUDA_DECODER_H
 
@@ -12,6 +13,8 @@ struct decoder_layer {
     float *attention_norm, *ffn_norm, *q_norm, *k_norm; /* the last two are NULL without qk_norm */
     float *q_bias, *k_bias, *v_bias;                    /* NULL without qkv_bias */
     decoder_matrix q, k, v, output, gate, up, down;
+    neuron_columns down_neurons; /* in a sparse decoder */
+    float *neuron_weights;       /* [intermediate_size]: of scores; NULL: all are 1 */
 };
 
 struct device_decoder {
@@ -27,29 +30,31 @@ struct device_sequence {
     std::vector<uint16_t *> pages;
 };
 
-/* The working memory of steps: for `rows` tokens of `texts` texts with `page_slots` pages, and `logit_rows` rows of
- * logits. */
+/* The working memory of steps: for `rows` tokens of `texts` texts with `page_slots` pages, and
+ * `logit_rows` rows of logits. */
 struct step_memory {
-    size_t rows, texts, page_slots, logit_rows, split_rows;
+    size_t rows, texts, page_slots, logit_rows, split_rows, sparse_rows;
     uint64_t bytes;
-    /* What a step is told, on the host and on the device: ids, positions, texts and rows of logits, `rows` of each; and
-     * the pages [texts, page_slots]. */
+    /* What a step is told, on the host and on the device: ids, positions, texts and rows of logits,
+     * `rows` of each; and the pages [texts, page_slots]. */
     int32_t *staged_index, *index;
     uint16_t **staged_pages, **pages;
-    float *h;          /* [rows, hidden_size] */
-    decoder_rows x;    /* [rows, the widest input of a product] */
-    float *qkv;        /* [rows, (heads + 2 kv_heads) head_size] */
-    float *gate_up;    /* [rows, 2 intermediate_size] */
-    float *part;       /* [split_rows, heads, head_size]: of merge_splits */
-    float2 *state;     /* [split_rows, heads] */
-    float *logits;     /* [logit_rows, vocabulary_size] */
+    float *h;           /* [rows, hidden_size] */
+    decoder_rows x;     /* [rows, the widest input of a product] */
+    float *qkv;         /* [rows, (heads + 2 kv_heads) head_size] */
+    float *gate_up;     /* [rows, 2 intermediate_size] */
+    float *part;        /* [split_rows, heads, head_size]: of merge_splits */
+    float2 *state;      /* [split_rows, heads] */
+    float *logits;      /* [logit_rows, vocabulary_size] */
+    neuron_list list;   /* [sparse_rows, intermediate_size] */
+    float *slices;      /* [sparse_rows, SLICES, hidden_size] */
     float *kept_logits; /* the same in memory of the host */
 };
 
 /* The kernels of steps that add a token to each of so many texts, with room for so many splits. The
  * first such step runs them one by one, which loads them; the second makes the graph. */
 struct step_graph {
-    size_t texts, splits;
+    size_t texts, splits, neurons;
     cudaGraphExec_t exec; /* NULL: not yet */
 };
 
@@ -65,33 +70,44 @@ struct device_context {
 /* A step in the memory of its context. */
 struct step_plan {
     size_t rows, texts, logit_rows;
-    size_t splits; /* that the longest text has at most */
+    size_t splits;  /* that the longest text has at most */
+    size_t neurons; /* that are computed of each layer; 0: all */
 };
 
 /* Begins all kernels of a step on the context's stream. (decoder_step.cu) */
-device_status decoder_run(device_context *context, const step_plan *plan, char message[DEVICE_MESSAGE_BYTES]);
+device_status decoder_run(device_context *context, const step_plan *plan,
+                          char message[DEVICE_MESSAGE_BYTES]);
 
 /* Drops the graphs of a context, whose memory moves. (decoder_step.cu) */
 void graphs_release(device_context *context);
+
+/* Copies rows [first, first + rows) of W_down by neuron. (decoder_step.cu) */
+device_status decoder_copy_columns(const decoder_layer *layer, size_t first, size_t rows,
+                                   char message[DEVICE_MESSAGE_BYTES]);
 
 /* Fails if there are no kernels for the shape. (decoder_step.cu) */
 device_status decoder_check(const device_decoder_shape *shape, char message[DEVICE_MESSAGE_BYTES]);
 
 /* decoder_weights.cu */
-device_status decoder_open(const device_decoder_shape *shape, device_decoder **decoder, char message[DEVICE_MESSAGE_BYTES]);
-device_status decoder_put(device_decoder *decoder, device_decoder_tensor tensor, uint32_t layer, device_format format,
-                          size_t first, size_t rows, const void *stored, char message[DEVICE_MESSAGE_BYTES]);
+device_status decoder_open(const device_decoder_shape *shape, device_decoder **decoder,
+                           char message[DEVICE_MESSAGE_BYTES]);
+device_status decoder_put(device_decoder *decoder, device_decoder_tensor tensor, uint32_t layer,
+                          device_format format, size_t first, size_t rows, const void *stored,
+                          char message[DEVICE_MESSAGE_BYTES]);
 uint64_t decoder_bytes(const device_decoder *decoder);
 void decoder_close(device_decoder *decoder);
 
 /* decoder_context.cu */
-device_status context_open(const device_decoder *decoder, device_context **context, char message[DEVICE_MESSAGE_BYTES]);
+device_status context_open(const device_decoder *decoder, device_context **context,
+                           char message[DEVICE_MESSAGE_BYTES]);
 uint64_t context_bytes(const device_context *context);
 void context_close(device_context *context);
-device_status sequence_open(device_context *context, device_sequence **sequence, char message[DEVICE_MESSAGE_BYTES]);
-device_status sequence_reserve(device_sequence *sequence, size_t tokens, char message[DEVICE_MESSAGE_BYTES]);
-device_status sequence_copy(device_sequence *to, const device_sequence *from, size_t first, size_t end,
+device_status sequence_open(device_context *context, device_sequence **sequence,
                             char message[DEVICE_MESSAGE_BYTES]);
+device_status sequence_reserve(device_sequence *sequence, size_t tokens,
+                               char message[DEVICE_MESSAGE_BYTES]);
+device_status sequence_copy(device_sequence *to, const device_sequence *from, size_t first,
+                            size_t end, char message[DEVICE_MESSAGE_BYTES]);
 void sequence_close(device_sequence *sequence);
 device_status context_step(device_context *context, const device_step *step, const float **logits,
                            char message[DEVICE_MESSAGE_BYTES]);

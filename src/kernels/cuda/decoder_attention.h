@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Attention of decoders over pages of keys and values. A page has PAGE positions of a text, in all layers: for each
- * layer and key-value head the keys [PAGE, head_size] and then the values, as halves.
+ * Attention of decoders over pages of keys and values. A page has PAGE positions of a text, in all
+ * layers: for each layer and key-value head the keys [PAGE, head_size] and then the values, as
+ * halves.
  *
- * attend_split computes SPLIT keys of a page for one row and one key-value head, with all query heads that share it;
- * merge_splits joins them. Splits lie at fixed positions, so that a row's bits do not depend on the batch. */
+ * attend_split computes SPLIT keys of a page for one row and one key-value head, with all query
+ * heads that share it; merge_splits joins them. Splits lie at fixed positions, so that a row's bits
+ * do not depend on the batch. */
 #ifndef WISP_KERNELS_CUDA_DECODER_ATTENTION_H
 #define WISP_KERNELS_CUDA_DECODER_ATTENTION_H
 
@@ -24,10 +26,12 @@ struct attention_sizes {
 };
 
 /* The keys of a layer's head at a position, or the values. */
-static __device__ __forceinline__ uint16_t *kv_row(const attention_texts &t, const attention_sizes &s, int row, int layer,
+static __device__ __forceinline__ uint16_t *kv_row(const attention_texts &t,
+                                                   const attention_sizes &s, int row, int layer,
                                                    int kv_head, bool values, int position) {
     uint16_t *page = t.pages[(size_t)t.text[row] * t.page_slots + position / PAGE];
-    return page + ((((size_t)layer * s.kv_heads + kv_head) * 2 + values) * PAGE + position % PAGE) * s.head_size;
+    return page + ((((size_t)layer * s.kv_heads + kv_head) * 2 + values) * PAGE + position % PAGE) *
+                      s.head_size;
 }
 
 struct rotate_arguments {
@@ -42,11 +46,12 @@ struct rotate_arguments {
     float scale; /* of queries */
 };
 
-/* Normalises and rotates queries and keys, a warp for each head of a row; scales queries, and puts keys and values where
- * they stay. */
+/* Normalises and rotates queries and keys, a warp for each head of a row; scales queries, and puts
+ * keys and values where they stay. */
 static __global__ void __launch_bounds__(HEAD_WARPS *WARP) rotate_heads(const rotate_arguments a) {
     __shared__ float heads[HEAD_WARPS][MOST_HEAD_SIZE];
-    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, row = blockIdx.y, size = a.sizes.head_size;
+    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, row = blockIdx.y,
+              size = a.sizes.head_size;
     const int head = blockIdx.x * HEAD_WARPS + warp, all = a.sizes.heads + 2 * a.sizes.kv_heads;
     if (head >= all)
         return;
@@ -61,7 +66,8 @@ static __global__ void __launch_bounds__(HEAD_WARPS *WARP) rotate_heads(const ro
     for (int i = lane; i < size; i += WARP)
         own[i] = weight ? x[i] * inverse * weight[i] : x[i];
     __syncwarp();
-    const float *cosines = a.rotations + (size_t)position * size, *sines = cosines + a.rotary_size / 2;
+    const float *cosines = a.rotations + (size_t)position * size,
+                *sines = cosines + a.rotary_size / 2;
     const int half = a.rotary_size / 2;
     uint16_t *kept = is_q ? NULL : kv_row(a.texts, a.sizes, row, a.layer, kv_head, is_v, position);
     for (int i = lane; i < size; i += WARP) {
@@ -85,7 +91,8 @@ struct split_arguments {
     attention_sizes sizes;
     int layer, first_row, split_slots;
     float *part;   /* [rows from first_row on, split_slots, heads, head_size] */
-    float2 *state; /* [rows from first_row on, split_slots, heads]: the largest score, and the sum of weights */
+    float2 *state; /* [rows from first_row on, split_slots, heads]: the largest score, and the sum
+                      of weights */
 };
 
 /* The lanes that share a key, each with 8 values of every CHUNKS parts of it. */
@@ -112,7 +119,8 @@ static __device__ __forceinline__ void expand_halves(float x[8], const uint4 &h)
 
 /* Writes the scores of a split's keys with all queries of the group. */
 template <int SIZE>
-static __device__ __forceinline__ void score_keys(float score[MOST_GROUP][SPLIT], const float4 *queries, const uint16_t *keys,
+static __device__ __forceinline__ void score_keys(float score[MOST_GROUP][SPLIT],
+                                                  const float4 *queries, const uint16_t *keys,
                                                   int count, int group, int thread) {
     typedef split_layout<SIZE> layout;
     const int lane = thread % layout::LANES, first = thread / layout::LANES;
@@ -122,8 +130,10 @@ static __device__ __forceinline__ void score_keys(float score[MOST_GROUP][SPLIT]
 #pragma unroll
         for (int c = 0; c < layout::CHUNKS; c++) {
             const int key = first + i * layout::KEY_GROUPS;
-            k[i][c] = key < count ? *(const uint4 *)(keys + (size_t)key * SIZE + 8 * (c * layout::LANES + lane))
-                                  : uint4{0, 0, 0, 0};
+            k[i][c] =
+                key < count
+                    ? *(const uint4 *)(keys + (size_t)key * SIZE + 8 * (c * layout::LANES + lane))
+                    : uint4{0, 0, 0, 0};
         }
     for (int head = 0; head < group; head++) {
         float dot[layout::KEYS] = {};
@@ -153,8 +163,9 @@ static __device__ __forceinline__ void score_keys(float score[MOST_GROUP][SPLIT]
 
 /* Sums the values of a split, weighted, for all heads of the group. */
 template <int SIZE>
-static __device__ __forceinline__ void sum_values(const float weight[MOST_GROUP][SPLIT], const uint16_t *values, int count,
-                                                  int group, float *out, int thread) {
+static __device__ __forceinline__ void sum_values(const float weight[MOST_GROUP][SPLIT],
+                                                  const uint16_t *values, int count, int group,
+                                                  float *out, int thread) {
     typedef split_layout<SIZE> layout;
     __shared__ float sums[SPLIT_THREADS][8];
     const int lane = thread % layout::VALUE_LANES, first = thread / layout::VALUE_LANES;
@@ -162,8 +173,9 @@ static __device__ __forceinline__ void sum_values(const float weight[MOST_GROUP]
 #pragma unroll
     for (int i = 0; i < layout::VALUE_ROWS; i++) {
         const int key = first + i * layout::VALUE_GROUPS;
-        v[i] = key < count && first < layout::VALUE_GROUPS ? *(const uint4 *)(values + (size_t)key * SIZE + 8 * lane)
-                                                           : uint4{0, 0, 0, 0};
+        v[i] = key < count && first < layout::VALUE_GROUPS
+                   ? *(const uint4 *)(values + (size_t)key * SIZE + 8 * lane)
+                   : uint4{0, 0, 0, 0};
     }
     for (int head = 0; head < group; head++) {
         float sum[8] = {};
@@ -191,12 +203,15 @@ static __device__ __forceinline__ void sum_values(const float weight[MOST_GROUP]
     }
 }
 
-template <int SIZE> static __global__ void __launch_bounds__(SPLIT_THREADS) attend_split(const split_arguments a) {
+template <int SIZE>
+static __global__ void __launch_bounds__(SPLIT_THREADS) attend_split(const split_arguments a) {
     __shared__ float4 queries[MOST_GROUP * SIZE / 4];
     __shared__ float score[MOST_GROUP][SPLIT];
     const int thread = threadIdx.x, warp = thread / WARP, lane = thread % WARP;
-    const int split = blockIdx.x, kv_head = blockIdx.y, row = a.first_row + blockIdx.z, first = split * SPLIT;
-    const int count = min(a.texts.position[row] + 1 - first, (int)SPLIT), group = a.sizes.heads / a.sizes.kv_heads;
+    const int split = blockIdx.x, kv_head = blockIdx.y, row = a.first_row + blockIdx.z,
+              first = split * SPLIT;
+    const int count = min(a.texts.position[row] + 1 - first, (int)SPLIT),
+              group = a.sizes.heads / a.sizes.kv_heads;
     if (count <= 0)
         return;
     const size_t all = a.sizes.heads + 2 * a.sizes.kv_heads;
@@ -204,9 +219,11 @@ template <int SIZE> static __global__ void __launch_bounds__(SPLIT_THREADS) atte
     for (int i = thread; i < group * SIZE / 4; i += SPLIT_THREADS)
         queries[i] = *(const float4 *)(q + 4 * i);
     __syncthreads();
-    score_keys<SIZE>(score, queries, kv_row(a.texts, a.sizes, row, a.layer, kv_head, false, first), count, group, thread);
+    score_keys<SIZE>(score, queries, kv_row(a.texts, a.sizes, row, a.layer, kv_head, false, first),
+                     count, group, thread);
     __syncthreads();
-    const size_t at = ((size_t)blockIdx.z * a.split_slots + split) * a.sizes.heads + kv_head * group;
+    const size_t at =
+        ((size_t)blockIdx.z * a.split_slots + split) * a.sizes.heads + kv_head * group;
     for (int head = warp; head < group; head += SPLIT_THREADS / WARP) {
         const float low = score[head][lane], high = score[head][lane + WARP];
         const float largest = lanes_max<WARP>(fmaxf(low, high));
@@ -218,8 +235,8 @@ template <int SIZE> static __global__ void __launch_bounds__(SPLIT_THREADS) atte
             a.state[at + head] = float2{largest, sum};
     }
     __syncthreads();
-    sum_values<SIZE>(score, kv_row(a.texts, a.sizes, row, a.layer, kv_head, true, first), count, group, a.part + at * SIZE,
-                     thread);
+    sum_values<SIZE>(score, kv_row(a.texts, a.sizes, row, a.layer, kv_head, true, first), count,
+                     group, a.part + at * SIZE, thread);
 }
 
 struct merge_arguments {

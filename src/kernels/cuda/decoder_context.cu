@@ -26,6 +26,9 @@ static void memory_release(step_memory *m) {
     cudaFree(m->part);
     cudaFree(m->state);
     cudaFree(m->logits);
+    cudaFree(m->list.index);
+    cudaFree(m->list.count);
+    cudaFree(m->slices);
     *m = step_memory();
 }
 
@@ -135,6 +138,11 @@ static device_status memory_take(const device_decoder_shape &s, step_memory *m, 
     DEVICE_TRY(runtime_allocate(&m->part, m->split_rows * q, &m->bytes, message));
     DEVICE_TRY(runtime_allocate(&m->state, m->split_rows * s.heads, &m->bytes, message));
     DEVICE_TRY(runtime_allocate(&m->logits, m->logit_rows * s.vocabulary_size, &m->bytes, message));
+    if (m->sparse_rows > 0) {
+        DEVICE_TRY(runtime_allocate(&m->list.index, m->sparse_rows * s.intermediate_size, &m->bytes, message));
+        DEVICE_TRY(runtime_allocate(&m->list.count, m->sparse_rows, &m->bytes, message));
+        DEVICE_TRY(runtime_allocate(&m->slices, m->sparse_rows * SLICES * s.hidden_size, &m->bytes, message));
+    }
     if (s.halves)
         return runtime_allocate(&m->x.halves, m->rows * widest, &m->bytes, message);
     DEVICE_TRY(runtime_allocate(&m->x.q, m->rows * widest, &m->bytes, message));
@@ -148,9 +156,9 @@ static device_status memory_reserve(device_context *c, const step_plan &plan, si
     step_memory *m = &c->memory;
     const size_t row_bytes = (size_t)s.heads * s.head_size * sizeof(float);
     const size_t most_rows = std::max(most_part_bytes / row_bytes, plan.splits);
-    const size_t split_rows = std::min(plan.rows * plan.splits, most_rows);
+    const size_t split_rows = std::min(plan.rows * plan.splits, most_rows), sparse_rows = plan.neurons > 0 ? plan.rows : 0;
     if (m->rows >= plan.rows && m->texts >= plan.texts && m->page_slots >= page_slots && m->logit_rows >= plan.logit_rows &&
-        m->split_rows >= split_rows)
+        m->split_rows >= split_rows && m->sparse_rows >= sparse_rows)
         return DEVICE_OK;
     step_memory larger = step_memory();
     larger.rows = std::max(m->rows, plan.rows);
@@ -158,6 +166,7 @@ static device_status memory_reserve(device_context *c, const step_plan &plan, si
     larger.page_slots = std::max(m->page_slots, 2 * page_slots); /* texts grow */
     larger.logit_rows = std::max(m->logit_rows, plan.logit_rows);
     larger.split_rows = std::max(m->split_rows, split_rows);
+    larger.sparse_rows = std::max(m->sparse_rows, sparse_rows);
     graphs_release(c);
     memory_release(m);
     *m = larger;
@@ -207,7 +216,11 @@ static device_status check_step(const device_context *c, const device_step *step
 
 device_status context_step(device_context *c, const device_step *step, const float **logits,
                            char message[DEVICE_MESSAGE_BYTES]) {
-    step_plan plan = {step->starts[step->texts], step->texts, step->all_logits ? step->starts[step->texts] : step->texts, 0};
+    const device_decoder_shape &s = c->decoder->shape;
+    const size_t rows = step->starts[step->texts];
+    step_plan plan = {rows, step->texts, step->all_logits ? rows : step->texts, 0, 0};
+    if (s.sparse && rows == step->texts && step->neurons < s.intermediate_size)
+        plan.neurons = step->neurons;
     size_t page_slots = 0;
     DEVICE_TRY(check_step(c, step, message));
     for (size_t i = 0; i < step->texts; i++) {
@@ -228,7 +241,7 @@ device_status context_step(device_context *c, const device_step *step, const flo
                              "copying the list of pages", message));
     DEVICE_TRY(decoder_run(c, &plan, message));
     if (logits) {
-        const size_t bytes = plan.logit_rows * c->decoder->shape.vocabulary_size * sizeof(float);
+        const size_t bytes = plan.logit_rows * s.vocabulary_size * sizeof(float);
         DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.kept_logits, m.logits, bytes, cudaMemcpyDeviceToHost, c->stream),
                                  "copying logits", message));
         *logits = m.kept_logits;

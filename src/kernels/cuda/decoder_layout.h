@@ -9,12 +9,13 @@
 enum {
     VALUES = 32, /* of a block of weights or of a row, which have a scale */
     PAGE = 256,  /* positions in a page of keys and values */
-    SPLIT = 64   /* keys that a block of threads attends to */
+    SPLIT = 64,  /* keys that a block of threads attends to */
+    SLICES = 16  /* of the neurons of a row that are computed */
 };
 
-/* Weights of one format, row by row: Q8_0 is bytes and, apart from them, scales; Q4_0 likewise, with two numbers in a
- * byte. Of 32 numbers of Q4_0, byte 4 t + i has number 8 t + i in its low half and 8 t + 4 + i in its high one, which
- * is how lane t of 4 wants them. */
+/* Weights of one format, row by row: Q8_0 is bytes and, apart from them, scales; Q4_0 likewise,
+ * with two numbers in a byte. Of 32 numbers of Q4_0, byte 4 t + i has number 8 t + i in its low
+ * half and 8 t + 4 + i in its high one, which is how lane t of 4 wants them. */
 struct decoder_matrix {
     unsigned char *values; /* NULL: never set */
     uint16_t *scale;       /* [rows, columns / 32]: halves; NULL of DEVICE_F16 */
@@ -27,6 +28,19 @@ struct decoder_rows {
     int8_t *q;
     float *scale;
     uint16_t *halves; /* NULL: int8 */
+};
+
+/* W_down by neuron: numbers [neurons, outputs], and for each 32 neurons the scales [neurons / 32,
+ * outputs]. */
+struct neuron_columns {
+    int8_t *values; /* NULL: not kept */
+    uint16_t *scale;
+};
+
+/* The neurons of a row that are computed, in their order. */
+struct neuron_list {
+    int32_t *index; /* [rows, neurons] */
+    int32_t *count; /* [rows] */
 };
 
 /* Returns the bytes of 32 values. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products of decoders: a few rows of activations [rows, k] with weights [columns, k] as files store them, in blocks of
- * 32 values. Reading the weights is what takes time, so a block of threads has few columns and its warps share out k:
- * each reads its part of the weights once, straight into the registers of the tensor cores.
+ * Products of decoders: a few rows of activations [rows, k] with weights [columns, k] as files
+ * store them, in blocks of 32 values. Reading the weights is what takes time, so a block of threads
+ * has few columns and its warps share out k: each reads its part of the weights once, straight into
+ * the registers of the tensor cores.
  *
- * The order of sums does not depend on the number of rows, and so a row has the same bits in any batch. */
+ * The order of sums does not depend on the number of rows, and so a row has the same bits in any
+ * batch. */
 #ifndef WISP_KERNELS_CUDA_DECODER_PRODUCT_H
 #define WISP_KERNELS_CUDA_DECODER_PRODUCT_H
 
@@ -29,7 +31,8 @@ struct decoder_product_arguments {
 
 /* A lane's share of 32 weights, in the order of the mma's k: that of rows is the same. */
 template <int FORMAT>
-static __device__ __forceinline__ void load_weights(uint32_t b[4], const unsigned char *block, int lane) {
+static __device__ __forceinline__ void load_weights(uint32_t b[4], const unsigned char *block,
+                                                    int lane) {
     const int t = lane & 3;
     if (FORMAT == DEVICE_F16) {
         const uint4 w = *(const uint4 *)(block + 16 * t);
@@ -38,15 +41,18 @@ static __device__ __forceinline__ void load_weights(uint32_t b[4], const unsigne
         const uint2 w = *(const uint2 *)(block + 8 * t);
         b[0] = w.x, b[1] = w.y;
     } else {
-        /* A number of 0 to 15 stands for 8 less. With the highest bit of each byte set no byte borrows. */
-        const uint32_t w = *(const uint32_t *)(block + 4 * t), low = w & 0x0f0f0f0f, high = w >> 4 & 0x0f0f0f0f;
+        /* A number of 0 to 15 stands for 8 less. With the highest bit of each byte set no byte
+         * borrows. */
+        const uint32_t w = *(const uint32_t *)(block + 4 * t), low = w & 0x0f0f0f0f,
+                       high = w >> 4 & 0x0f0f0f0f;
         b[0] = ((low | 0x80808080u) - 0x08080808u) ^ 0x80808080u;
         b[1] = ((high | 0x80808080u) - 0x08080808u) ^ 0x80808080u;
     }
 }
 
 template <int FORMAT>
-static __device__ __forceinline__ void load_row(uint32_t a[4], float *scale, const decoder_rows &rows, size_t row, int k,
+static __device__ __forceinline__ void load_row(uint32_t a[4], float *scale,
+                                                const decoder_rows &rows, size_t row, int k,
                                                 int block, bool valid, int lane) {
     const size_t at = row * k + block * VALUES;
     const int t = lane & 3;
@@ -66,8 +72,9 @@ static __device__ __forceinline__ void load_row(uint32_t a[4], float *scale, con
 
 /* Adds the products of 32 values: of rows g and g + 8 with columns 2 t and 2 t + 1. */
 template <int FORMAT>
-static __device__ __forceinline__ void multiply_block(float sum[4], const uint32_t low[4], const uint32_t high[4],
-                                                      const uint32_t b[4], const float a_scale[2], const float b_scale[2]) {
+static __device__ __forceinline__ void
+multiply_block(float sum[4], const uint32_t low[4], const uint32_t high[4], const uint32_t b[4],
+               const float a_scale[2], const float b_scale[2]) {
     const uint32_t a[4] = {low[0], high[0], low[1], high[1]};
     if (FORMAT == DEVICE_F16) {
         const uint32_t rest[4] = {low[2], high[2], low[3], high[3]};
@@ -85,8 +92,8 @@ static __device__ __forceinline__ void multiply_block(float sum[4], const uint32
 /* The sums of a warp's share of k. */
 template <int FORMAT, int ROW_TILES, int COLUMN_TILES>
 static __device__ __forceinline__ void
-multiply_share(float sums[ROW_TILES][COLUMN_TILES][4], const decoder_product_arguments &p, const product_part &part, int row,
-               int column, int warp, int lane) {
+multiply_share(float sums[ROW_TILES][COLUMN_TILES][4], const decoder_product_arguments &p,
+               const product_part &part, int row, int column, int warp, int lane) {
     const int blocks = p.k / VALUES, each = (blocks + PRODUCT_WARPS - 1) / PRODUCT_WARPS;
     const int end = min((warp + 1) * each, blocks), g = lane >> 2, t = lane & 3;
 #pragma unroll(ROW_TILES == 1 ? 4 : 1)
@@ -97,7 +104,8 @@ multiply_share(float sums[ROW_TILES][COLUMN_TILES][4], const decoder_product_arg
         for (int j = 0; j < COLUMN_TILES; j++) {
             /* Columns past the last are the last one, and are not written. */
             const int own = min(column + MMA_COLUMNS * j + g, part.columns - 1);
-            load_weights<FORMAT>(b[j], part.values + ((size_t)own * blocks + block) * format_bytes(FORMAT), lane);
+            load_weights<FORMAT>(
+                b[j], part.values + ((size_t)own * blocks + block) * format_bytes(FORMAT), lane);
 #pragma unroll
             for (int e = 0; e < 2 && FORMAT != DEVICE_F16; e++) {
                 const int scaled = min(column + MMA_COLUMNS * j + 2 * t + e, part.columns - 1);
@@ -124,7 +132,8 @@ static __host__ __device__ inline int part_blocks(const product_part &part, int 
 }
 
 template <int FORMAT, int ROW_TILES, int COLUMN_TILES>
-__global__ void __launch_bounds__(PRODUCT_WARPS *WARP) decoder_product(const decoder_product_arguments p) {
+__global__ void __launch_bounds__(PRODUCT_WARPS *WARP)
+    decoder_product(const decoder_product_arguments p) {
     enum { ROWS = ROW_TILES * MMA_ROWS, COLUMNS = COLUMN_TILES * MMA_COLUMNS };
     __shared__ float share[PRODUCT_WARPS][ROWS][COLUMNS];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, row = blockIdx.y * ROWS;
@@ -141,8 +150,8 @@ __global__ void __launch_bounds__(PRODUCT_WARPS *WARP) decoder_product(const dec
         for (int j = 0; j < COLUMN_TILES; j++)
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                share[warp][MMA_ROWS * i + (lane >> 2) + 8 * (e >> 1)][MMA_COLUMNS * j + 2 * (lane & 3) + (e & 1)] =
-                    sums[i][j][e];
+                share[warp][MMA_ROWS * i + (lane >> 2) + 8 * (e >> 1)]
+                     [MMA_COLUMNS * j + 2 * (lane & 3) + (e & 1)] = sums[i][j][e];
     __syncthreads();
     for (int at = threadIdx.x; at < ROWS * COLUMNS; at += PRODUCT_WARPS * WARP) {
         const int r = at / COLUMNS, c = at % COLUMNS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What decoders do with rows between products: look them up, norm them, gate them, and write them as the next product
- * reads them. Sizes are multiples of 32. */
+ * What decoders do with rows between products: look them up, norm them, gate them, and write them
+ * as the next product reads them. Sizes are multiples of 32. */
 #ifndef WISP_KERNELS_CUDA_DECODER_ROWS_H
 #define WISP_KERNELS_CUDA_DECODER_ROWS_H
 
@@ -27,8 +27,8 @@ static __device__ __forceinline__ float inverse_scale(float largest) {
     return largest > 1e-30f ? 127 * reciprocal_near(largest) : 0;
 }
 
-/* The largest magnitude of a block of 32 values, of which 8 neighbouring lanes have 4 each. NaN is larger than all:
- * its bits are. */
+/* The largest magnitude of a block of 32 values, of which 8 neighbouring lanes have 4 each. NaN is
+ * larger than all: its bits are. */
 static __device__ __forceinline__ float block_largest(const float v[4]) {
     int bits = 0;
 #pragma unroll
@@ -40,8 +40,10 @@ static __device__ __forceinline__ float block_largest(const float v[4]) {
     return __int_as_float(bits);
 }
 
-/* Writes values [at, at + 4) of rows. All lanes of a warp call it; those that are not valid write nothing. */
-static __device__ __forceinline__ void write_values(const decoder_rows &out, size_t at, const float v[4], bool valid) {
+/* Writes values [at, at + 4) of rows. All lanes of a warp call it; those that are not valid write
+ * nothing. */
+static __device__ __forceinline__ void write_values(const decoder_rows &out, size_t at,
+                                                    const float v[4], bool valid) {
     const float largest = block_largest(v);
     if (!valid)
         return;
@@ -70,6 +72,13 @@ static __device__ __forceinline__ float block_sum(float x) {
     return all;
 }
 
+/* Number i of a block of quantised weights. */
+static __device__ __forceinline__ int stored_number(const decoder_matrix &m, size_t block, int i) {
+    if (m.format == DEVICE_Q8_0)
+        return ((const int8_t *)m.values)[block * VALUES + i];
+    return (m.values[block * (VALUES / 2) + i / 8 * 4 + i % 4] >> (i % 8 < 4 ? 0 : 4) & 15) - 8;
+}
+
 struct look_up_arguments {
     const int32_t *ids; /* [rows] */
     decoder_matrix tokens;
@@ -86,31 +95,37 @@ static __global__ void __launch_bounds__(ROW_THREADS) look_up_rows(const look_up
             h[i] = low_half(((const uint16_t *)a.tokens.values)[at]);
             continue;
         }
-        const int k = i % VALUES, byte = k / 8 * 4 + k % 4;
-        const int q = a.tokens.format == DEVICE_Q8_0
-                          ? ((const int8_t *)a.tokens.values)[at]
-                          : (a.tokens.values[at / VALUES * 16 + byte] >> (k % 8 < 4 ? 0 : 4) & 15) - 8;
-        h[i] = (float)q * low_half(a.tokens.scale[at / VALUES]);
+        h[i] = (float)stored_number(a.tokens, at / VALUES, i % VALUES) *
+               low_half(a.tokens.scale[at / VALUES]);
     }
 }
 
 struct rms_norm_arguments {
-    const float *x;     /* [any, size] */
+    float *x;           /* [any, size] */
     const int32_t *map; /* [rows]: the row of x that becomes a row; NULL: the same */
     const float *weight;
     float epsilon;
     int size;
-    decoder_rows out; /* [rows, size] */
+    decoder_rows out;    /* [rows, size] */
+    const float *slices; /* [any, slice_count, size]: are added to x first; NULL: none */
+    int slice_count;
 };
 
 /* Writes rms_norm(x), a block for each row. */
 static __global__ void __launch_bounds__(ROW_THREADS) rms_norm_rows(const rms_norm_arguments a) {
     const size_t row = blockIdx.x, from = a.map ? (size_t)a.map[row] : row;
-    const float *x = a.x + from * a.size;
+    float *x = a.x + from * a.size;
     const int chunks = a.size / 4;
     float squares = 0;
     for (int i = threadIdx.x; i < chunks; i += ROW_THREADS) {
-        const float4 v = *(const float4 *)(x + 4 * i);
+        float4 v = *(const float4 *)(x + 4 * i);
+        for (int slice = 0; a.slices && slice < a.slice_count; slice++) {
+            const float4 y =
+                *(const float4 *)(a.slices + (from * a.slice_count + slice) * a.size + 4 * i);
+            v = {v.x + y.x, v.y + y.y, v.z + y.z, v.w + y.w};
+        }
+        if (a.slices)
+            *(float4 *)(x + 4 * i) = v;
         squares += (v.x * v.x + v.y * v.y) + (v.z * v.z + v.w * v.w);
     }
     const float inverse = rsqrtf(block_sum(squares) / (float)a.size + a.epsilon);
@@ -119,7 +134,8 @@ static __global__ void __launch_bounds__(ROW_THREADS) rms_norm_rows(const rms_no
         const bool valid = i < chunks;
         const float4 v = valid ? *(const float4 *)(x + 4 * i) : float4{0, 0, 0, 0};
         const float4 w = valid ? *(const float4 *)(a.weight + 4 * i) : float4{0, 0, 0, 0};
-        const float normed[4] = {v.x * inverse * w.x, v.y * inverse * w.y, v.z * inverse * w.z, v.w * inverse * w.w};
+        const float normed[4] = {v.x * inverse * w.x, v.y * inverse * w.y, v.z * inverse * w.z,
+                                 v.w * inverse * w.w};
         write_values(a.out, row * a.size + 4 * i, normed, valid);
     }
 }
@@ -140,7 +156,8 @@ struct gate_arguments {
 
 /* Writes f(gate) * up. */
 static __global__ void __launch_bounds__(ROW_THREADS) gate_rows(const gate_arguments a) {
-    const size_t chunk = (size_t)blockIdx.x * ROW_THREADS + threadIdx.x, chunks = (size_t)a.rows * (a.size / 4);
+    const size_t chunk = (size_t)blockIdx.x * ROW_THREADS + threadIdx.x,
+                 chunks = (size_t)a.rows * (a.size / 4);
     const bool valid = chunk < chunks;
     const size_t row = chunk / (a.size / 4), at = 4 * (chunk % (a.size / 4));
     float4 g = {0, 0, 0, 0}, u = {0, 0, 0, 0};
@@ -148,8 +165,8 @@ static __global__ void __launch_bounds__(ROW_THREADS) gate_rows(const gate_argum
         g = *(const float4 *)(a.y + row * 2 * a.size + at);
         u = *(const float4 *)(a.y + row * 2 * a.size + a.size + at);
     }
-    const float v[4] = {open_gate(g.x, a.gate) * u.x, open_gate(g.y, a.gate) * u.y, open_gate(g.z, a.gate) * u.z,
-                        open_gate(g.w, a.gate) * u.w};
+    const float v[4] = {open_gate(g.x, a.gate) * u.x, open_gate(g.y, a.gate) * u.y,
+                        open_gate(g.z, a.gate) * u.z, open_gate(g.w, a.gate) * u.w};
     write_values(a.out, row * a.size + at, v, valid);
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/decoder.h"
 #include "kernels/cuda/decoder_attention.h"
+#include "kernels/cuda/decoder_sparse.h"
 
 /* Steps of at most this many rows multiply 16 at a time, others 64. */
 enum { FEW_ROWS = 16 };
@@ -52,6 +53,8 @@ device_status decoder_check(const device_decoder_shape *s, char message[DEVICE_M
                  s->intermediate_size);
         return DEVICE_UNSUPPORTED;
     }
+    if (s->sparse && s->halves)
+        return device_fail(DEVICE_UNSUPPORTED, message, "sparse layers of halves: the device computes those that are quantised");
     return DEVICE_OK;
 }
 
@@ -97,9 +100,11 @@ static void products(const run &r, const decoder_matrix *const *matrices, const 
     }
 }
 
-static void norm(const run &r, const float *weight, const int32_t *map, size_t rows) {
+/* With `slices`, adds those of sum_columns first. */
+static void norm(const run &r, const float *weight, const int32_t *map, size_t rows, bool slices) {
     const device_decoder_shape &s = r.context->decoder->shape;
-    const rms_norm_arguments a = {r.context->memory.h, map, weight, s.norm_epsilon, (int)s.hidden_size, r.context->memory.x};
+    const step_memory &m = r.context->memory;
+    const rms_norm_arguments a = {m.h, map, weight, s.norm_epsilon, (int)s.hidden_size, m.x, slices ? m.slices : NULL, SLICES};
     run_kernel<rms_norm_rows>(dim3((unsigned)rows), ROW_THREADS, 0, 0, r.context->stream, a);
 }
 
@@ -125,7 +130,7 @@ static void attention_block(const run &r, uint32_t layer) {
     const decoder_matrix *qkv[] = {&l.q, &l.k, &l.v}, *output = &l.output;
     const float *biases[] = {l.q_bias, l.k_bias, l.v_bias};
     const unsigned heads = s.heads + 2 * s.kv_heads;
-    norm(r, l.attention_norm, NULL, r.plan->rows);
+    norm(r, l.attention_norm, NULL, r.plan->rows, layer > 0 && r.plan->neurons > 0);
     products(r, qkv, biases, 3, r.plan->rows, m.qkv, heads * s.head_size, false);
     const rotate_arguments rotate = {m.qkv, r.texts, r.sizes, l.q_norm, l.k_norm, d->rotations, (int)layer, (int)s.rotary_size,
                                      s.neighbours, s.norm_epsilon,
@@ -137,6 +142,32 @@ static void attention_block(const run &r, uint32_t layer) {
     products(r, &output, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
 }
 
+/* Computes the neurons that the gates choose. The next norm adds the sums to the hidden states. */
+static void compute_neurons(const run &r, const decoder_layer &l) {
+    const device_decoder_shape &s = r.context->decoder->shape;
+    const step_memory &m = r.context->memory;
+    const unsigned rows = (unsigned)r.plan->rows, inner = s.intermediate_size, hidden = s.hidden_size;
+    const cudaStream_t stream = r.context->stream;
+    const select_arguments select = {m.gate_up, l.neuron_weights, (int)inner, (int)r.plan->neurons, s.gate, m.list};
+    run_kernel<select_neurons>(dim3(rows), SELECT_THREADS, 0, 0, stream, select);
+    const neuron_arguments up = {m.x, l.up, m.gate_up, m.list, s.gate};
+    const dim3 up_grid((unsigned)(r.plan->neurons + NEURON_WARPS - 1) / NEURON_WARPS, rows);
+    if (l.up.format == DEVICE_Q8_0)
+        run_kernel<multiply_neurons<DEVICE_Q8_0>>(up_grid, NEURON_WARPS * WARP, 0, 0, stream, up);
+    else
+        run_kernel<multiply_neurons<DEVICE_Q4_0>>(up_grid, NEURON_WARPS * WARP, 0, 0, stream, up);
+    const columns_sum_arguments down = {l.down_neurons, m.gate_up, m.list, (int)inner, (int)hidden, m.slices};
+    run_kernel<sum_columns>(dim3((hidden + SLICE_OUTPUTS - 1) / SLICE_OUTPUTS, SLICES, rows), NEURON_WARPS * WARP, 0, 0, stream,
+                            down);
+}
+
+device_status decoder_copy_columns(const decoder_layer *l, size_t first, size_t rows, char message[DEVICE_MESSAGE_BYTES]) {
+    const columns_arguments a = {l->down, l->down_neurons, (int)first, (int)rows};
+    const dim3 grid((unsigned)((rows + ROW_THREADS - 1) / ROW_THREADS), (unsigned)(l->down.columns / VALUES));
+    run_kernel<copy_columns>(grid, ROW_THREADS, 0, 0, 0, a);
+    return runtime_check(cudaGetLastError(), "copying weights by neuron", message);
+}
+
 static void feed_forward_block(const run &r, uint32_t layer) {
     const device_decoder *d = r.context->decoder;
     const device_decoder_shape &s = d->shape;
@@ -144,7 +175,12 @@ static void feed_forward_block(const run &r, uint32_t layer) {
     const step_memory &m = r.context->memory;
     const decoder_matrix *gate_up[] = {&l.gate, &l.up}, *down = &l.down;
     const size_t chunks = r.plan->rows * (s.intermediate_size / 4);
-    norm(r, l.ffn_norm, NULL, r.plan->rows);
+    norm(r, l.ffn_norm, NULL, r.plan->rows, false);
+    if (r.plan->neurons > 0) {
+        products(r, gate_up, NULL, 1, r.plan->rows, m.gate_up, 2 * s.intermediate_size, false);
+        compute_neurons(r, l);
+        return;
+    }
     products(r, gate_up, NULL, 2, r.plan->rows, m.gate_up, 2 * s.intermediate_size, false);
     const gate_arguments gate = {m.gate_up, (int)r.plan->rows, (int)s.intermediate_size, s.gate, m.x};
     run_kernel<gate_rows>(dim3((unsigned)((chunks + ROW_THREADS - 1) / ROW_THREADS)), ROW_THREADS, 0, 0, r.context->stream,
@@ -166,7 +202,7 @@ static void run_kernels(const device_context *c, const step_plan *plan) {
         feed_forward_block(r, layer);
     }
     const decoder_matrix *logits = d->logits.values ? &d->logits : &d->tokens;
-    norm(r, d->output_norm, m.index + 3 * m.rows, plan->logit_rows);
+    norm(r, d->output_norm, m.index + 3 * m.rows, plan->logit_rows, plan->neurons > 0);
     products(r, &logits, NULL, 1, plan->logit_rows, m.logits, s.vocabulary_size, false);
 }
 
@@ -182,9 +218,9 @@ void graphs_release(device_context *c) {
 /* Returns the graph of a step, which may have none yet; NULL if this is the first step of its kind. */
 static step_graph *find_graph(device_context *c, const step_plan *plan) {
     for (step_graph &graph : c->graphs)
-        if (graph.texts == plan->texts && graph.splits == plan->splits)
+        if (graph.texts == plan->texts && graph.splits == plan->splits && graph.neurons == plan->neurons)
             return &graph;
-    c->graphs.push_back({plan->texts, plan->splits, NULL});
+    c->graphs.push_back({plan->texts, plan->splits, plan->neurons, NULL});
     return NULL;
 }
 

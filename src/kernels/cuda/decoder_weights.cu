@@ -39,6 +39,7 @@ static tensor_place place_of(device_decoder *d, device_decoder_tensor tensor, ui
     case DECODER_GATE: return {&l.gate, NULL, inner, h};
     case DECODER_UP: return {&l.up, NULL, inner, h};
     case DECODER_DOWN: return {&l.down, NULL, h, inner};
+    case DECODER_NEURON_WEIGHTS: return {NULL, &l.neuron_weights, s.sparse, inner};
     case DECODER_TENSORS: break;
     }
     return {NULL, NULL, 0, 0};
@@ -77,6 +78,10 @@ void decoder_close(device_decoder *d) {
     for (int tensor = 0; tensor < DECODER_TENSORS; tensor++)
         for (uint32_t l = 0; l < (tensor < DECODER_ATTENTION_NORM ? 1 : d->shape.layers); l++)
             release_place(place_of(d, (device_decoder_tensor)tensor, l));
+    for (uint32_t l = 0; l < d->shape.layers; l++) {
+        cudaFree(d->layers[l].down_neurons.values);
+        cudaFree(d->layers[l].down_neurons.scale);
+    }
     delete[] d->layers;
     delete d;
 }
@@ -123,6 +128,17 @@ static device_status copy_in(void *to, const void *from, size_t bytes, char mess
     return runtime_check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copying weights", message);
 }
 
+/* Keeps rows of W_down by neuron, too. */
+static device_status put_columns(device_decoder *d, decoder_layer *l, size_t first, size_t rows,
+                                 char message[DEVICE_MESSAGE_BYTES]) {
+    const size_t count = l->down.rows * l->down.columns;
+    if (!l->down_neurons.values)
+        DEVICE_TRY(runtime_allocate(&l->down_neurons.values, count, &d->weight_bytes, message));
+    if (!l->down_neurons.scale)
+        DEVICE_TRY(runtime_allocate(&l->down_neurons.scale, count / VALUES, &d->weight_bytes, message));
+    return decoder_copy_columns(l, first, rows, message);
+}
+
 static device_status put_rows(const decoder_matrix &m, size_t first, size_t rows, const void *stored,
                               char message[DEVICE_MESSAGE_BYTES]) {
     const size_t bytes = format_bytes(m.format), per_row = m.columns / VALUES, blocks = rows * per_row;
@@ -160,5 +176,7 @@ device_status decoder_put(device_decoder *d, device_decoder_tensor tensor, uint3
         return device_fail(DEVICE_UNSUPPORTED, message, "rows of another format than the matrix");
     if (!place.matrix->values)
         DEVICE_TRY(allocate_matrix(d, place, format, message));
-    return put_rows(*place.matrix, first, rows, stored, message);
+    DEVICE_TRY(put_rows(*place.matrix, first, rows, stored, message));
+    return tensor == DECODER_DOWN && d->shape.sparse && rows > 0 ? put_columns(d, &d->layers[layer], first, rows, message)
+                                                                 : DEVICE_OK;
 }

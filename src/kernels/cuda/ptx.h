@@ -96,6 +96,11 @@ static __device__ __forceinline__ void mma_f16(float d[4], const uint32_t a[4], 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* c + the sum of the products of four signed bytes of a and b. */
+static __device__ __forceinline__ int dot_4(uint32_t a, uint32_t b, int c) {
+    return __dp4a((int)a, (int)b, c);
+}
+
 /* 2^x, within 2 units in the last place. */
 static __device__ __forceinline__ float exp2_near(float x) {
     float y;

@@ -35,8 +35,8 @@ static inline device_status runtime_check(cudaError_t error, const char *what,
     return error == cudaErrorMemoryAllocation ? DEVICE_NO_MEMORY : DEVICE_LOST;
 }
 
-/* Chooses the first GPU and gets its properties, or says what keeps this machine from computing with
- * CUDA. (library.cu) */
+/* Chooses the first GPU and gets its properties, or says what keeps this machine from computing
+ * with CUDA. (library.cu) */
 device_status runtime_find(cudaDeviceProp *properties, char message[DEVICE_MESSAGE_BYTES]);
 
 /* Allocates memory of the device, counted in *total. */

@@ -10,9 +10,9 @@
  * are all columns it norms the rows while they are in registers.
  *
  * Tiles are copied by cp.async, and a barrier follows before the tensor cores read them. The PTX
- * manual asks for a proxy fence there, too. It is left out, as in the cp.async pipelines of CUTLASS: it waits for
- * all copies of the thread that are under way, which are those of later stages, too. The tests on
- * the card show that sums are right. */
+ * manual asks for a proxy fence there, too. It is left out, as in the cp.async pipelines of
+ * CUTLASS: it waits for all copies of the thread that are under way, which are those of later
+ * stages, too. The tests on the card show that sums are right. */
 #ifndef WISP_KERNELS_CUDA_WARPGROUPS_H
 #define WISP_KERNELS_CUDA_WARPGROUPS_H
 

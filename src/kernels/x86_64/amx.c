@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The AVX-512 set with the int8 product on Intel's AMX tiles, which have 16 rows of 64 bytes. One
- * instruction multiplies 16 x 16 x 64 bytes. Weights are packed as for AVX-512, integer sums are
+ * The AVX-512 set with the int8 product on Intel's AMX tiles (amx_tiles.h). One instruction
+ * multiplies 16 x 16 x 64 bytes. Weights are packed as for AVX-512, integer sums are
  * exact, and the operations on the sums are those of AVX-512, so the results have the same bits.
- * The AVX-512 product computes the rows, columns and lengths that do not fill tiles. Source: Intel
- * 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18. */
-#include <stdbool.h>
+ * The AVX-512 product computes the rows, columns and lengths that do not fill tiles. */
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,11 +43,10 @@ enum {
 #define Q4_UNROLL UNROLL
 #include "kernels/gemm_q4_template.h"
 
+#include "kernels/x86_64/amx_tiles.h"
+
 enum {
-    TILE_ROWS = 16,
-    TILE_BYTES = 64,                 /* the bytes of a tile's row */
     STEPS = INT8_BLOCK / TILE_BYTES, /* tiles along k in a block */
-    SQUARE = 2 * TILE_ROWS,          /* rows, and columns, of outputs that tiles hold at a time */
     FEWEST_ROWS = 9                  /* the AVX-512 product is faster for fewer rows */
 };
 
@@ -61,26 +58,6 @@ struct product {
     const float *bias;
     size_t k;
 };
-
-/* The operand of _tile_loadconfig. Tiles 0 to 3 hold the sums of a square, 4 and 5 activations, 6
- * and 7 weights. */
-struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-};
-
-/* Configures the tiles for squares of `rows` rows, at most SQUARE. */
-static void configure(size_t rows) {
-    struct tile_config config = {.palette = 1};
-    const size_t upper = rows < TILE_ROWS ? rows : TILE_ROWS, lower = rows - upper;
-    for (int i = 0; i < 8; i++) {
-        const bool is_lower = i == 2 || i == 3 || i == 5;
-        config.row_bytes[i] = TILE_BYTES;
-        config.rows[i] = (uint8_t)(i > 5 ? TILE_ROWS : is_lower && lower ? lower : upper);
-    }
-    _tile_loadconfig(&config);
-}
 
 struct square {
     const uint8_t *q; /* the square's first row */
@@ -237,6 +214,6 @@ bool amx_permitted(void) {
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILE_DATA) == 0;
 }
 
-const struct kernels kernels_amx =
-    KERNELS_OF("amx", 0, rows_quantise_unsigned, SPARSE_UNSIGNED,
-               BLOCK_PRODUCTS.int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8_amx);
+const struct kernels kernels_amx = KERNELS_OF("amx", 0, rows_quantise_unsigned, SPARSE_UNSIGNED,
+                                              BLOCK_PRODUCTS.int8_panel = INT8_PANEL,
+                                              .gemm_int8 = gemm_int8_amx, .bf16 = &bf16_amx);
