@@ -146,7 +146,7 @@ template <class OPERAND, int PIPELINE> static void bench_rows(const char *name, 
     });
 }
 
-template <int BLOCKS> static void bench_attention(const layer_arrays &l, int length, int each) {
+static void bench_attention(const layer_arrays &l, int length) {
     std::vector<int32_t> starts;
     std::vector<int2> tiles;
     for (int i = 0; i <= l.tokens / length; i++) {
@@ -160,11 +160,11 @@ template <int BLOCKS> static void bench_attention(const layer_arrays &l, int len
     check(cudaMemcpy(starts_there, starts.data(), starts.size() * sizeof *starts_there, cudaMemcpyHostToDevice));
     check(cudaMalloc(&tiles_there, tiles.size() * sizeof *tiles_there));
     check(cudaMemcpy(tiles_there, tiles.data(), tiles.size() * sizeof *tiles_there, cudaMemcpyHostToDevice));
-    const attention_arguments a = {l.qkv, l.halves, tiles_there, starts_there, l.hidden / 32, each, 0.25f};
+    const attention_arguments a = {l.qkv, l.halves, tiles_there, starts_there, l.hidden / 32, 0.25f};
     char text[64];
-    snprintf(text, sizeof text, "attention, texts of %d, %d blocks of %d heads", length, BLOCKS, each);
+    snprintf(text, sizeof text, "attention, texts of %d", length);
     measure(text, 4.0 * l.tokens * length * l.hidden, 8.0 * l.tokens * l.hidden, [&] {
-        run_kernel<attend<32, BLOCKS>>(dim3((unsigned)tiles.size(), (unsigned)(l.hidden / 32 / each)), ATTENTION_WARPS * WARP,
+        run_kernel<attend<32>>(dim3((unsigned)tiles.size(), (unsigned)l.hidden / 32), ATTENTION_WARPS * WARP,
                                        attention_layout<32>::SHARED_BYTES, most_shared, stream, a);
     });
     check(cudaFree(starts_there));
@@ -194,34 +194,19 @@ int main(int argc, char **argv) {
     l.ones = uniform_floats((size_t)3 * inner, 0.001f);
     printf("%s, %d tokens\n", properties.name, tokens);
     bench_tiles<operand_s8, RESULT_HALVES, DEVICE_RELU, true>("qkv bytes", l, 3 * hidden);
-    bench_warpgroup_tiles<operand_s8, RESULT_HALVES, DEVICE_RELU, 2, 4>("qkv bytes", l, 3 * hidden);
     bench_warpgroup_tiles<operand_s8, RESULT_HALVES, DEVICE_RELU, 3, 3>("qkv bytes", l, 3 * hidden);
-    bench_warpgroup_tiles<operand_s8, RESULT_HALVES, DEVICE_RELU, 3, 4>("qkv bytes", l, 3 * hidden);
-    bench_warpgroup_tiles<operand_s8, RESULT_HALVES, DEVICE_RELU, 3, 6>("qkv bytes", l, 3 * hidden);
-    bench_warpgroup_tiles<operand_f16, RESULT_HALVES, DEVICE_RELU, 3, 4>("qkv f16", l, 3 * hidden);
-    bench_warpgroup_tiles<operand_f16, RESULT_HALVES, DEVICE_RELU, 4, 3>("qkv f16", l, 3 * hidden);
     bench_tiles<operand_f16, RESULT_HALVES, DEVICE_RELU, false>("qkv f16", l, 3 * hidden);
+    bench_warpgroup_tiles<operand_f16, RESULT_HALVES, DEVICE_RELU, 3, 3>("qkv f16", l, 3 * hidden);
     bench_tiles<operand_s8, RESULT_QUANTISED, DEVICE_GELU, true>("up bytes GELU", l, inner);
-    bench_warpgroup_tiles<operand_s8, RESULT_QUANTISED, DEVICE_GELU, 2, 4>("up bytes GELU", l, inner);
     bench_warpgroup_tiles<operand_s8, RESULT_QUANTISED, DEVICE_GELU, 3, 3>("up bytes GELU", l, inner);
-    bench_warpgroup_tiles<operand_s8, RESULT_QUANTISED, DEVICE_GELU, 3, 4>("up bytes GELU", l, inner);
-    bench_warpgroup_tiles<operand_s8, RESULT_QUANTISED, DEVICE_GELU, 3, 6>("up bytes GELU", l, inner);
-    bench_warpgroup_tiles<operand_s8, RESULT_QUANTISED, DEVICE_RELU, 3, 4>("up bytes ReLU", l, inner);
-    bench_warpgroup_tiles<operand_f16, RESULT_QUANTISED, DEVICE_GELU, 3, 4>("up f16 to bytes", l, inner);
-    bench_warpgroup_tiles<operand_f16, RESULT_QUANTISED, DEVICE_GELU, 4, 3>("up f16 to bytes", l, inner);
-    bench_warpgroup_tiles<operand_f16, RESULT_ACTIVATED, DEVICE_GELU, 3, 4>("up f16", l, inner);
+    bench_warpgroup_tiles<operand_s8, RESULT_QUANTISED, DEVICE_RELU, 3, 3>("up bytes ReLU", l, inner);
     bench_tiles<operand_f16, RESULT_ACTIVATED, DEVICE_GELU, false>("up f16", l, inner);
-    bench_rows<operand_f16, 2>("output f16", l, hidden);
+    bench_warpgroup_tiles<operand_f16, RESULT_ACTIVATED, DEVICE_GELU, 3, 3>("up f16", l, inner);
     bench_rows<operand_f16, 3>("output f16", l, hidden);
     bench_rows<operand_s8, 2>("down bytes", l, inner);
     bench_rows<operand_s8, 3>("down bytes", l, inner);
     bench_rows<operand_f16, 3>("down f16", l, inner);
-    bench_attention<3>(l, 128, 1);
-    bench_attention<3>(l, 128, 2);
-    bench_attention<3>(l, 128, 4);
-    bench_attention<3>(l, 128, 12);
-    bench_attention<2>(l, 128, 2);
-    bench_attention<3>(l, 32, 2);
-    bench_attention<3>(l, 512, 2);
+    for (int length : {32, 128, 512})
+        bench_attention(l, length);
     return 0;
 }

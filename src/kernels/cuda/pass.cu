@@ -46,13 +46,9 @@ static void pool(const device_encoder *e, const device_lane *lane, const device_
 
 template <int SIZE>
 static void attend_size(const device_encoder *e, const device_lane *lane, const device_pass *pass) {
-    const unsigned tiles = (unsigned)pass->tiles, heads = e->shape.heads;
-    unsigned each = heads > 4 ? 4 : heads; /* heads to a block: few, so that many blocks keep the device busy */
-    while (each > 1 && (heads % each != 0 || tiles * (heads / each) < 8 * e->multiprocessors))
-        each--;
-    const attention_arguments a = {lane->qkv, lane->context, pass->tile, pass->starts, (int)heads, (int)each,
+    const attention_arguments a = {lane->qkv, lane->context, pass->tile, pass->starts, (int)e->shape.heads,
                                    1.4426950408889634f / sqrtf((float)SIZE)};
-    run_kernel<attend<SIZE>>(dim3(tiles, heads / each), ATTENTION_WARPS * WARP,
+    run_kernel<attend<SIZE>>(dim3((unsigned)pass->tiles, e->shape.heads), ATTENTION_WARPS * WARP,
                              attention_layout<SIZE>::SHARED_BYTES, e->most_shared_bytes, lane->stream, a);
 }
 
@@ -75,14 +71,11 @@ template <class OPERAND, int RESULT, int ACTIVATION>
 static void tiles(const device_encoder *e, const device_lane *lane, const product_arguments &p) {
     const unsigned columns = (unsigned)p.columns / TILE_COLUMNS;
     const int stages = p.k_bytes / TILE_BYTES;
-    if (e->warpgroups && warpgroup_tiles_shared_bytes<3, 3>(stages) <= e->most_shared_bytes) {
+    const size_t shared = warpgroup_tiles_shared_bytes<3, 3>(stages);
+    if (e->warpgroups && shared <= e->most_shared_bytes) {
         const dim3 grid(columns, blocks_sharing(e->multiprocessors, columns, blocks_of(p.rows, 3 * WARPGROUP_ROWS)));
-        if (warpgroup_tiles_shared_bytes<3, 4>(stages) <= e->most_shared_bytes)
-            run_kernel<warpgroup_tiles<OPERAND, RESULT, ACTIVATION, 3, 4>>(
-                grid, 3 * WARPGROUP, warpgroup_tiles_shared_bytes<3, 4>(stages), e->most_shared_bytes, lane->stream, p);
-        else
-            run_kernel<warpgroup_tiles<OPERAND, RESULT, ACTIVATION, 3, 3>>(
-                grid, 3 * WARPGROUP, warpgroup_tiles_shared_bytes<3, 3>(stages), e->most_shared_bytes, lane->stream, p);
+        run_kernel<warpgroup_tiles<OPERAND, RESULT, ACTIVATION, 3, 3>>(grid, 3 * WARPGROUP, shared, e->most_shared_bytes,
+                                                                       lane->stream, p);
         return;
     }
     const dim3 grid(columns, blocks_sharing(e->tile_blocks, columns, blocks_of(p.rows, TILE_ROWS)));
