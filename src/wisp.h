@@ -106,7 +106,9 @@ WISP_API const char *wisp_status_name(wisp_status status);
 typedef struct wisp_model wisp_model;
 
 typedef enum wisp_compute {
-    WISP_COMPUTE_AUTO = 0, /* INT8 if the file's weights are quantised, else F32 */
+    WISP_COMPUTE_AUTO = 0, /* INT8 if the file's weights are quantised; else BF16 if the model
+                              embeds and the kernel set is amx, which is several times as fast and
+                              has cosines of 0.9999 to F32; else F32 */
     WISP_COMPUTE_F32 = 1,  /* f32 weights and activations */
     WISP_COMPUTE_INT8 = 2, /* int8 weights and activations in blocks of 128 or 64, i32 sums */
     WISP_COMPUTE_BF16 = 3  /* weights and activations of dense layers as bf16, f32 sums; only on
@@ -184,13 +186,14 @@ typedef struct wisp_model_options {
                                   per GB), others when they are provided. WISP_ERROR_FORMAT if the
                                   header differs, WISP_ERROR_UNSUPPORTED if it has no digests,
                                   WISP_ERROR_ARGUMENT if this is not such a text. NULL: any */
-    const char *device; /* what computes embeddings: NULL or "cpu"; "cuda", the first NVIDIA GPU, by
-                           libwisp-cuda.so; or "auto", which is cuda if it can compute this model,
-                           else cpu. cuda computes in f16, or in int8 with the outputs of attention
-                           in f16, so embeddings are close to those of the CPU, but not equal.
-                           WISP_ERROR_UNSUPPORTED with the field "device" if library, driver or GPU
-                           are missing, and for models that generate, architectures other than bert,
-                           sparse layers, `portable` and `hot_only` */
+    const char *device; /* what computes embeddings and text: NULL or "cpu"; "cuda", the first
+                           NVIDIA GPU, by libwisp-cuda.so; or "auto", which is cuda if it can
+                           compute this model, else cpu. cuda computes in f16 or int8, but the
+                           outputs of an encoder's attention always in f16, so results are close to
+                           those of the CPU, but not equal. WISP_ERROR_UNSUPPORTED with the field
+                           "device" if library, driver or GPU are missing, and for architectures
+                           other than bert, llama, qwen2 and qwen3, sparse layers, bf16, `portable`
+                           and `hot_only` */
 } wisp_model_options;
 
 /* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or

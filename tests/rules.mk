@@ -90,7 +90,7 @@ test:
 test-all: export WISP_TEST_ALL = 1
 test-all:
 	$(Q)python3 tests/run.py begin
-	$(Q)$(MAKE) --no-print-directory -k test-parts asan ubsan test-slow; made=$$?; python3 tests/run.py report && exit $$made
+	$(Q)$(MAKE) --no-print-directory -k test-parts asan test-slow; made=$$?; python3 tests/run.py report && exit $$made
 
 test-parts: test-others test-js
 test-others: run/uses test-c test-corpus test-example test-wasm test-oracle test-tools test-python
@@ -374,13 +374,13 @@ coverage: $(RUNS_coverage)
 SLOW_0 := m32 big-endian
 SLOW_1 := aarch64
 SLOW_2 := musl valgrind
-SLOW_3 := tsan reproducible run/oracle/unicode run/oracle/grammars run/oracle/schemas
+SLOW_3 := ubsan tsan reproducible run/oracle/unicode run/oracle/grammars run/oracle/schemas
 SLOW_4 := test-torch
 TURN := $(firstword $(subst /, ,$(WISP_TURN)))
 SLOW := $(if $(TURN),$(SLOW_$(TURN)),$(foreach turn,0 1 2 3 4,$(SLOW_$(turn))))
 test-slow: $(SLOW)
 
-test-ci: test-slow asan ubsan sbom lint test-cuda-shim cuda-compile
+test-ci: test-slow asan sbom lint test-cuda-shim cuda-compile
 
 .PHONY: test-ci set-up-ci
 set-up-ci:
@@ -415,7 +415,7 @@ list-tests:
 # The parts that .ci/run compiles, one step for each.
 .PHONY: list-compiled
 list-compiled:
-	@echo $(filter-out native,$(filter $(COMPILED),test-wasm asan ubsan $(SLOW)))
+	@echo $(filter-out native,$(filter $(COMPILED),test-wasm asan $(SLOW)))
 
 # ---- fuzzing ----------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ ROWS = [
      model("harrier-270m", "lasttoken", "gemma3_text", "Gemma3TextModel", "models/gemma3-last", **GEMMA)],
     [model("jina-embeddings v2", "mean", "bert", "JinaBertModel", None, position_embedding_type="alibi"),
      model("jina-embeddings v3", "mean", "xlm-roberta", "XLMRobertaModel", None, position_embedding_type="rotary"),
-     model("jina-embeddings v5-nano", "lasttoken", "eurobert", "EuroBertModel", None)],
+     model("jina-embeddings v5-nano", "lasttoken", "eurobert", "EuroBertModel", "models/eurobert")],
     [model("mdbr-leaf, LaBSE", "mean", "bert", "BertModel", "models/dense-twice")],
     [model("LFM2.5-Embedding", "cls", "lfm2", "Lfm2BidirectionalModel", "models/lfm2-embedding", **LFM2)],
     [model("potion, model2vec", "static", "model2vec", "StaticModel", "models/static")],

@@ -54,7 +54,7 @@ export interface SparseOptions {
 
 /** How a model is opened, whatever opens it. */
 export interface OpenOptions {
-  /** auto: int8 if the file's weights are quantised. bf16: only the addon has it, on processors with instructions for it. */
+  /** auto: int8 if the file's weights are quantised, else bf16 with the addon on AMX if the model embeds. bf16: only the addon has it, on processors with instructions for it. */
   compute?: 'auto' | 'f32' | 'int8' | 'bf16' | undefined;
   /** The name of a kernel set, such as 'simd128'. Default: the fastest. */
   kernels?: string | undefined;

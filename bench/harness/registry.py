@@ -17,7 +17,7 @@ SHARED = os.environ.get("WISP_SHARED", "../shared")
 
 FOLDER = f"{SHARED}/models/all-MiniLM-L6-v2"
 GGUF = {"f32": "build/bench/minilm-f32.gguf", "int8": "build/bench/minilm-q8_0.gguf",
-        "q4_0": "build/bench/minilm-q4_0.gguf"}
+        "q4_0": "build/bench/minilm-q4_0.gguf", "bf16": "build/bench/minilm-f32.gguf"}
 ONNX = "build/bench/onnx"
 ONNX_FILES = {"fp32": "model.onnx", "int8": "model_quantized.onnx", "q8": "model_quantized.onnx"}
 PYTHON = ".tools/bench-python/bin/python"
@@ -94,10 +94,17 @@ def kernel_sets():
     return subprocess.run([program, "--list-kernels"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
 
+def computes_bf16():
+    """Returns whether wisp's default kernel set computes in bf16 here: with AMX it does."""
+    return kernel_sets()[:1] == ["amx"]
+
+
 def wisp_native(threads):
     for compute, model in GGUF.items():
+        if compute == "bf16" and not computes_bf16():
+            continue
         yield native_runner(f"wisp-{compute}", threads, compute, model)
-        if compute != "q4_0":
+        if compute in ("f32", "int8"):
             for kernels in kernel_sets()[1:-1]:  # the first is the default, the last the scalar reference
                 yield native_runner(f"wisp-{compute}-{kernels}", threads, compute, model, kernels)
 
@@ -178,6 +185,16 @@ def onnxruntime(threads):
                      runtime=(f"{PACKAGES}/onnxruntime/capi/*.so*", f"{PACKAGES}/tokenizers/*.so"))
 
 
+def openvino(threads):
+    """OpenVINO is timed where someone has installed it in .tools/bench-python (bench/README.md)."""
+    for dtype, file in (("f32", "onnx/model.onnx"), ("bf16", "onnx/model.onnx"), ("int8", "openvino/int8.xml"),
+                        ("int8-bf16", "openvino/int8.xml")):
+        yield Runner(f"openvino-{dtype}", threads, "native", f"OpenVINO in Python, {dtype}",
+                     (PYTHON, "bench/runners/run_openvino.py", "--model", ONNX, "--dtype", dtype, "--threads",
+                      str(threads)), needs=(PYTHON, f"{PACKAGES}/openvino/__init__.py"),
+                     model=(f"{ONNX}/{file}", f"{ONNX}/*.json"), runtime=(f"{PACKAGES}/openvino/libs/*.so*",))
+
+
 def pytorch(threads):
     for dtype in ("fp32", "bf16"):
         yield Runner(f"torch-{dtype}", threads, "native", f"PyTorch through sentence-transformers, {dtype}",
@@ -238,8 +255,8 @@ def tokenizers(threads):
                  (PYTHON, "bench/runners/run_tokenizers.py", "--model", ONNX), needs=(PYTHON,), kind="tokenize")
 
 
-FAMILIES = (calibrate, wisp_native, wisp_wasm, wisp_addon, onnxruntime, pytorch, llama, transformers_node, browser_peers,
-            tokenizers)
+FAMILIES = (calibrate, wisp_native, wisp_wasm, wisp_addon, onnxruntime, openvino, pytorch, llama, transformers_node,
+            browser_peers, tokenizers)
 
 
 def all_runners():

@@ -30,7 +30,8 @@ text, in order, as soon as it is ready.
                          is the same
       --backend NAME     auto (default): native code where its package is installed; native; wasm
       --cpu NAME         a kernel set, for comparisons
-      --compute MODE     auto (default), f32 or int8
+      --compute MODE     auto (default), f32, int8, or bf16, which native code has on processors
+                         with AMX or AVX512-BF16
       --predictor NAME   auto (default), dense, exact, lowrank or sentence
       --sparsity SHARE   the share of neurons that a calibrated model skips
       --portable         embed in int8 with the same bits on every machine and in every engine
@@ -110,7 +111,7 @@ async function open(values, signal, progress) {
   if (sparsity !== undefined && !(sparsity > 0 && sparsity < 1)) {
     throw wrongUsage(`--sparsity ${values.sparsity}: expected a number above 0 and below 1`);
   }
-  if (compute !== undefined) checkChoice('compute', compute, ['auto', 'f32', 'int8']);
+  if (compute !== undefined) checkChoice('compute', compute, ['auto', 'f32', 'int8', 'bf16']);
   if (predictor !== undefined) {
     checkChoice('predictor', predictor, ['auto', 'dense', 'exact', 'lowrank', 'sentence']);
   }

@@ -34,7 +34,8 @@ class Embedder(OpenModel):
     threads : int, optional
         Threads of one call. The default is the number of cores that the process may use.
     compute : {"auto", "f32", "int8", "bf16"}, optional
-        "bf16" needs a processor with AMX or AVX512-BF16.
+        "bf16" needs a processor with AMX or AVX512-BF16. "auto" is "int8" for a quantised file, else "bf16" with AMX,
+        else "f32".
     kernels : str, optional
         A kernel set of `wisp --version`. The default is the fastest that the processor has.
     predictor : {"auto", "dense", "exact", "lowrank", "sentence"}, optional

@@ -68,7 +68,8 @@ static int take_header_sha256(void *field, const char *value) {
               "threads to compute with (default: the number of cores)"),                           \
         TAKEN(take_compute, compute, "compute", 0, "MODE",                                         \
               "f32, int8, bf16 (on processors with AMX or AVX512-BF16) or auto,\n"                 \
-              "which is int8 if the file is quantised, else f32 (default: auto)"),                 \
+              "which is int8 if the file is quantised, else bf16 with AMX if the\n"                \
+              "model embeds, else f32 (default: auto)"),                                           \
         TAKEN(take_predictor, predictor, "predictor", 0, "NAME",                                   \
               "which neurons are computed: dense, exact, lowrank, sentence, gate,\n"               \
               "topk or auto, the fastest: lowrank, or gate where it generates, of\n"               \

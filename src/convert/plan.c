@@ -14,13 +14,19 @@ static bool is_router(const struct tensor *tensor) {
     return strstr(tensor->name, "." TENSOR_ROUTER ".") != NULL;
 }
 
+/* Tells whether a tensor has biases, those of experts in rows. */
+static bool is_bias(const struct tensor *tensor) {
+    const char *kind = strrchr(tensor->name, '.');
+    return kind && strcmp(kind, TENSOR_BIAS) == 0;
+}
+
 bool is_weight_matrix(const struct tensor *tensor) {
     static const char *const others[] = {"position_embd.weight", "token_types.weight",
                                          "attn_rel_b.weight"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(tensor->name, others[i]) == 0)
             return false;
-    return tensor->rows > 1 && !is_convolution(tensor) && !is_router(tensor);
+    return tensor->rows > 1 && !is_convolution(tensor) && !is_router(tensor) && !is_bias(tensor);
 }
 
 wisp_status require_expandable(const struct tensor *tensor, wisp_error *error) {

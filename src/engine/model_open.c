@@ -189,6 +189,20 @@ static bool is_quantised(const struct directory *dir) {
     return weight && (weight->format->elements > 1 || bitnet_made(weight));
 }
 
+/* Returns whether embeddings of a model in floats are computed in bf16 if nobody asks for a mode.
+ * Text is generated in what the file has: rounded logits would choose other tokens now and then. */
+static bool prefers_bf16(const wisp_model *model, const wisp_model_options *options,
+                         const struct kernels *kernels) {
+#ifndef __wasm__
+    const bool on_cpu = !options->device || strcmp(options->device, "cpu") == 0;
+    return on_cpu && config_embeds(&model->network.config) && kernels->bf16 &&
+           kernels->bf16->fastest && kernels->bf16->runs();
+#else
+    (void)model, (void)options, (void)kernels;
+    return false;
+#endif
+}
+
 /* Resolves WISP_COMPUTE_AUTO. Fails if the processor, or the kernel set, does not compute in what
  * was asked for. */
 static wisp_status choose_compute(wisp_model *model, const wisp_model_options *options,
@@ -197,7 +211,9 @@ static wisp_status choose_compute(wisp_model *model, const wisp_model_options *o
     if (options->portable)
         model->compute = WISP_COMPUTE_INT8;
     if (model->compute == WISP_COMPUTE_AUTO)
-        model->compute = is_quantised(&model->dir) ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32;
+        model->compute = is_quantised(&model->dir)               ? WISP_COMPUTE_INT8
+                         : prefers_bf16(model, options, kernels) ? WISP_COMPUTE_BF16
+                                                                 : WISP_COMPUTE_F32;
 #ifndef __wasm__ /* where no option is called bf16 */
     if (model->compute == WISP_COMPUTE_BF16 && (!kernels->bf16 || !kernels->bf16->runs()))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "compute",
@@ -231,6 +247,10 @@ static wisp_status read_dimensions(wisp_model *model, wisp_error *error) {
     if (model->dimensions == 0)
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, KEY_DIMENSIONS,
                     "an embedding has at least one value");
+    if (splade && model->dimensions < size)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, KEY_DIMENSIONS,
+                    "%u were asked for, and each of the %u words of the vocabulary has one",
+                    model->dimensions, size);
     model->dimensions = model->dimensions < size ? model->dimensions : size;
     return WISP_OK;
 }

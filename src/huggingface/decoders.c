@@ -31,5 +31,6 @@ const struct hf_decoder *const hf_decoders[] = {
     &hf_minicpm,
     &hf_ministral3,
     &hf_glm4,
+    &hf_eurobert,
     NULL,
 };

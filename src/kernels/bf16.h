@@ -26,6 +26,8 @@ struct bf16_kernels {
     /* Returns whether this CPU has the instructions, which not every CPU has that runs the set. */
     bool (*runs)(void);
 
+    bool fastest; /* products are several times as fast as those of floats */
+
     /* Rounds x [m, k] to out [m, bf16_row(k)], to the nearest bfloat, ties to even. NaN stays NaN.
      */
     void (*round)(const float *x, size_t m, size_t k, uint16_t *out);

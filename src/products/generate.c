@@ -6,6 +6,7 @@
 #include "formats/neurons_read.h"
 #include "formats/stacked.h"
 #include "models/architectures.h"
+#include "models/eurobert.h"
 #include "models/gemma.h"
 #include "models/glm4.h"
 #include "models/gpt2.h"
@@ -22,29 +23,15 @@
 #include "tokenizers/tokenizer.h"
 #include "weights/weight_kind.h"
 
-const struct architecture *const architectures[] = {&architecture_llama,
-                                                    &architecture_qwen2,
-                                                    &architecture_qwen3,
-                                                    &architecture_gpt2,
-                                                    &architecture_gemma2,
-                                                    &architecture_gemma3,
-                                                    &architecture_lfm2,
-                                                    &architecture_granite,
-                                                    &architecture_minicpm,
-                                                    &architecture_olmo2,
-                                                    &architecture_smollm3,
-                                                    &architecture_phi3,
-                                                    &architecture_starcoder2,
-                                                    &architecture_gemma_embedding,
-                                                    &architecture_gptneox,
-                                                    &architecture_stablelm,
-                                                    &architecture_qwen3moe,
-                                                    &architecture_olmoe,
-                                                    &architecture_granitemoe,
-                                                    &architecture_lfm2moe,
-                                                    &architecture_mistral3,
-                                                    &architecture_glm4,
-                                                    NULL};
+const struct architecture *const architectures[] = {
+    &architecture_llama,      &architecture_qwen2,           &architecture_qwen3,
+    &architecture_gpt2,       &architecture_gemma2,          &architecture_gemma3,
+    &architecture_lfm2,       &architecture_granite,         &architecture_minicpm,
+    &architecture_olmo2,      &architecture_smollm3,         &architecture_phi3,
+    &architecture_starcoder2, &architecture_gemma_embedding, &architecture_gptneox,
+    &architecture_stablelm,   &architecture_qwen3moe,        &architecture_olmoe,
+    &architecture_granitemoe, &architecture_lfm2moe,         &architecture_mistral3,
+    &architecture_glm4,       &architecture_eurobert,        NULL};
 
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_codecs, NULL};
 

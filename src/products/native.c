@@ -8,6 +8,7 @@
 #include "formats/token_split.h"
 #include "models/architectures.h"
 #include "models/bert.h"
+#include "models/eurobert.h"
 #include "models/gemma.h"
 #include "models/glm4.h"
 #include "models/gpt2.h"
@@ -56,6 +57,7 @@ const struct architecture *const architectures[] = {&architecture_bert,
                                                     &architecture_lfm2moe,
                                                     &architecture_mistral3,
                                                     &architecture_glm4,
+                                                    &architecture_eurobert,
                                                     &architecture_gpt_oss,
                                                     NULL};
 

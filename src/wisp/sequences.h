@@ -62,7 +62,7 @@ WISP_API wisp_status wisp_score(wisp_session *session, const int32_t *ids, size_
  * too long loses its end. What the prompts of texts have in common is computed once. Scores of
  * other models of the family, which were not trained to answer so, mean little.
  * WISP_ERROR_UNSUPPORTED if the architecture is not qwen3, or the vocabulary lacks <|im_start|>,
- * <|im_end|>, yes or no. */
+ * <|im_end|>, <think>, </think>, yes or no. */
 WISP_API wisp_status wisp_judge(wisp_session *session, wisp_text query, const wisp_text *texts,
                                 size_t n, float *scores, wisp_error *error);
 

@@ -146,6 +146,10 @@ static inline decoder_case make_decoder(random_source &r, const device_decoder_s
                 t == DECODER_ROTATIONS ? rotation_table(shape) : r.normals(rows * columns, scale);
             for (float &x : values)
                 x += is_norm(t) ? 1.0f : 0.0f;
+            for (size_t i = 0; t == DECODER_NEURON_WEIGHTS && i < values.size(); i++)
+                values[i] =
+                    i % 2 ? 1
+                          : 1e-6f; /* so that noise in gates does not decide which half is chosen */
             c.layers[l][t] = store_tensor(matrix ? format : DEVICE_F32, rows, columns, values);
         }
     return c;

@@ -119,8 +119,5 @@ void __syncwarp(unsigned mask = ~0u);
 #define DYNAMIC_SHARED(name) unsigned char *name = emulated_shared
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                     \
     ((void)(stream), emulated_launch(grid, block, shared_bytes, [&] { kernel(__VA_ARGS__); }))
-/* Launches a kernel with one argument, or records it if a graph is being made. */
-#define LAUNCH_OR_RECORD(kernel, grid, block, shared_bytes, stream, argument)                      \
-    ((void)(stream), emulated_submit(grid, block, shared_bytes, [=] { kernel(argument); }))
 
 #endif

@@ -76,12 +76,14 @@ build/libwisp-cuda-emulated.so: $(SHIM_LIBRARY:build/shim/%=build/emulated/%) $(
 	$(Q)$(SHIM_CXX) -shared $^ -lpthread -o $@
 -include $(wildcard build/shim/*.d build/emulated/*.d)
 
-test-cuda-shim: $(SHIM_TESTS:build/shim/%=run/cuda-shim/%) run/cuda-shim/model
+test-cuda-shim: $(SHIM_TESTS:build/shim/%=run/cuda-shim/%) run/cuda-shim/model run/cuda-shim/generator
 $(SHIM_TESTS:build/shim/%=run/cuda-shim/%): run/cuda-shim/%: build/shim/%
 	$(RUN) cuda-shim/$* -- $<
 run/cuda-shim/model: build/wisp build/libwisp-cuda-emulated.so
 	$(RUN) cuda-shim/model -- tests/cuda/test_model.py build/wisp build/libwisp-cuda-emulated.so --texts 3
-.PHONY: $(SHIM_TESTS:build/shim/%=run/cuda-shim/%) run/cuda-shim/model
+run/cuda-shim/generator: build/wisp build/libwisp-cuda-emulated.so
+	$(RUN) cuda-shim/generator -- tests/cuda/test_generator.py build/wisp build/libwisp-cuda-emulated.so models/wisp-stories.gguf
+.PHONY: $(SHIM_TESTS:build/shim/%=run/cuda-shim/%) run/cuda-shim/model run/cuda-shim/generator
 
 # ---- on a GPU ---------------------------------------------------------------------------------------
 
@@ -110,6 +112,7 @@ ifeq ($(HAS_GPU),yes)
 test-cuda: $(CUDA_TESTED:%=build/cuda/test_%) build/wisp build/libwisp-cuda.so
 	$(Q)for test in $(CUDA_TESTED); do build/cuda/test_$$test || exit 1; done
 	$(Q)tests/cuda/test_model.py build/wisp build/libwisp-cuda.so
+	$(Q)tests/cuda/test_generator.py build/wisp build/libwisp-cuda.so models/wisp-stories.gguf
 bench-cuda: $(CUDA_BENCHES:%=build/cuda/%) build/wisp build/libwisp-cuda.so
 	$(Q)for bench in $(CUDA_BENCHES); do build/cuda/$$bench || exit 1; done
 	$(Q)python3 bench/cuda/torch_encoder.py

@@ -182,9 +182,10 @@ static std::vector<int32_t> random_ids(random_source &r, const decoder_case &c, 
     return ids;
 }
 
-static std::vector<float> rows_of(const decoder_case &c, const std::vector<float> &logits, size_t first, size_t n) {
-    const auto begin = logits.begin() + (ptrdiff_t)(first * c.shape.vocabulary_size);
-    return {begin, begin + (ptrdiff_t)(n * c.shape.vocabulary_size)};
+/* Returns whether a row of logits has the bits of another. */
+static bool same_row(const decoder_case &c, const std::vector<float> &a, size_t row, const std::vector<float> &b, size_t other) {
+    const size_t n = c.shape.vocabulary_size;
+    return memcmp(&a[row * n], &b[other * n], n * sizeof(float)) == 0;
 }
 
 /* The same ids in other steps must give the same bits: token by token, beside other texts, after a copy, and after ids
@@ -202,9 +203,8 @@ static void test_bits(random_source &r, const decoder_case &c, device_context *c
     whole.ids.resize(first); /* takes them back */
     for (size_t t = first; t < n; t++) {
         const auto logits = add(c, context, {{&whole, {ids[t]}}, {&other, random_ids(r, c, 1)}, {&copy, {ids[t]}}}, false);
-        const auto own = rows_of(c, expected, t, 1);
-        CHECK(rows_of(c, logits, 0, 1) == own, "token %zu has other bits alone", t);
-        CHECK(rows_of(c, logits, 2, 1) == own, "token %zu has other bits in a copy", t);
+        CHECK(same_row(c, logits, 0, expected, t), "token %zu has other bits alone", t);
+        CHECK(same_row(c, logits, 2, expected, t), "token %zu has other bits in a copy", t);
     }
     for (const text *t : {&other, &copy, &whole})
         library->sequence_close(t->sequence);
@@ -222,15 +222,14 @@ static void test_sparse(random_source &r, const decoder_case &c, device_context 
     for (size_t t = dense; t < ids.size(); t++) {
         const auto alone = add(c, context, {{&one, {ids[t]}}}, false, half);
         const auto both = add(c, context, {{&other, random_ids(r, c, 1)}, {&two, {ids[t]}}}, false, half);
-        CHECK(rows_of(c, both, 1, 1) == alone, "token %zu has other bits beside another text", t);
+        CHECK(same_row(c, both, 1, alone, 0), "token %zu has other bits beside another text", t);
         all.insert(all.end(), alone.begin(), alone.end());
     }
     const auto logits = reference(c, ids, dense);
     for (size_t t = dense; t < ids.size(); t++)
         expected.insert(expected.end(), logits[t].begin(), logits[t].end());
-    /* Gates that are nearly at the limit may choose other neurons than in double. */
     const double error = relative_error(all, expected);
-    CHECK(error < 0.15, "logits of half of the neurons are %g from the reference", error);
+    CHECK(error < 8e-2, "logits of half of the neurons are %g from the reference", error);
     printf("logits of half of the neurons are %.1e from the reference\n", error);
     one.ids.resize(dense);
     two.ids.resize(dense);
@@ -250,7 +249,7 @@ static void test_decoder(random_source &r, const decoder_case &c, int tokens) {
     row all;
     for (const row &one : reference(c, ids, ids.size()))
         all.insert(all.end(), one.begin(), one.end());
-    const double error = relative_error(logits, all), bound = c.shape.halves ? 2e-3 : 5e-2;
+    const double error = relative_error(logits, all), bound = c.shape.halves ? 2e-3 : 8e-2;
     CHECK(error < bound, "logits are %g from the reference", error);
     printf("logits are %.1e from the reference in double\n", error);
     test_bits(r, c, context, ids, logits);

@@ -78,7 +78,7 @@ struct rows_case {
 
 template <int FORMAT, int ROW_TILES, int COLUMN_TILES> static std::vector<float> test_product(unsigned seed, int rows) {
     random_source r(seed); /* the same numbers for any number of rows: those of row 0 come first */
-    const int k = VALUES * (1 + r.below(20)), columns[] = {1 + r.below(40), 8 + r.below(30)};
+    const int k = VALUES * (1 + r.below(70)), columns[] = {1 + r.below(40), 8 + r.below(30)};
     const int stride = columns[0] + columns[1] + 3;
     const device_matrix_case first(store_tensor((device_format)FORMAT, columns[0], k, r.normals((size_t)columns[0] * k, 0.1f)));
     const device_matrix_case second(store_tensor((device_format)FORMAT, columns[1], k, r.normals((size_t)columns[1] * k, 0.1f)));
@@ -100,9 +100,12 @@ template <int FORMAT, int ROW_TILES, int COLUMN_TILES> static std::vector<float>
         p.parts = 2;
         p.part[0] = {first.values.p, first.scale.p, bias_array.p, y.p, columns[0]};
         p.part[1] = {second.values.p, second.scale.p, NULL, y.p + columns[0], columns[1]};
-        const int blocks = part_blocks(p.part[0], COLUMN_TILES) + part_blocks(p.part[1], COLUMN_TILES);
-        run_kernel<decoder_product<FORMAT, ROW_TILES, COLUMN_TILES>>(
-            dim3((unsigned)blocks, (unsigned)(rows + 16 * ROW_TILES - 1) / (16 * ROW_TILES)), PRODUCT_WARPS * WARP, 0, 0, 0, p);
+        const int blocks = part_blocks(p.part[0], ROW_TILES ? COLUMN_TILES : 1) + part_blocks(p.part[1], ROW_TILES ? COLUMN_TILES : 1);
+        if constexpr (ROW_TILES == 0) /* multiply_few */
+            run_kernel<multiply_few<FORMAT, COLUMN_TILES>>(dim3((unsigned)blocks), PRODUCT_WARPS * WARP, 0, 0, 0, p);
+        else
+            run_kernel<decoder_product<FORMAT, ROW_TILES, COLUMN_TILES>>(
+                dim3((unsigned)blocks, (unsigned)(rows + 16 * ROW_TILES - 1) / (16 * ROW_TILES)), PRODUCT_WARPS * WARP, 0, 0, 0, p);
         finish();
         return y.get();
     });
@@ -129,6 +132,11 @@ template <int FORMAT> static void test_products(random_source &r) {
     const unsigned seed = (unsigned)r.below(1 << 20);
     const auto few = test_product<FORMAT, 1, 1>(seed, 1), more = test_product<FORMAT, 1, 1>(seed, 2 + r.below(15));
     const auto many = test_product<FORMAT, 4, 2>(seed, 17 + r.below(60));
+    if constexpr (FORMAT != DEVICE_F16) {
+        CHECK((few == test_product<FORMAT, 0, 1>(seed, 1)), "one row alone has other bits");
+        CHECK((few == test_product<FORMAT, 0, 4>(seed, 1 + r.below(4))), "a few rows have other bits");
+        CHECK((few == test_product<FORMAT, 0, 8>(seed, 1 + r.below(8))), "8 rows have other bits");
+    }
     CHECK(few == more && few == many, "the bits of a row depend on the number of rows");
 }
 

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer, models
 from tokenizers import Tokenizer
-from transformers import (Gemma3TextConfig, Gemma3TextModel, Lfm2Config, ModernBertConfig, ModernBertModel, Qwen3Config, Qwen3Model, BertConfig, BertModel, BertTokenizerFast, DistilBertConfig, DistilBertModel, ElectraConfig, ElectraModel, MPNetConfig,
+from transformers import (EuroBertConfig, EuroBertModel, Gemma3TextConfig, Gemma3TextModel, Lfm2Config, ModernBertConfig, ModernBertModel, Qwen3Config, Qwen3Model, BertConfig, BertModel, BertTokenizerFast, DistilBertConfig, DistilBertModel, ElectraConfig, ElectraModel, MPNetConfig,
                           MPNetModel, MPNetTokenizer, NomicBertConfig, NomicBertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel, XLMRobertaConfig,
                           XLMRobertaModel)
 
@@ -149,6 +149,14 @@ VARIANTS = {
                     rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
         pooling="lasttoken", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=100,
         dtype=torch.bfloat16, prompts={"query": "Instruct: find the water\nQuery:", "document": ""}, shard=None),
+    # Llama's layers, whose tokens see all others
+    "eurobert": dict(
+        architecture=(EuroBertConfig, EuroBertModel), tokenizer="bos and eos",
+        config=dict(hidden_size=24, num_attention_heads=4, num_key_value_heads=2, intermediate_size=36,
+                    num_hidden_layers=3, max_position_embeddings=160, pad_token_id=1, bos_token_id=0, eos_token_id=2,
+                    rope_parameters={"rope_type": "default", "rope_theta": 250000.0}),
+        pooling="mean", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=128, dtype=torch.float32,
+        prompts={"query": "query: ", "document": "document: "}, shard=None),
     # tokens that see all others, or in local layers those of a window on both sides; two dense layers: as EmbeddingGemma
     "embeddinggemma": dict(
         architecture=(Gemma3TextConfig, Gemma3TextModel), tokenizer="bos and eos",

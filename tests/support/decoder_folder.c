@@ -68,7 +68,7 @@ static void make_weights(struct folder *folder, const char *prefix, unsigned lay
 #define WEIGHTS_OF(folder, prefix, layers, tensors)                                                \
     make_weights(folder, prefix, layers, tensors, sizeof(tensors) / sizeof *(tensors))
 
-static const struct shape llama[] = {{"embed_tokens.weight", {DECODER_TOKENS, HIDDEN}},
+static const struct shape llama[] = {{"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
                                      {"norm.weight", {HIDDEN}},
                                      {"layers.%.input_layernorm.weight", {HIDDEN}},
                                      {"layers.%.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},
@@ -81,7 +81,7 @@ static const struct shape llama[] = {{"embed_tokens.weight", {DECODER_TOKENS, HI
                                      {"layers.%.mlp.down_proj.weight", {HIDDEN, INNER}}};
 
 /* Heads have as many values as KV. Gemma 2 has all but the last two. */
-static const struct shape gemma[] = {{"embed_tokens.weight", {DECODER_TOKENS, HIDDEN}},
+static const struct shape gemma[] = {{"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
                                      {"norm.weight", {HIDDEN}},
                                      {"layers.%.input_layernorm.weight", {HIDDEN}},
                                      {"layers.%.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},
@@ -97,7 +97,7 @@ static const struct shape gemma[] = {{"embed_tokens.weight", {DECODER_TOKENS, HI
                                      {"layers.%.self_attn.q_norm.weight", {KV}},
                                      {"layers.%.self_attn.k_norm.weight", {KV}}};
 
-static const struct shape gpt2[] = {{"wte.weight", {DECODER_TOKENS, HIDDEN}},
+static const struct shape gpt2[] = {{"wte.weight", {FOLDER_TOKENS, HIDDEN}},
                                     {"wpe.weight", {64, HIDDEN}},
                                     {"ln_f.weight", {HIDDEN}},
                                     {"ln_f.bias", {HIDDEN}},
@@ -115,7 +115,7 @@ static const struct shape gpt2[] = {{"wte.weight", {DECODER_TOKENS, HIDDEN}},
                                     {"h.%.mlp.c_proj.weight", {INNER, HIDDEN}},
                                     {"h.%.mlp.c_proj.bias", {HIDDEN}}};
 
-static const struct shape lfm2[] = {{"embed_tokens.weight", {DECODER_TOKENS, HIDDEN}},
+static const struct shape lfm2[] = {{"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
                                     {"embedding_norm.weight", {HIDDEN}},
                                     {"layers.%.operator_norm.weight", {HIDDEN}},
                                     {"layers.%.ffn_norm.weight", {HIDDEN}},
@@ -133,7 +133,7 @@ static const struct shape lfm2[] = {{"embed_tokens.weight", {DECODER_TOKENS, HID
                                     {"layers.1.self_attn.k_layernorm.weight", {KV}}};
 
 static const struct shape phi3[] = {
-    {"embed_tokens.weight", {DECODER_TOKENS, HIDDEN}},
+    {"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
     {"norm.weight", {HIDDEN}},
     {"layers.%.input_layernorm.weight", {HIDDEN}},
     {"layers.%.self_attn.qkv_proj.weight", {HIDDEN + 2 * KV, HIDDEN}},
@@ -143,7 +143,7 @@ static const struct shape phi3[] = {
     {"layers.%.mlp.down_proj.weight", {HIDDEN, INNER}}};
 
 #define ATTENTION_SHAPES                                                                           \
-    {"embed_tokens.weight", {DECODER_TOKENS, HIDDEN}}, {"norm.weight", {HIDDEN}},                  \
+    {"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}}, {"norm.weight", {HIDDEN}},                   \
         {"layers.%.input_layernorm.weight", {HIDDEN}},                                             \
         {"layers.%.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},                                    \
         {"layers.%.self_attn.k_proj.weight", {KV, HIDDEN}},                                        \

@@ -18,7 +18,7 @@ enum decoder_tokenizer {
 
 /* Ids of the folders with a tokenizer.json. Pieces follow the 256 byte tokens. */
 enum {
-    DECODER_TOKENS = 300, /* vocab_size, of which the last have no texts */
+    FOLDER_TOKENS = 300,  /* vocab_size, of which the last have no texts */
     BYTE_LEVEL_END = 263, /* "<|endoftext|>" */
     BYTE_LEVEL_TOOL,      /* "<tool>", which is user-defined */
     SENTENCEPIECE_SPACE = 259

@@ -24,6 +24,7 @@ void folder_read_model(struct folder *folder, const char *model) {
                                         "vocab.txt",
                                         "tokenizer_config.json",
                                         "1_Pooling/config.json",
+                                        "1_SpladePooling/config.json",
                                         "sentence_bert_config.json",
                                         "2_Dense/config.json",
                                         "2_Dense/model.safetensors",

@@ -112,6 +112,11 @@ bool computes_bf16(const char *kernels) {
     return bf16 && bf16->runs();
 }
 
+const char *compute_of_floats(void) {
+    const struct kernels *set = kernels_find(NULL);
+    return computes_bf16(set->name) && set->bf16->fastest ? "bf16" : "f32";
+}
+
 wisp_session *open_session_or_fail(const wisp_model *model, uint32_t threads) {
     const wisp_session_options options = {.threads = threads};
     wisp_session *session = NULL;

@@ -43,6 +43,9 @@ wisp_model *open_model_or_fail(const char *path, wisp_compute compute, const cha
 /* Returns whether a kernel set computes in bf16 here. */
 bool computes_bf16(const char *kernels);
 
+/* Returns the name of what AUTO is here for models that embed and whose weights are floats. */
+const char *compute_of_floats(void);
+
 wisp_session *open_session_or_fail(const wisp_model *model, uint32_t threads);
 
 /* Returns the cosine of two rows. */

@@ -61,8 +61,11 @@ static void what_only_the_processor_computes_is_refused(void **state) {
     (void)state;
     const wisp_model_options portable = {.device = "cuda", .portable = true};
     const wisp_model_options exact = {.device = "cuda", .predictor = WISP_PREDICTOR_EXACT};
+    const wisp_model_options bf16 = {
+        .device = "cuda", .compute = WISP_COMPUTE_BF16, .kernels = "scalar"};
     assert_non_null(strstr(device_of(&portable, WISP_ERROR_UNSUPPORTED), "portable"));
     assert_non_null(strstr(device_of(&exact, WISP_ERROR_UNSUPPORTED), "sparse"));
+    assert_non_null(strstr(device_of(&bf16, WISP_ERROR_UNSUPPORTED), "bf16"));
 }
 
 int main(void) {

@@ -344,6 +344,28 @@ static void other_limits_are_refused(void **state) {
         WISP_ERROR_ARGUMENT);
 }
 
+/* llama.cpp adds biases of experts as floats, and a rounded router would choose other experts. */
+static void biases_and_routers_stay_floats(void **state) {
+    static const wisp_convert_options options = {.type = "q8_0"};
+    (void)state;
+    for (const struct tiny_decoder *d = tiny_decoders; (d = next_with_experts(d))->name; d++) {
+        const char *output = temporary_path("converted.gguf");
+        wisp_file *file;
+        wisp_tensor tensor;
+        if (wisp_convert(write_decoder(d, "floats.gguf"), output, &options, &error) != WISP_OK ||
+            wisp_file_open(output, &file, &error) != WISP_OK)
+            fail_msg("%s: %s", d->name, error.message);
+        for (size_t i = 0; wisp_file_get_tensor(file, i, &tensor); i++) {
+            const bool stays =
+                strstr(tensor.name, ".bias") || strstr(tensor.name, ".ffn_gate_inp.");
+            const bool changes = !stays && strstr(tensor.name, "_exps.weight");
+            if ((stays || changes) && stays != (strcmp(tensor.type, "F32") == 0))
+                fail_msg("%s: %s is %s", d->name, tensor.name, tensor.type);
+        }
+        wisp_file_close(file);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_use_the_experts_of_the_largest_scores),
@@ -354,6 +376,7 @@ int main(void) {
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(predictors_and_texts_are_refused),
         cmocka_unit_test(other_limits_are_refused),
+        cmocka_unit_test(biases_and_routers_stay_floats),
     };
     return cmocka_run_group_tests_name("experts", tests, NULL, tear_down_temporary_folder);
 }

@@ -82,7 +82,7 @@ static void settings_of_config_json(void **state) {
          "mpnet, nomic_bert, modernbert, electra, new, llama, mistral, qwen2, qwen3, gpt2, "
          "gemma2, gemma3_text, gemma3, lfm2, lfm2_bidirectional, phi3, granite, olmo2, olmo3, "
          "smollm3, mistral3, starcoder2, gpt_neox, stablelm, qwen3_moe, olmoe, granitemoe, "
-         "lfm2_moe, minicpm, ministral3 and glm4"},
+         "lfm2_moe, minicpm, ministral3, glm4 and eurobert"},
         {t, CONFIG, "LlamaForCausalLM", "LlamaForSequenceClassification", UNSUPPORTED,
          "architectures", "only LlamaForCausalLM"},
         {t, CONFIG, "{", "{\"quantization_config\":{\"quant_method\":\"gptq\"},", UNSUPPORTED,
@@ -466,7 +466,7 @@ static void a_converted_folder_has_the_same_logits(void **state) {
         "{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
         "\"original_max_position_embeddings\":32}";
     static const char *const scalings[] = {"null", linear, llama3};
-    enum { LOGITS = 5 * DECODER_TOKENS };
+    enum { LOGITS = 5 * FOLDER_TOKENS };
     static float logits[3][LOGITS], converted[LOGITS];
     char path[256], file[256], with[256];
     (void)state;
@@ -498,7 +498,7 @@ static void a_tied_last_layer_must_be_the_embedding(void **state) {
         decoder_folder_make(&folder, TOKENIZER_BYTE_LEVEL);
         struct bytes *weights = folder_file(&folder, WEIGHTS), file = {0};
         const size_t header = weights->data[0] | (size_t)weights->data[1] << 8;
-        const size_t data = 8 + header, bytes = (size_t)DECODER_TOKENS * 8 * sizeof(float);
+        const size_t data = 8 + header, bytes = (size_t)FOLDER_TOKENS * 8 * sizeof(float);
         const size_t all = weights->size - data;
         struct bytes text = {0}, values = {0};
         char entry[128];

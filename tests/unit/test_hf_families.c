@@ -329,7 +329,7 @@ static void settings_of_scaling(void **state) {
 
 /* ---- converted files ------------------------------------------------------------------------ */
 
-enum { N = 40, LOGITS = N * DECODER_TOKENS };
+enum { N = 40, LOGITS = N * FOLDER_TOKENS };
 
 static void read_logits(const char *path, float *logits) {
     wisp_model *model;

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "support/folder.h"
 #include "support/golden.h"
+#include "support/opening.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -40,6 +42,7 @@ static const char *const models[] = {"models/cls12",
                                      "models/electra-base",
                                      "models/gte-en",
                                      "models/gte-multilingual",
+                                     "models/eurobert",
                                      "models/splade-bert",
                                      "models/splade-roberta",
                                      "models/splade-distilbert",
@@ -193,7 +196,7 @@ static void settings_are_read(void **state) {
         open_model_or_fail(data_path("models/prompted", path), WISP_COMPUTE_AUTO, NULL);
     wisp_model_get_info(model, &info);
     assert_string_equal(info.pooling, "mean");
-    assert_string_equal(info.compute, "f32");
+    assert_string_equal(info.compute, compute_of_floats());
     assert_int_equal(info.max_tokens, 32);
     assert_string_equal(wisp_model_prompt(model, NULL), "query: ");
     assert_string_equal(wisp_model_prompt(model, "passage"), "passage: ");
@@ -262,6 +265,15 @@ static void a_splade_has_a_value_for_each_word(void **state) {
         wisp_model_open(data_path("models/splade-bert", path), &portable, &other, &error),
         WISP_ERROR_UNSUPPORTED);
     assert_string_equal(error.field, "portable");
+
+    static struct folder folder;
+    const char *fewer = temporary_path("fewer");
+    folder_read_model(&folder, "splade-bert");
+    folder_replace(&folder, "config_sentence_transformers.json", "{", "{\"truncate_dim\":8,");
+    folder_write(&folder, fewer);
+    folder_release(&folder);
+    assert_int_equal(wisp_model_open(fewer, NULL, &other, &error), WISP_ERROR_UNSUPPORTED);
+    assert_string_equal(error.field, "wisp.dimensions");
 }
 
 int main(void) {
@@ -274,5 +286,5 @@ int main(void) {
         cmocka_unit_test(embeddings_are_cut),
         cmocka_unit_test(a_splade_has_a_value_for_each_word),
     };
-    return cmocka_run_group_tests_name("models", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("models", tests, NULL, tear_down_temporary_folder);
 }

@@ -20,6 +20,7 @@ struct decoder_layer {
 struct device_decoder {
     device_decoder_shape shape;
     uint64_t weight_bytes;
+    bool overlaps;                 /* kernels may start before the one before has ended */
     decoder_matrix tokens, logits; /* logits has no values if tokens serve for it */
     float *output_norm, *rotations;
     decoder_layer *layers;

@@ -49,6 +49,8 @@ struct rotate_arguments {
 /* Normalises and rotates queries and keys, a warp for each head of a row; scales queries, and puts
  * keys and values where they stay. */
 static __global__ void __launch_bounds__(HEAD_WARPS *WARP) rotate_heads(const rotate_arguments a) {
+    start_next_kernel();
+    wait_for_kernel();
     __shared__ float heads[HEAD_WARPS][MOST_HEAD_SIZE];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, row = blockIdx.y,
               size = a.sizes.head_size;
@@ -205,6 +207,8 @@ static __device__ __forceinline__ void sum_values(const float weight[MOST_GROUP]
 
 template <int SIZE>
 static __global__ void __launch_bounds__(SPLIT_THREADS) attend_split(const split_arguments a) {
+    start_next_kernel();
+    wait_for_kernel();
     __shared__ float4 queries[MOST_GROUP * SIZE / 4];
     __shared__ float score[MOST_GROUP][SPLIT];
     const int thread = threadIdx.x, warp = thread / WARP, lane = thread % WARP;
@@ -250,6 +254,8 @@ struct merge_arguments {
 
 /* Joins the splits of each row, in their order. */
 static __global__ void __launch_bounds__(ROW_THREADS) merge_splits(const merge_arguments a) {
+    start_next_kernel();
+    wait_for_kernel();
     const int row = a.first_row + blockIdx.x, splits = a.position[row] / SPLIT + 1;
     const int size = a.sizes.heads * a.sizes.head_size, chunks = size / 4;
     for (int first = 0; first < chunks; first += ROW_THREADS) {

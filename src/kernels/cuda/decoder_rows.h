@@ -87,6 +87,8 @@ struct look_up_arguments {
 
 /* Writes embeddings of tokens, a block for each row. */
 static __global__ void __launch_bounds__(ROW_THREADS) look_up_rows(const look_up_arguments a) {
+    start_next_kernel();
+    wait_for_kernel();
     const size_t size = a.tokens.columns, token = a.ids[blockIdx.x], first = token * size;
     float *h = a.h + blockIdx.x * size;
     for (size_t i = threadIdx.x; i < size; i += ROW_THREADS) {
@@ -113,6 +115,8 @@ struct rms_norm_arguments {
 
 /* Writes rms_norm(x), a block for each row. */
 static __global__ void __launch_bounds__(ROW_THREADS) rms_norm_rows(const rms_norm_arguments a) {
+    start_next_kernel();
+    wait_for_kernel();
     const size_t row = blockIdx.x, from = a.map ? (size_t)a.map[row] : row;
     float *x = a.x + from * a.size;
     const int chunks = a.size / 4;
@@ -156,6 +160,8 @@ struct gate_arguments {
 
 /* Writes f(gate) * up. */
 static __global__ void __launch_bounds__(ROW_THREADS) gate_rows(const gate_arguments a) {
+    start_next_kernel();
+    wait_for_kernel();
     const size_t chunk = (size_t)blockIdx.x * ROW_THREADS + threadIdx.x,
                  chunks = (size_t)a.rows * (a.size / 4);
     const bool valid = chunk < chunks;

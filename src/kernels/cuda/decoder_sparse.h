@@ -100,6 +100,8 @@ static __device__ __forceinline__ int select_least(const select_arguments &a, co
 /* Lists the neurons whose score is above 0 and among the `most` largest, and all that are as large
  * as the last of these. A block for each row. */
 static __global__ void __launch_bounds__(SELECT_THREADS) select_neurons(const select_arguments a) {
+    start_next_kernel();
+    wait_for_kernel();
     const float *gates = a.gate_up + (size_t)blockIdx.x * 2 * a.neurons;
     int32_t *index = a.list.index + (size_t)blockIdx.x * a.neurons;
     const int least = max(select_least(a, gates), 1),
@@ -127,25 +129,12 @@ struct neuron_arguments {
     int gate;
 };
 
-/* The product of a block of weights with 32 values in bytes. */
-template <int FORMAT>
-static __device__ __forceinline__ int dot_block(const unsigned char *block, const int8_t *x) {
-    int dot = 0;
-#pragma unroll
-    for (int t = 0; t < 4; t++) {
-        uint32_t w[4];
-        load_weights<FORMAT>(w, block, t);
-        const uint2 v = *(const uint2 *)(x + 8 * t);
-        dot = dot_4(w[0], v.x, dot);
-        dot = dot_4(w[1], v.y, dot);
-    }
-    return dot;
-}
-
 /* Writes f(gate) * up of the neurons of each row's list, a warp for each. */
 template <int FORMAT>
 static __global__ void __launch_bounds__(NEURON_WARPS *WARP)
     multiply_neurons(const neuron_arguments a) {
+    start_next_kernel();
+    wait_for_kernel();
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, row = blockIdx.y,
               blocks = (int)a.up.columns / VALUES;
     const int8_t *x = a.x.q + (size_t)row * a.up.columns;
@@ -157,9 +146,11 @@ static __global__ void __launch_bounds__(NEURON_WARPS *WARP)
         const size_t neuron = index[at], first = neuron * blocks;
         float sum = 0;
         for (int block = lane; block < blocks; block += WARP) {
-            const int dot = dot_block<FORMAT>(a.up.values + (first + block) * format_bytes(FORMAT),
-                                              x + block * VALUES);
-            sum = fmaf((float)dot, low_half(a.up.scale[first + block]) * x_scale[block], sum);
+            weight_block<FORMAT> own;
+            own.load(a.up.values, a.up.scale, first + block);
+            const uint4 *from = (const uint4 *)(x + block * VALUES);
+            const uint4 v[2] = {from[0], from[1]};
+            sum = fmaf((float)own.dot(v), x_scale[block] * own.scale, sum);
         }
         sum = lanes_sum<WARP>(sum);
         if (lane == 0)
@@ -178,6 +169,8 @@ struct columns_sum_arguments {
 /* Sums the columns of a slice of each row's list: every SLICES-th NEURON_WARPS neurons. */
 static __global__ void __launch_bounds__(NEURON_WARPS *WARP)
     sum_columns(const columns_sum_arguments a) {
+    start_next_kernel();
+    wait_for_kernel();
     __shared__ float share[NEURON_WARPS][SLICE_OUTPUTS];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, slice = blockIdx.y,
               row = blockIdx.z;

@@ -17,10 +17,16 @@ struct run {
     attention_sizes sizes;
 };
 
+/* Starts a kernel of the step, as soon as the one before lets it. */
+template <auto KERNEL, class ARGUMENTS>
+static void start(const run &r, dim3 grid, unsigned threads, const ARGUMENTS &arguments) {
+    run_dependent_kernel<KERNEL>(grid, threads, r.context->stream, r.context->decoder->overlaps, arguments);
+}
+
 typedef void split_kernel(const run &r, dim3 grid, const split_arguments &arguments);
 
 template <int SIZE> static void run_split(const run &r, dim3 grid, const split_arguments &arguments) {
-    run_kernel<attend_split<SIZE>>(grid, SPLIT_THREADS, 0, 0, r.context->stream, arguments);
+    start<attend_split<SIZE>>(r, grid, SPLIT_THREADS, arguments);
 }
 
 /* Attention for each size of heads. */
@@ -58,16 +64,31 @@ device_status decoder_check(const device_decoder_shape *s, char message[DEVICE_M
     return DEVICE_OK;
 }
 
+/* multiply_few for numbers of rows. */
+template <int FORMAT> static void run_few(const run &r, dim3 grid, const decoder_product_arguments &p) {
+    if (p.rows == 1)
+        start<multiply_few<FORMAT, 1>>(r, grid, PRODUCT_WARPS * WARP, p);
+    else if (p.rows == 2)
+        start<multiply_few<FORMAT, 2>>(r, grid, PRODUCT_WARPS * WARP, p);
+    else if (p.rows <= 4)
+        start<multiply_few<FORMAT, 4>>(r, grid, PRODUCT_WARPS * WARP, p);
+    else
+        start<multiply_few<FORMAT, MOST_FEW_ROWS>>(r, grid, PRODUCT_WARPS * WARP, p);
+}
+
 template <int FORMAT> static void run_product(const run &r, const decoder_product_arguments &p) {
     const bool few = p.rows <= FEW_ROWS;
     int blocks = 0;
     for (int i = 0; i < p.parts; i++)
         blocks += part_blocks(p.part[i], few ? 1 : 2);
+    if constexpr (FORMAT != DEVICE_F16)
+        if (p.rows <= MOST_FEW_ROWS)
+            return run_few<FORMAT>(r, dim3((unsigned)blocks), p);
     if (few)
-        run_kernel<decoder_product<FORMAT, 1, 1>>(dim3((unsigned)blocks), PRODUCT_WARPS * WARP, 0, 0, r.context->stream, p);
+        start<decoder_product<FORMAT, 1, 1>>(r, dim3((unsigned)blocks), PRODUCT_WARPS * WARP, p);
     else
-        run_kernel<decoder_product<FORMAT, 4, 2>>(dim3((unsigned)blocks, ((unsigned)p.rows + 63) / 64), PRODUCT_WARPS * WARP,
-                                                  0, 0, r.context->stream, p);
+        start<decoder_product<FORMAT, 4, 2>>(r, dim3((unsigned)blocks, ((unsigned)p.rows + 63) / 64), PRODUCT_WARPS * WARP,
+                                                  p);
 }
 
 static void product(const run &r, device_format format, const decoder_product_arguments &p) {
@@ -105,7 +126,7 @@ static void norm(const run &r, const float *weight, const int32_t *map, size_t r
     const device_decoder_shape &s = r.context->decoder->shape;
     const step_memory &m = r.context->memory;
     const rms_norm_arguments a = {m.h, map, weight, s.norm_epsilon, (int)s.hidden_size, m.x, slices ? m.slices : NULL, SLICES};
-    run_kernel<rms_norm_rows>(dim3((unsigned)rows), ROW_THREADS, 0, 0, r.context->stream, a);
+    start<rms_norm_rows>(r, dim3((unsigned)rows), ROW_THREADS, a);
 }
 
 /* Attention of all rows, as many at a time as there is room for partial results. */
@@ -118,7 +139,7 @@ static void attend(const run &r, uint32_t layer) {
         const split_arguments split = {m.qkv, r.texts, r.sizes, (int)layer, first, slots, m.part, m.state};
         find_split(s.head_size)(r, dim3((unsigned)slots, s.kv_heads, count), split);
         const merge_arguments merge = {m.part, m.state, r.texts.position, r.sizes, first, slots, m.x};
-        run_kernel<merge_splits>(dim3(count), ROW_THREADS, 0, 0, r.context->stream, merge);
+        start<merge_splits>(r, dim3(count), ROW_THREADS, merge);
     }
 }
 
@@ -136,8 +157,7 @@ static void attention_block(const run &r, uint32_t layer) {
                                      s.neighbours, s.norm_epsilon,
                                      /* times log2(e), because powers of 2 are what the GPU computes */
                                      s.attention_scale * 1.4426950408889634f};
-    run_kernel<rotate_heads>(dim3((heads + HEAD_WARPS - 1) / HEAD_WARPS, (unsigned)r.plan->rows), HEAD_WARPS * WARP, 0, 0,
-                             r.context->stream, rotate);
+    start<rotate_heads>(r, dim3((heads + HEAD_WARPS - 1) / HEAD_WARPS, (unsigned)r.plan->rows), HEAD_WARPS * WARP, rotate);
     attend(r, layer);
     products(r, &output, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
 }
@@ -147,18 +167,16 @@ static void compute_neurons(const run &r, const decoder_layer &l) {
     const device_decoder_shape &s = r.context->decoder->shape;
     const step_memory &m = r.context->memory;
     const unsigned rows = (unsigned)r.plan->rows, inner = s.intermediate_size, hidden = s.hidden_size;
-    const cudaStream_t stream = r.context->stream;
-    const select_arguments select = {m.gate_up, l.neuron_weights, (int)inner, (int)r.plan->neurons, s.gate, m.list};
-    run_kernel<select_neurons>(dim3(rows), SELECT_THREADS, 0, 0, stream, select);
+        const select_arguments select = {m.gate_up, l.neuron_weights, (int)inner, (int)r.plan->neurons, s.gate, m.list};
+    start<select_neurons>(r, dim3(rows), SELECT_THREADS, select);
     const neuron_arguments up = {m.x, l.up, m.gate_up, m.list, s.gate};
     const dim3 up_grid((unsigned)(r.plan->neurons + NEURON_WARPS - 1) / NEURON_WARPS, rows);
     if (l.up.format == DEVICE_Q8_0)
-        run_kernel<multiply_neurons<DEVICE_Q8_0>>(up_grid, NEURON_WARPS * WARP, 0, 0, stream, up);
+        start<multiply_neurons<DEVICE_Q8_0>>(r, up_grid, NEURON_WARPS * WARP, up);
     else
-        run_kernel<multiply_neurons<DEVICE_Q4_0>>(up_grid, NEURON_WARPS * WARP, 0, 0, stream, up);
+        start<multiply_neurons<DEVICE_Q4_0>>(r, up_grid, NEURON_WARPS * WARP, up);
     const columns_sum_arguments down = {l.down_neurons, m.gate_up, m.list, (int)inner, (int)hidden, m.slices};
-    run_kernel<sum_columns>(dim3((hidden + SLICE_OUTPUTS - 1) / SLICE_OUTPUTS, SLICES, rows), NEURON_WARPS * WARP, 0, 0, stream,
-                            down);
+    start<sum_columns>(r, dim3((hidden + SLICE_OUTPUTS - 1) / SLICE_OUTPUTS, SLICES, rows), NEURON_WARPS * WARP, down);
 }
 
 device_status decoder_copy_columns(const decoder_layer *l, size_t first, size_t rows, char message[DEVICE_MESSAGE_BYTES]) {
@@ -183,8 +201,7 @@ static void feed_forward_block(const run &r, uint32_t layer) {
     }
     products(r, gate_up, NULL, 2, r.plan->rows, m.gate_up, 2 * s.intermediate_size, false);
     const gate_arguments gate = {m.gate_up, (int)r.plan->rows, (int)s.intermediate_size, s.gate, m.x};
-    run_kernel<gate_rows>(dim3((unsigned)((chunks + ROW_THREADS - 1) / ROW_THREADS)), ROW_THREADS, 0, 0, r.context->stream,
-                          gate);
+    start<gate_rows>(r, dim3((unsigned)((chunks + ROW_THREADS - 1) / ROW_THREADS)), ROW_THREADS, gate);
     products(r, &down, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
 }
 
@@ -196,7 +213,7 @@ static void run_kernels(const device_context *c, const step_plan *plan) {
                    {m.index + m.rows, m.index + 2 * m.rows, m.pages, (int)m.page_slots},
                    {(int)s.heads, (int)s.kv_heads, (int)s.head_size}};
     const look_up_arguments look_up = {m.index, d->tokens, m.h};
-    run_kernel<look_up_rows>(dim3((unsigned)plan->rows), ROW_THREADS, 0, 0, c->stream, look_up);
+    start<look_up_rows>(r, dim3((unsigned)plan->rows), ROW_THREADS, look_up);
     for (uint32_t layer = 0; layer < s.layers; layer++) {
         attention_block(r, layer);
         feed_forward_block(r, layer);

@@ -59,6 +59,7 @@ device_status decoder_open(const device_decoder_shape *shape, device_decoder **d
     }
     d->shape = *shape;
     d->layers = layers;
+    d->overlaps = properties.major >= 9;
     *decoder = d;
     return DEVICE_OK;
 }

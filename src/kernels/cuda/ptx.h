@@ -13,7 +13,6 @@
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                     \
     kernel<<<grid, block, shared_bytes, stream>>>(__VA_ARGS__)
-#define LAUNCH_OR_RECORD LAUNCH
 #else
 #include "emulator.h"
 #include "ptx_emulated.h"
@@ -94,6 +93,21 @@ static __device__ __forceinline__ void mma_f16(float d[4], const uint32_t a[4], 
                  "{%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* Lets the next kernel of the stream start while this one runs, as far as its own wait_for_kernel.
+ */
+static __device__ __forceinline__ void start_next_kernel(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+/* Waits until the kernel before has ended, and its writes can be read. */
+static __device__ __forceinline__ void wait_for_kernel(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 /* c + the sum of the products of four signed bytes of a and b. */

@@ -68,7 +68,25 @@ static void run_kernel(dim3 grid, unsigned threads, size_t shared_bytes, size_t 
     static const cudaError_t prepared = cudaFuncSetAttribute(
         KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most_shared_bytes);
     (void)prepared; /* if it failed, the launch fails, too */
-    LAUNCH_OR_RECORD(KERNEL, grid, dim3(threads), shared_bytes, stream, arguments);
+    LAUNCH(KERNEL, grid, dim3(threads), shared_bytes, stream, arguments);
+}
+
+/* Runs a kernel with one argument that calls wait_for_kernel (ptx.h) before it reads what others
+ * write. If it `overlaps`, which needs compute capability 9.0, it starts while the kernel before
+ * ends. */
+template <auto KERNEL, class ARGUMENTS>
+static void run_dependent_kernel(dim3 grid, unsigned threads, cudaStream_t stream, bool overlaps,
+                                 const ARGUMENTS &arguments) {
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(threads);
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = overlaps;
+    cudaLaunchKernelEx(&config, KERNEL, arguments); /* cudaGetLastError tells of errors */
 }
 
 #endif

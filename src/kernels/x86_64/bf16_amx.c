@@ -12,12 +12,18 @@ _Static_assert((int)BF16_PANEL == (int)SQUARE && BF16_STEP * sizeof(uint16_t) ==
 
 enum { W_STRIDE = SQUARE * 2 * sizeof(uint16_t), W_STEP = TILE_ROWS * SQUARE * 2 };
 
+/* Weights that are fetched into the second-level cache while others are multiplied: so many cache
+ * lines in each step. */
+struct ahead {
+    const uint16_t *w;
+    size_t lines;
+};
+
 /* Computes a square of y, of SQUARE columns. `tall` says whether it has more than TILE_ROWS rows.
  */
-static inline __attribute__((always_inline)) void multiply_square(const uint16_t *x, size_t ldx,
-                                                                  const uint16_t *w,
-                                                                  const float *bias, float *y,
-                                                                  size_t ldy, const bool tall) {
+static inline __attribute__((always_inline)) void
+multiply_square(const uint16_t *x, size_t ldx, const uint16_t *w, const float *bias, float *y,
+                size_t ldy, struct ahead ahead, const bool tall) {
     const size_t x_stride = ldx * sizeof *x, y_stride = ldy * sizeof *y;
     /* All rows of the sums begin with the biases. */
     _tile_loadd(0, bias, 0);
@@ -27,6 +33,8 @@ static inline __attribute__((always_inline)) void multiply_square(const uint16_t
         _tile_loadd(3, bias + TILE_ROWS, 0);
     }
     for (size_t c = 0; c < ldx; c += BF16_STEP, x += BF16_STEP, w += W_STEP) {
+        for (size_t i = 0; i < ahead.lines; i++, ahead.w += TILE_BYTES / sizeof *ahead.w)
+            __builtin_prefetch(ahead.w, 0, 2);
         _tile_loadd(4, x, x_stride);
         _tile_loadd(6, w, W_STRIDE);
         _tile_dpbf16ps(0, 4, 6);
@@ -55,11 +63,11 @@ struct rows {
 };
 
 static void multiply(const uint16_t *x, const struct rows *r, const uint16_t *w, const float *bias,
-                     float *y, size_t ldy) {
+                     float *y, size_t ldy, struct ahead ahead) {
     if (r->rows > TILE_ROWS)
-        multiply_square(x, r->ldx, w, bias, y, ldy, true);
+        multiply_square(x, r->ldx, w, bias, y, ldy, ahead, true);
     else
-        multiply_square(x, r->ldx, w, bias, y, ldy, false);
+        multiply_square(x, r->ldx, w, bias, y, ldy, ahead, false);
 }
 
 /* Multiplies by a last panel that is not full. */
@@ -67,7 +75,7 @@ static void multiply_part(const uint16_t *x, const struct rows *r, size_t j, flo
     const size_t columns = r->columns - j;
     float bias[SQUARE] = {0}, square[SQUARE][SQUARE];
     memcpy(bias, r->bias + j, columns * sizeof *bias);
-    multiply(x, r, r->w + j * r->ldx, bias, square[0], SQUARE);
+    multiply(x, r, r->w + j * r->ldx, bias, square[0], SQUARE, (struct ahead){0});
     for (size_t i = 0; i < r->rows; i++)
         memcpy(y + i * r->ldy + j, square[i], columns * sizeof *y);
 }
@@ -75,15 +83,18 @@ static void multiply_part(const uint16_t *x, const struct rows *r, size_t j, flo
 /* Multiplies `groups` groups of r->rows rows. All use the weights of a panel in turn, while these
  * are in the cache. */
 static void multiply_groups(const struct rows *r, size_t groups) {
+    const size_t lines = W_STEP * sizeof *r->w / TILE_BYTES, most = 8;
+    struct ahead ahead = {.lines = lines / groups < most ? lines / groups : most};
     configure(r->rows);
     for (size_t j = 0; j < r->columns; j += SQUARE)
         for (size_t g = 0; g < groups; g++) {
             const uint16_t *x = r->x + g * r->rows * r->ldx;
             float *y = r->y + g * r->rows * r->ldy;
+            ahead.w = r->w + (j + SQUARE) * r->ldx + g * ahead.lines * r->ldx;
             if (r->columns - j < SQUARE)
                 multiply_part(x, r, j, y);
             else
-                multiply(x, r, r->w + j * r->ldx, r->bias + j, y + j, r->ldy);
+                multiply(x, r, r->w + j * r->ldx, r->bias + j, y + j, r->ldy, ahead);
         }
     _tile_release();
 }
@@ -109,4 +120,4 @@ static void gemm(const uint16_t *x, const uint16_t *w, const float *bias, float 
 }
 
 const struct bf16_kernels bf16_amx = {
-    .runs = cpu_has_amx_bf16, .round = bf16_round_avx512, .gemm = gemm};
+    .runs = cpu_has_amx_bf16, .fastest = true, .round = bf16_round_avx512, .gemm = gemm};
