@@ -34,19 +34,19 @@ static const char *find_missing(const struct network *network, enum device_gate 
             *gate = gates[i].gate;
             gated = true;
         }
-    return !known                     ? network->architecture->name
-           : config_embeds(c)         ? "decoders that embed"
-           : c->experts.count > 0     ? "layers of experts"
-           : !gated                   ? "feed-forward layers of this activation"
-           : c->window > 0            ? "windows of attention"
-           : c->long_after > 0        ? "LongRoPE"
-           : c->has_bias              ? "biases"
-           : c->intermediate_size < 1 ? "layers without neurons"
-                                      : NULL;
+    return !known                 ? network->architecture->name
+           : config_embeds(c)     ? "decoders that embed"
+           : c->experts.count > 0 ? "layers of experts"
+           : !gated               ? "feed-forward layers of this activation"
+           : c->window > 0        ? "windows of attention"
+           : c->long_after > 0    ? "LongRoPE"
+           : c->has_bias          ? "biases"
+                                  : NULL;
 }
 
 wisp_status device_decoder_open(struct device *device, const char *name,
-                                const struct network *network, bool int8, wisp_error *error) {
+                                const struct network *network, bool int8, bool sparse,
+                                wisp_error *error) {
     const struct model_config *c = &network->config;
     char message[DEVICE_MESSAGE_BYTES] = "";
     struct device_decoder_shape shape = {.hidden_size = c->hidden_size,
@@ -61,7 +61,8 @@ wisp_status device_decoder_open(struct device *device, const char *name,
                                          .neighbours = c->rope_pairs == ROPE_NEIGHBOURS,
                                          .qkv_bias = c->has_qkv_bias,
                                          .qk_norm = c->has_qk_norm,
-                                         .halves = !int8,
+                                         .halves = !int8 && !sparse,
+                                         .sparse = sparse,
                                          .norm_epsilon = c->norm_epsilon,
                                          .attention_scale = c->attention_scale};
     const char *missing = find_missing(network, &shape.gate);
@@ -227,6 +228,13 @@ static wisp_status copy_layer(struct upload *u, uint32_t layer, wisp_error *erro
     return WISP_OK;
 }
 
+/* Copies what scores of gates are multiplied by, of a network that chooses neurons by them. */
+static wisp_status copy_neuron_weights(const struct upload *u, uint32_t layer, wisp_error *error) {
+    const float *weights = u->network->feed_forward[layer].gathered.weights;
+    return weights ? put(u, DECODER_NEURON_WEIGHTS, layer, DEVICE_F32, 0, 1, weights, error)
+                   : WISP_OK;
+}
+
 static wisp_status copy_all(struct upload *u, wisp_error *error) {
     static const char logits[] = "output" TENSOR_WEIGHT;
     const struct model_config *c = &u->network->config;
@@ -236,8 +244,10 @@ static wisp_status copy_all(struct upload *u, wisp_error *error) {
         TRY(copy_matrix(u, logits, c->vocabulary_size, c->hidden_size, DECODER_LOGITS, 0, error));
     TRY(copy_vector(u, "output_norm" TENSOR_WEIGHT, c->hidden_size, DECODER_OUTPUT_NORM, 0, error));
     TRY(copy_rotations(u, error));
-    for (uint32_t l = 0; l < c->layers; l++)
+    for (uint32_t l = 0; l < c->layers; l++) {
         TRY(copy_layer(u, l, error));
+        TRY(copy_neuron_weights(u, l, error));
+    }
     return WISP_OK;
 }
 

@@ -6,7 +6,8 @@
 #include "device/device.h"
 
 wisp_status device_decoder_open(struct device *device, const char *name,
-                                const struct network *network, bool int8, wisp_error *error);
+                                const struct network *network, bool int8, bool sparse,
+                                wisp_error *error);
 wisp_status device_decoder_load(struct device *device, const struct network *network,
                                 wisp_error *error);
 

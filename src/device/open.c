@@ -5,10 +5,10 @@
 #include "device/encoder.h"
 
 wisp_status device_open(struct device *device, const char *name, const struct network *network,
-                        bool int8, wisp_error *error) {
+                        bool int8, bool sparse, wisp_error *error) {
     TRY(device_find_library(name, &device->library, error));
     return network->architecture->generates
-               ? device_decoder_open(device, name, network, int8, error)
+               ? device_decoder_open(device, name, network, int8, sparse, error)
                : device_encoder_open(device, name, network, int8, error);
 }
 

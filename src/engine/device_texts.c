@@ -71,10 +71,6 @@ wisp_status device_texts_step(const wisp_model *model, struct device_context *co
     return check(model, library_of(model)->step(context, step, logits, message), message, error);
 }
 
-uint64_t device_texts_bytes(const wisp_model *model, const struct device_context *context) {
-    return context ? library_of(model)->context_bytes(context) : 0;
-}
-
 void device_texts_close(const wisp_model *model, struct device_context *context) {
     if (context)
         library_of(model)->context_close(context);

@@ -40,9 +40,6 @@ wisp_status device_texts_step(const wisp_model *model, struct device_context *co
                               const struct device_step *step, const float **logits,
                               wisp_error *error);
 
-/* Returns the memory that a session holds on the device. */
-uint64_t device_texts_bytes(const wisp_model *model, const struct device_context *context);
-
 /* Closes the session's context with all its texts. */
 void device_texts_close(const wisp_model *model, struct device_context *context);
 

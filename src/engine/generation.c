@@ -175,6 +175,28 @@ static uint64_t keys_looked_at(const wisp_session *session) {
     return seen / session->model->network.config.kv_heads;
 }
 
+/* Returns how many neurons of a layer a step of a device computes; 0: all. A step that reads a
+ * prompt computes all. */
+static uint32_t step_neurons(const wisp_session *session, const struct addition *additions,
+                             size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (additions[i].is_prompt)
+            return 0;
+    return session->gates ? session->gates[0].most : 0; /* all layers have the same number */
+}
+
+/* Counts the neurons that a step of a device has computed, of `tokens` tokens. */
+static void count_neurons(wisp_session *session, size_t tokens) {
+    const struct model_config *c = &session->model->network.config;
+    const uint32_t neurons = session->generation->step.neurons;
+    for (uint32_t l = 0; l < c->layers; l++) {
+        struct sparse_counts *counts = &session->workers[0].counts[l];
+        counts->tokens += tokens;
+        counts->computed += tokens * (neurons > 0 ? neurons : c->intermediate_size);
+        counts->contributing = counts->computed;
+    }
+}
+
 wisp_status generation_begin(wisp_session *session, const struct addition *additions, size_t n,
                              bool all, wisp_error *error) {
     const struct network *network = &session->model->network;
@@ -217,7 +239,8 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
                                    .starts = parts.starts,
                                    .sequences = parts.on_device,
                                    .lengths = parts.lengths,
-                                   .all_logits = all};
+                                   .all_logits = all,
+                                   .neurons = step_neurons(session, additions, n)};
     struct pass *pass = &session->workers[0].pass;
     *pass = (struct pass){.network = network,
                           .batch = {.texts = n,
@@ -275,6 +298,8 @@ wisp_status generation_end(wisp_session *session, const struct addition *additio
     TRY(generation_check(session, error));
     if (ran != WISP_OK)
         return *paused ? WISP_OK : ran;
+    if (on_device && session->gates)
+        count_neurons(session, pass->tokens);
     session->generation->computed =
         (computed_neurons(session) - session->generation->computed) / pass->tokens;
     session->generation->looked_at =

@@ -136,11 +136,14 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
 /* Refuses what only the processor computes. */
 static wisp_status check_device(const wisp_model *model, const wisp_model_options *options,
                                 wisp_error *error) {
+    const bool takes_sparse =
+        model->network.architecture->generates && options->predictor == WISP_PREDICTOR_TOPK;
     const char *what = options->portable   ? "portable results"
                        : options->hot_only ? "models without their cold neurons"
-                       : options->predictor > WISP_PREDICTOR_DENSE ? "sparse layers"
-                       : options->compute == WISP_COMPUTE_BF16     ? "bf16"
-                                                                   : NULL;
+                       : options->predictor > WISP_PREDICTOR_DENSE && !takes_sparse
+                           ? "sparse layers"
+                       : options->compute == WISP_COMPUTE_BF16 ? "bf16"
+                                                               : NULL;
     return what ? fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "device",
                        "the device %s does not compute %s: use cpu", options->device, what)
                 : WISP_OK;
@@ -157,7 +160,8 @@ static wisp_status open_device(wisp_model *model, const wisp_model_options *opti
     wisp_status status = check_device(model, options, error);
     if (status == WISP_OK)
         status = device_open(&model->device, any ? "cuda" : name, &model->network,
-                             model->compute == WISP_COMPUTE_INT8, error);
+                             model->compute == WISP_COMPUTE_INT8,
+                             options->predictor == WISP_PREDICTOR_TOPK, error);
     if (status != WISP_ERROR_UNSUPPORTED || !any)
         return status;
     device_close(&model->device);

@@ -124,9 +124,18 @@ def compare(wisp: str, library: str, model: str) -> None:
         assert device.returncode == 0 and device.stdout == cpu.stdout, device.stderr + device.stdout
 
 
+def sparse(wisp: str, library: str, model: str) -> None:
+    """All neurons give the text of a dense decoder, and few of them another one."""
+    options = ["-n", "16", "--compute", "int8", "--text", PROMPTS[0], "--device", "cuda"]
+    dense = run(wisp, library, model, *options)
+    texts = [run(wisp, library, model, *options, "--predictor", "topk", "--sparsity", share) for share in ("0.001", "0.8", "0.8")]
+    assert all(process.returncode == 0 for process in texts), texts[0].stderr
+    assert texts[0].stdout == dense.stdout != texts[1].stdout == texts[2].stdout, (dense.stdout, texts)
+
+
 def refusals(wisp: str, library: str, model: str, stories: str) -> None:
     for options, what in ((["--cache-type", "int8"], "cache_type"), (["--attention", "local"], "attention"),
-                          (["--predictor", "topk"], "sparse"), (["--kv-memory", "1M"], "kv_memory")):
+                          (["--predictor", "gate"], "sparse"), (["--kv-memory", "1M"], "kv_memory")):
         device = run(wisp, library, model, "--text", "a", "-n", "2", "--device", "cuda", *options)
         assert device.returncode == 3 and what in device.stderr, (options, device.returncode, device.stderr)
     device = run(wisp, library, stories, "--text", "a", "-n", "2", "--device", "cuda")
@@ -145,6 +154,7 @@ def main() -> None:
         if len(sys.argv) == 4:
             Path(model).write_bytes(make_model(Path(stories).read_bytes()))
         compare(wisp, library, model)
+        sparse(wisp, library, model)
         refusals(wisp, library, model, stories)
     print("texts of the device are those of the CPU")
 
