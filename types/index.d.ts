@@ -84,6 +84,11 @@ export interface OpenOptions {
    * too. Not for f32, sparse layers and generators.
    */
   portable?: boolean | undefined;
+  /**
+   * Of native code: what computes, 'cpu', 'cuda', the first NVIDIA GPU, or 'auto', which is the CPU if there is no GPU that can.
+   * Default: 'cpu'.
+   */
+  device?: 'cpu' | 'cuda' | 'auto' | undefined;
 }
 
 /**

@@ -18,6 +18,7 @@ EXPORT("engine_free") void engine_free(struct engine *engine) {
     wisp_model_close(engine->model);
     free(engine->prompt_cache);
     free(engine->attention);
+    free((void *)engine->model_options.device); /* set_option copied it */
     free(engine->text);
     free(engine);
 }
@@ -130,6 +131,7 @@ static const struct option {
     {"predictor", CHOICE, MODEL(predictor), wisp_predictor_name},
     {"kernels", KERNELS, MODEL(kernels), NULL},
     {"portable", FLAG, MODEL(portable), NULL},
+    {"device", TEXT, MODEL(device), NULL},
     {"memory", BYTES, MODEL(memory), NULL},
     {"available", BYTES, ENGINE(available), NULL},
     {"threads", WHOLE, SESSION(threads), NULL},

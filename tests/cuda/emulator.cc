@@ -56,9 +56,11 @@ static unsigned current, alive, at_barrier;
 static int barrier_phase;
 static bool progress;
 
-static void give_way() { emulated_switch(&fibers[current].context, scheduler); }
+void emulated_give_way() { emulated_switch(&fibers[current].context, scheduler); }
 
-[[noreturn]] static void complain(const char *what) {
+void emulated_went_on() { progress = true; }
+
+void emulated_complain(const char *what) {
     fprintf(stderr, "emulator: block %u,%u,%u thread %u: %s\n", blockIdx.x, blockIdx.y, blockIdx.z, current, what);
     abort();
 }
@@ -80,18 +82,18 @@ void __syncthreads() {
         return;
     }
     while (barrier_phase == phase)
-        give_way();
+        emulated_give_way();
 }
 
 void emulated_meet(unsigned mask, void *operand, void (*operation)(unsigned mask, void **operands)) {
     emulated_warp &warp = warps[current / 32];
     const unsigned lane = emulated_lane();
     if (!(mask >> lane & 1))
-        complain("a lane is not in the mask of its warp operation");
+        emulated_complain("a lane is not in the mask of its warp operation");
     if (warp.arrived && warp.mask != mask)
-        complain("the lanes of a warp operation have different masks");
+        emulated_complain("the lanes of a warp operation have different masks");
     if (warp.arrived && warp.operation != reinterpret_cast<const void *>(operation))
-        complain("the lanes of a warp are at different operations");
+        emulated_complain("the lanes of a warp are at different operations");
     warp.mask = mask;
     warp.operation = reinterpret_cast<const void *>(operation);
     warp.operand[lane] = operand;
@@ -106,7 +108,7 @@ void emulated_meet(unsigned mask, void *operand, void (*operation)(unsigned mask
     }
     const int phase = warp.phase;
     while (warp.phase == phase)
-        give_way();
+        emulated_give_way();
 }
 
 void emulated_run_shuffle(unsigned mask, void **operands) {
@@ -114,7 +116,7 @@ void emulated_run_shuffle(unsigned mask, void **operands) {
         if (mask >> lane & 1) {
             auto *own = static_cast<emulated_shuffle *>(operands[lane]);
             if (own->from >= 32 || !(mask >> own->from & 1))
-                complain("a shuffle reads a lane outside its mask");
+                emulated_complain("a shuffle reads a lane outside its mask");
             memcpy(own->result, static_cast<emulated_shuffle *>(operands[own->from])->value, sizeof own->result);
         }
 }
@@ -146,12 +148,12 @@ void emulated_copy_wait(unsigned groups_left) {
 static void enter() {
     (*body)();
     if (!fibers[current].copies.empty() && fibers[current].copies[0].group < fibers[current].group)
-        complain("the thread ends with a group of copies that it has not waited for");
+        emulated_complain("the thread ends with a group of copies that it has not waited for");
     fibers[current].done = true;
     progress = true;
     if (--alive > 0 && at_barrier == alive)
-        complain("a thread ends while the others wait at a barrier");
-    give_way();
+        emulated_complain("a thread ends while the others wait at a barrier");
+    emulated_give_way();
 }
 
 static void start_fiber(fiber &f) {
@@ -184,14 +186,14 @@ static void run_block(unsigned threads, std::vector<unsigned> &turn, std::mt1993
                 emulated_switch(&scheduler, fibers[i].context);
             }
         if (!progress)
-            complain("threads wait forever");
+            emulated_complain("threads wait forever");
     }
 }
 
 void emulated_launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &kernel) {
     const unsigned threads = block.x * block.y * block.z;
     if (threads > MOST_THREADS || shared_bytes > 227 * 1024)
-        complain("the launch asks for more than a multiprocessor has");
+        emulated_complain("the launch asks for more than a multiprocessor has");
     std::mt19937 random(emulated_order_seed);
     std::vector<unsigned> turn(threads);
     for (unsigned i = 0; i < threads; i++)
@@ -205,7 +207,10 @@ void emulated_launch(dim3 grid, dim3 block, size_t shared_bytes, const std::func
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {
                 blockIdx = dim3(x, y, z);
-                emulated_shared = static_cast<unsigned char *>(aligned_alloc(128, (shared_bytes + 127) / 128 * 128));
+                void *shared;
+                if (posix_memalign(&shared, 1024, shared_bytes > 0 ? shared_bytes : 1) != 0)
+                    emulated_complain("no memory");
+                emulated_shared = static_cast<unsigned char *>(shared);
                 if (shared_bytes > 0)
                     memset(emulated_shared, 0xee, shared_bytes); // NaN, and no block sees what the one before left
                 run_block(threads, turn, random);

@@ -68,6 +68,12 @@ unsigned emulated_lane();
 
 void __syncthreads();
 
+/* For instructions that are emulated elsewhere: lets other threads run, says that something
+ * happened, reports a fault of the kernel. */
+void emulated_give_way();
+void emulated_went_on();
+[[noreturn]] void emulated_complain(const char *what);
+
 /* Lanes of `mask` meet. The last to arrive runs `operation` on the operands of all. */
 void emulated_meet(unsigned mask, void *operand, void (*operation)(unsigned mask, void **operands));
 

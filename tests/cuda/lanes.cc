@@ -52,7 +52,7 @@ static void collect(void **operands, unsigned char a[16][32], unsigned char b[8]
     }
 }
 
-void emulated_run_mma_s8(unsigned, void **operands) {
+template <class BYTE> static void multiply_bytes(void **operands) {
     alignas(4) unsigned char a[16][32], b[8][32];
     collect(operands, a, b);
     for (int lane = 0; lane < 32; lane++) {
@@ -61,11 +61,14 @@ void emulated_run_mma_s8(unsigned, void **operands) {
             const unsigned char *row = a[lane / 4 + 8 * (i / 2)], *column = b[2 * (lane % 4) + i % 2];
             int sum = 0;
             for (int k = 0; k < 32; k++)
-                sum += static_cast<int8_t>(row[k]) * static_cast<int8_t>(column[k]);
+                sum += static_cast<BYTE>(row[k]) * static_cast<int8_t>(column[k]);
             d[i] += sum;
         }
     }
 }
+
+void emulated_run_mma_u8(unsigned, void **operands) { multiply_bytes<uint8_t>(operands); }
+void emulated_run_mma_s8(unsigned, void **operands) { multiply_bytes<int8_t>(operands); }
 
 void emulated_run_mma_f16(unsigned, void **operands) {
     alignas(4) unsigned char a[16][32], b[8][32];
@@ -90,4 +93,44 @@ void emulated_run_mma_f16(unsigned, void **operands) {
                 d[i] += row[k] * column[k];
         }
     }
+}
+
+// Copies bytes [0, 32) of a row from where the descriptor says, after the PTX manual: rows of 128 bytes in groups of 8,
+// which are so many bytes apart, with bits 4 to 6 of the address xor bits 7 to 9.
+static void read_row(const unsigned char *shared, uint64_t descriptor, int row, unsigned char bytes[32]) {
+    const unsigned start = static_cast<unsigned>(descriptor & 0x3fff) << 4;
+    const unsigned groups_apart = static_cast<unsigned>(descriptor >> 32 & 0x3fff) << 4;
+    for (unsigned i = 0; i < 32; i++) {
+        unsigned address = start + static_cast<unsigned>(row / 8) * groups_apart + static_cast<unsigned>(row % 8) * 128 + i;
+        address ^= (address >> 7 & 7) << 4;
+        bytes[i] = shared[address];
+    }
+}
+
+static float half_at(const unsigned char *bytes, int i) {
+    return emulated_float(static_cast<uint16_t>(bytes[2 * i] | bytes[2 * i + 1] << 8));
+}
+
+void emulated_run_product(const emulated_product &p, const unsigned char *shared, unsigned thread) {
+    const int lane = static_cast<int>(thread % 32), row0 = static_cast<int>(thread / 32 % 4) * 16 + lane / 4;
+    unsigned char a[2][32];
+    read_row(shared, p.a, row0, a[0]);
+    read_row(shared, p.a, row0 + 8, a[1]);
+    for (int j = 0; j < 16; j++)
+        for (int e = 0; e < 4; e++) {
+            unsigned char b[32];
+            const unsigned char *row = a[e / 2];
+            read_row(shared, p.b, 8 * j + 2 * (lane % 4) + e % 2, b);
+            if (p.halves) {
+                float &d = static_cast<float *>(p.d)[4 * j + e];
+                d = p.add ? d : 0;
+                for (int k = 0; k < 16; k++)
+                    d += half_at(row, k) * half_at(b, k);
+            } else {
+                int32_t &d = static_cast<int32_t *>(p.d)[4 * j + e];
+                d = p.add ? d : 0;
+                for (int k = 0; k < 32; k++)
+                    d += row[k] * static_cast<int8_t>(b[k]);
+            }
+        }
 }

@@ -22,7 +22,18 @@ struct emulated_mma {
     const uint32_t *a;
     uint32_t b[2];
 };
+void emulated_run_mma_u8(unsigned mask, void **operands);
 void emulated_run_mma_s8(unsigned mask, void **operands);
 void emulated_run_mma_f16(unsigned mask, void **operands);
+
+/* A product of a warpgroup from tiles in shared memory, which descriptors say where to find. */
+struct emulated_product {
+    void *d;
+    uint64_t a, b;
+    bool halves, add;
+};
+/* Computes the 64 results of one of its 128 threads. */
+void emulated_run_product(const emulated_product &product, const unsigned char *shared,
+                          unsigned thread);
 
 #endif

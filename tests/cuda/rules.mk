@@ -43,7 +43,7 @@ build/cuda/ptxas.txt: $(CUDA_OBJECTS) tests/cuda/check_ptxas.py
 SHIM_CXX = g++
 SHIM_FLAGS = -std=c++17 -O1 -g -Wall -Wextra -Wno-unknown-pragmas -Isrc -Itests/cuda -fPIC -MMD -MP
 SHIM_SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all
-SHIM := emulator lanes runtime_emulated
+SHIM := emulator lanes runtime_emulated warpgroup_emulated
 SHIM_LIBRARY := $(CUDA_FILES:src/kernels/cuda/%.cu=build/shim/%.o)
 SHIM_TESTS := $(CUDA_TESTED:%=build/shim/test_%) build/shim/test_emulator
 
@@ -95,9 +95,10 @@ build/cuda/test_%.o: tests/cuda/test_%.cu $(CUDA_HEADERS) tests/cuda/testing.h |
 build/cuda/lanes.o: tests/cuda/lanes.cc
 	@mkdir -p $(@D)
 	$(Q)$(SHIM_CXX) -O2 -Itests/cuda -c $< -o $@
-CUDA_BENCHES := bench_device bench_decoder
+CUDA_BENCHES := bench_device bench_decoder bench_kernels
 build/cuda/bench_%.o: bench/cuda/bench_%.cu $(CUDA_HEADERS) | $(CUDA_STAMP)
 	@mkdir -p $(@D)
+	$(SAY) NVCC $@
 	$(Q)$(NVCC) $(CUDA_FLAGS) $(CUDA_CODE) -c $< -o $@
 $(CUDA_BENCHES:%=build/cuda/%): build/cuda/%: build/cuda/%.o $(CUDA_OBJECTS)
 $(CUDA_WHOLE:%=build/cuda/test_%): $(CUDA_OBJECTS)

@@ -10,6 +10,7 @@
 
 size_t emulated_memory_left = SIZE_MAX / 2;
 int emulated_devices = 1;
+int emulated_major = 9;
 
 static std::map<void *, size_t> &sizes() {
     static auto *all = new std::map<void *, size_t>;
@@ -97,7 +98,7 @@ cudaError_t cudaGetDeviceCount(int *count) {
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
     snprintf(properties->name, sizeof properties->name, "emulated");
-    properties->major = 9;
+    properties->major = emulated_major;
     properties->minor = 0;
     properties->sharedMemPerBlockOptin = 227 * 1024;
     properties->sharedMemPerMultiprocessor = 228 * 1024;

@@ -29,6 +29,8 @@ struct cudaDeviceProp {
 extern size_t emulated_memory_left;
 /* The number of devices; 0: as if no driver were there. */
 extern int emulated_devices;
+/* Of the compute capability: 9 has warpgroups. */
+extern int emulated_major;
 
 cudaError_t emulated_allocate(void **p, size_t bytes);
 cudaError_t cudaFree(void *p);

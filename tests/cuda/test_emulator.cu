@@ -56,7 +56,8 @@ static std::vector<uint16_t> run_tiles(unsigned order, int barrier_to_skip) {
     for (unsigned char &x : b)
         x = (unsigned char)r.below(256);
     const device_array<unsigned char> a_array(a), b_array(b);
-    const device_array<float> a_scale(std::vector<float>((size_t)rows * 2, 0.01f));
+    const device_array<float2> a_scale(std::vector<float2>((size_t)rows * 2, {0.01f, -1}));
+    const device_array<float> b_sums(std::vector<float>((size_t)columns * 2, 1));
     const device_array<float> b_scale(std::vector<float>((size_t)columns, 0.01f)), bias(std::vector<float>((size_t)columns, 1));
     const device_array<uint16_t> halves((size_t)rows * columns);
     product_arguments p = {};
@@ -64,6 +65,7 @@ static std::vector<uint16_t> run_tiles(unsigned order, int barrier_to_skip) {
     p.b = b_array.p;
     p.a_scale = a_scale.p;
     p.b_scale = b_scale.p;
+    p.b_sums = b_sums.p;
     p.bias = bias.p;
     p.rows = rows;
     p.columns = columns;

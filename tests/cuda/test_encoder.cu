@@ -289,6 +289,9 @@ int main(int argc, char **argv) {
 #ifndef __CUDACC__
         if (&shape == shapes)
             test_without_memory(c, rows);
+        emulated_major = 8;
+        test_case(c, shape.int8 ? 2e-3 : 2e-5);
+        emulated_major = 9;
 #endif
     }
     printf("encoders: %zu shapes\n", sizeof shapes / sizeof *shapes);

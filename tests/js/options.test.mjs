@@ -160,7 +160,14 @@ test('each type refuses other values, and says what it is', () => {
 describe('native engines share weights', { skip: noAddon }, () => {
   /** Other values than the default of options that C takes. @type {Record<string, any>} */
   const OTHER = {
-    ...{ compute: 'f32', kernels: 'scalar', predictor: 'dense', portable: true, memory: 1e6 },
+    ...{
+      compute: 'f32',
+      kernels: 'scalar',
+      predictor: 'dense',
+      portable: true,
+      memory: 1e6,
+      device: 'cpu',
+    },
     ...{
       threads: 2,
       sparsity: 0.25,
@@ -208,6 +215,20 @@ describe('native engines share weights', { skip: noAddon }, () => {
       assert.equal(await opened({ ...base, [name]: undefined }, base), 1);
     });
   }
+
+  test('a device that is not there is a typed error', async () => {
+    process.env.WISP_CUDA_LIBRARY = '/nonexistent/libwisp-cuda.so';
+    try {
+      await assert.rejects(opened({ device: 'cuda' }), {
+        name: 'WispError',
+        code: 'unsupported',
+        field: 'device',
+      });
+      assert.equal(await opened({ device: 'auto' }), 1);
+    } finally {
+      delete process.env.WISP_CUDA_LIBRARY;
+    }
+  });
 
   test('an option that no table knows may change them', async () => {
     await assert.rejects(opened({}, { unknown: 1 }), WispError);

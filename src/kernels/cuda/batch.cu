@@ -28,7 +28,7 @@ void lane_release(device_lane *lane) {
     cudaFree(lane->q);
     cudaFree(lane->q_scale);
     cudaFree(lane->inner);
-    cudaFree(lane->inner_scale);
+    cudaFree(lane->inner_step);
     cudaFree(lane->rows);
     const cudaStream_t stream = lane->stream;
     const bool busy = lane->busy;
@@ -64,7 +64,7 @@ static device_status lane_take(const device_encoder *e, device_lane *l, char mes
         return DEVICE_OK;
     DEVICE_TRY(runtime_allocate(&l->q, t * h, &l->bytes, message));
     DEVICE_TRY(runtime_allocate(&l->q_scale, t * (h / GROUP), &l->bytes, message));
-    return runtime_allocate(&l->inner_scale, t * (inner / GROUP), &l->bytes, message);
+    return runtime_allocate(&l->inner_step, t * (inner / GROUP), &l->bytes, message);
 }
 
 /* Gives the lane room for a pass. After an error it has none. */

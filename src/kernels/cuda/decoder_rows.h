@@ -9,6 +9,24 @@
 
 enum { ROW_THREADS = 256, BLOCK_LANES = VALUES / 4 };
 
+/* Four quantised values in a word. */
+static __device__ __forceinline__ uint32_t quantise_4(const float x[4], float inverse) {
+    uint32_t word = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        word |= ((uint32_t)__float_as_int(fmaf(x[i], inverse, ROUNDING)) & 0xff) << 8 * i;
+    return word;
+}
+
+/* The scale of values of which `largest` is the largest, and its inverse: 0 for values that are as
+ * good as 0. */
+static __device__ __forceinline__ float scale_of(float largest) {
+    return largest * (1.0f / 127);
+}
+static __device__ __forceinline__ float inverse_scale(float largest) {
+    return largest > 1e-30f ? 127 * reciprocal_near(largest) : 0;
+}
+
 /* The largest magnitude of a block of 32 values, of which 8 neighbouring lanes have 4 each. NaN is
  * larger than all: its bits are. */
 static __device__ __forceinline__ float block_largest(const float v[4]) {

@@ -9,11 +9,13 @@
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/runtime.h"
 
-/* A matrix as its products read it: int8 with a scale for each output, or halves. */
+/* A matrix as its products read it: bytes with a scale for each output, or halves. */
 struct device_matrix {
     unsigned char *weights;
     float *scale; /* NULL for halves */
+    float *sums;  /* [groups, outputs]: of the bytes of each group of inputs */
     float *bias;
+    size_t groups;
 };
 
 struct device_norm {
@@ -36,10 +38,10 @@ struct device_lane {
         *staged; /* ids, positions, starts, skipped and tiles, in memory that the device reads */
     float *staged_rows; /* [texts, dimensions] */
     uint16_t *x, *qkv, *context, *y;
-    int8_t *q;
-    float *q_scale;
-    unsigned char *inner; /* [tokens, intermediate_size] in int8 or halves */
-    float *inner_scale;
+    uint8_t *q;
+    float2 *q_scale;
+    unsigned char *inner; /* [tokens, intermediate_size] in bytes or halves */
+    float *inner_step;
     float *rows;
 };
 
@@ -48,10 +50,12 @@ enum { LANES = 2 };
 struct device_encoder {
     device_shape shape;
     size_t most_shared_bytes; /* of a block */
-    unsigned tile_blocks;     /* of product_tiles that run at the same time */
-    int pipeline_stages;      /* of product_rows */
-    unsigned strip_columns;   /* of product_rows */
-    bool fused_norm;          /* a strip has all columns */
+    unsigned multiprocessors;
+    unsigned tile_blocks;   /* of product_tiles that run at the same time */
+    bool warpgroups;        /* multiply by wgmma */
+    int pipeline_stages;    /* of product_rows */
+    unsigned strip_columns; /* of product_rows */
+    bool fused_norm;        /* a strip has all columns */
     uint64_t weight_bytes;
     uint16_t *tokens, *positions;
     device_norm embedding_norm;

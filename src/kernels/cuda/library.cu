@@ -67,7 +67,9 @@ static device_status open_encoder(const device_shape *shape, device_encoder **en
         return device_fail(DEVICE_NO_MEMORY, message, "the host has no memory for an encoder");
     e->shape = *shape;
     e->most_shared_bytes = properties.sharedMemPerBlockOptin;
-    e->tile_blocks = (unsigned)properties.multiProcessorCount *
+    e->warpgroups = properties.major == 9;
+    e->multiprocessors = (unsigned)properties.multiProcessorCount;
+    e->tile_blocks = e->multiprocessors *
                      (properties.sharedMemPerMultiprocessor >= 2 * (TILE_SHARED_BYTES + RESERVED_BYTES) ? 2 : 1);
     device_status status = encoder_plan(e, message);
     for (device_lane &lane : e->lanes)

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/encoder.h"
+#include "kernels/cuda/warpgroups.h"
 
 /* Calls WHAT(groups, ...) for a hidden size of `groups` times 128 values. */
 #define FOR_GROUPS(groups, WHAT, ...)                                                                                    \
@@ -60,15 +61,28 @@ static void attention(const device_encoder *e, const device_lane *lane, const de
     }
 }
 
+/* Of `most` blocks that share `columns` tiles of columns, how many share one: no more than there are tiles of rows. */
+static unsigned blocks_sharing(unsigned most, unsigned columns, unsigned rows) {
+    const unsigned sharing = most > columns ? most / columns : 1;
+    return rows < sharing ? rows : sharing;
+}
+
 template <class OPERAND, int RESULT, int ACTIVATION>
 static void tiles(const device_encoder *e, const device_lane *lane, const product_arguments &p) {
-    const unsigned columns = (unsigned)p.columns / TILE_COLUMNS, rows = blocks_of(p.rows, TILE_ROWS);
-    const unsigned sharing = e->tile_blocks > columns ? e->tile_blocks / columns : 1;
-    const dim3 grid(columns, rows < sharing ? rows : sharing);
-    const bool int8 = OPERAND::BYTES == 1; /* of halves no k that matters is so short */
-    if (int8 && p.k_bytes <= TILE_STAGES * TILE_BYTES)
-        run_kernel<product_tiles<OPERAND, RESULT, ACTIVATION, int8>>(grid, TILE_WARPS * WARP, TILE_SHARED_BYTES,
-                                                                     e->most_shared_bytes, lane->stream, p);
+    const unsigned columns = (unsigned)p.columns / TILE_COLUMNS;
+    const int stages = p.k_bytes / TILE_BYTES;
+    const size_t shared = warpgroup_tiles_shared_bytes<3, 3>(stages);
+    if (e->warpgroups && shared <= e->most_shared_bytes) {
+        const dim3 grid(columns, blocks_sharing(e->multiprocessors, columns, blocks_of(p.rows, 3 * WARPGROUP_ROWS)));
+        run_kernel<warpgroup_tiles<OPERAND, RESULT, ACTIVATION, 3, 3>>(grid, 3 * WARPGROUP, shared, e->most_shared_bytes,
+                                                                       lane->stream, p);
+        return;
+    }
+    const dim3 grid(columns, blocks_sharing(e->tile_blocks, columns, blocks_of(p.rows, TILE_ROWS)));
+    const bool bytes = OPERAND::BYTES == 1; /* of halves no k that matters is so short */
+    if (bytes && stages <= TILE_STAGES)
+        run_kernel<product_tiles<OPERAND, RESULT, ACTIVATION, bytes>>(grid, TILE_WARPS * WARP, TILE_SHARED_BYTES,
+                                                                      e->most_shared_bytes, lane->stream, p);
     else
         run_kernel<product_tiles<OPERAND, RESULT, ACTIVATION, false>>(grid, TILE_WARPS * WARP, TILE_SHARED_BYTES,
                                                                       e->most_shared_bytes, lane->stream, p);
@@ -108,15 +122,33 @@ static void strips_of(const device_encoder *e, const device_lane *lane, const pr
                       : strips<OPERAND, WARPS, TILES, 2, false>(e, lane, p);
 }
 
-/* x = layer_norm(x + a b^T + bias), and its int8 form. */
+/* The same by wgmma; false if a block would need more shared memory than there is. */
+template <class OPERAND, int WARPGROUPS>
+static bool warpgroup_strips(const device_encoder *e, const device_lane *lane, const product_arguments &p) {
+    const size_t shared = warpgroup_rows_shared_bytes<WARPGROUPS, 3>(p.k_bytes / TILE_BYTES);
+    const dim3 grid((unsigned)p.columns / (WARPGROUPS * WARPGROUP_COLUMNS), blocks_of(p.rows, WARPGROUP_ROWS));
+    if (!e->warpgroups || shared > e->most_shared_bytes)
+        return false;
+    if (e->fused_norm)
+        run_kernel<warpgroup_rows<OPERAND, WARPGROUPS, 3, true>>(grid, WARPGROUPS * WARPGROUP, shared, e->most_shared_bytes,
+                                                                 lane->stream, p);
+    else
+        run_kernel<warpgroup_rows<OPERAND, WARPGROUPS, 3, false>>(grid, WARPGROUPS * WARPGROUP, shared,
+                                                                  e->most_shared_bytes, lane->stream, p);
+    return true;
+}
+
+/* x = layer_norm(x + a b^T + bias), and its form in bytes. */
 template <class OPERAND>
 static void end_block(const device_encoder *e, const device_lane *lane, const device_pass *pass, const unsigned char *a,
-                      const float *a_scale, const device_matrix &b, size_t inputs, const device_norm &norm) {
+                      const device_matrix &b, size_t inputs, const device_norm &norm) {
     product_arguments p = {};
     p.a = a;
     p.b = b.weights;
-    p.a_scale = a_scale;
+    p.a_step = lane->inner_step;
+    p.a_shift = e->shape.activation == DEVICE_RELU ? activation_shift<DEVICE_RELU>() : activation_shift<DEVICE_GELU>();
     p.b_scale = b.scale;
+    p.b_total = b.sums;
     p.bias = b.bias;
     p.rows = (int)pass->tokens;
     p.columns = (int)e->shape.hidden_size;
@@ -127,9 +159,9 @@ static void end_block(const device_encoder *e, const device_lane *lane, const de
     if (!e->fused_norm)
         p.out.x = lane->y;
     switch (e->strip_columns) {
-    case 384: strips_of<OPERAND, 8, 6>(e, lane, p); break;
-    case 256: strips_of<OPERAND, 8, 4>(e, lane, p); break;
-    default: strips_of<OPERAND, 4, 4>(e, lane, p); break;
+    case 384: warpgroup_strips<OPERAND, 3>(e, lane, p) ? void() : strips_of<OPERAND, 8, 6>(e, lane, p); break;
+    case 256: warpgroup_strips<OPERAND, 2>(e, lane, p) ? void() : strips_of<OPERAND, 8, 4>(e, lane, p); break;
+    default: warpgroup_strips<OPERAND, 1>(e, lane, p) ? void() : strips_of<OPERAND, 4, 4>(e, lane, p); break;
     }
     if (e->fused_norm)
         return;
@@ -147,22 +179,24 @@ static void run_layer(const device_encoder *e, const device_lane *lane, const de
     p.k_bytes = (int)(hidden_size * OPERAND::BYTES);
     p.b = l.qkv.weights;
     p.b_scale = l.qkv.scale;
+    p.b_sums = l.qkv.sums;
     p.bias = l.qkv.bias;
     p.columns = (int)(3 * hidden_size);
     p.halves = lane->qkv;
     tiles<OPERAND, RESULT_HALVES, DEVICE_RELU>(e, lane, p);
     attention(e, lane, pass);
-    end_block<operand_f16>(e, lane, pass, (const unsigned char *)lane->context, NULL, l.output, hidden_size,
+    end_block<operand_f16>(e, lane, pass, (const unsigned char *)lane->context, l.output, hidden_size,
                            l.attention_norm);
     p.b = l.up.weights;
     p.b_scale = l.up.scale;
+    p.b_sums = l.up.sums;
     p.bias = l.up.bias;
     p.columns = (int)inner_size;
     p.halves = (uint16_t *)lane->inner;
-    p.q = (int8_t *)lane->inner;
-    p.q_scale = lane->inner_scale;
+    p.q = (uint8_t *)lane->inner;
+    p.q_step = lane->inner_step;
     tiles_activated<OPERAND, OPERAND::BYTES == 1 ? RESULT_QUANTISED : RESULT_ACTIVATED>(e, lane, p);
-    end_block<OPERAND>(e, lane, pass, lane->inner, lane->inner_scale, l.down, inner_size, l.output_norm);
+    end_block<OPERAND>(e, lane, pass, lane->inner, l.down, inner_size, l.output_norm);
 }
 
 device_status encoder_run(const device_encoder *e, const device_lane *lane, const device_pass *pass,

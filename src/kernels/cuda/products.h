@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products of activations [rows, k] and weights [columns, k], with what follows fused into the end.
- * Two kernels:
+ * Products by mma.sync, with what follows fused into the end. Two kernels:
  *
  * product_tiles computes tiles of 128 x 128 outputs. It serves products whose columns are many:
  * queries, keys and values; the first feed-forward matrix with its activation function.
@@ -9,74 +8,46 @@
  * residual and norms the rows; else it adds the residual, and norm_rows follows. It serves the
  * products that end a block.
  *
- * In int8, each 128 values of a row of activations have a scale, and each row of weights. Both
- * kernels wait for the k of a tile in stages of 128 bytes, copied asynchronously while earlier ones
- * are multiplied. */
+ * Both wait for the k of a tile in stages of 128 bytes, copied asynchronously while earlier ones
+ * are multiplied. Of bytes a stage is a group, which has a scale. */
 #ifndef WISP_KERNELS_CUDA_PRODUCTS_H
 #define WISP_KERNELS_CUDA_PRODUCTS_H
 
-#include "kernels/cuda/activation.h"
-#include "kernels/cuda/rows.h"
-#include "kernels/cuda/tile.h"
-
-struct product_arguments {
-    const unsigned char *a, *b; /* [rows, k_bytes], [columns, k_bytes] */
-    const float *a_scale;       /* int8: [rows, k / 128] */
-    const float *b_scale;       /* int8: [columns] */
-    const float *bias;          /* [columns] */
-    int rows, columns, k_bytes;
-    uint16_t *halves; /* [rows, columns]: the result of product_tiles, unless it quantises */
-    int8_t *q;        /* [rows, columns]: the quantised result of product_tiles */
-    float *q_scale;   /* [rows, columns / 128] */
-    const uint16_t *residual; /* [rows, columns]: product_rows adds it */
-    norm_weights norm;        /* and norms with this */
-    hidden_rows out;          /* into this; without norm, into out.x */
-};
+#include "kernels/cuda/finish.h"
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
 enum {
     TILE_ROWS = 128,
-    TILE_COLUMNS = 128,
     TILE_WARPS = 4,
     TILE_STAGES = 3,
     TILE_A_BYTES = TILE_ROWS * TILE_BYTES,
     TILE_B_BYTES = TILE_COLUMNS * TILE_BYTES,
-    TILE_SCALE_BYTES = TILE_ROWS * 4, /* of the rows, for a stage */
-    /* Scales and biases of columns: of the tile that is computed and of those that are copied
-       meanwhile. */
-    TILE_SETS = 4,
-    TILE_SET_BYTES = 2 * TILE_COLUMNS * 4,
+    TILE_SCALE_BYTES = TILE_ROWS * 8,       /* of the rows, for a stage */
     TILE_B_AT = TILE_STAGES * TILE_A_BYTES, /* as many stages of b follow those of a */
-    TILE_SETS_AT = TILE_STAGES * (TILE_A_BYTES + TILE_B_BYTES),
-    TILE_SCALES_AT = TILE_SETS_AT + TILE_SETS * TILE_SET_BYTES,
+    TILE_SET_AT = TILE_STAGES * (TILE_A_BYTES + TILE_B_BYTES),
+    TILE_SCALES_AT = TILE_SET_AT + SET_BYTES,
     TILE_SHARED_BYTES = TILE_SCALES_AT + TILE_STAGES * TILE_SCALE_BYTES,
     /* A warp computes 32 x 128 outputs: whole groups of columns, so that no other warp takes part
        in what follows. */
     WARP_ROWS = TILE_ROWS / TILE_WARPS,
-    ROW_TILES = WARP_ROWS / 16,
-    COLUMN_TILES = TILE_COLUMNS / 8
+    ROW_TILES = WARP_ROWS / 16
 };
 
-/* What product_tiles does with its sums. */
-enum tile_result { RESULT_HALVES, RESULT_ACTIVATED, RESULT_QUANTISED };
-
-/* Starts a sum of integers so that its bits are those of a float, ROUNDING more than the sum. It
- * may come to 2^22: 128 products of int8 come to half of that. */
-static __device__ __forceinline__ float sum_of_group(int32_t bits) {
-    return __int_as_float(bits) - ROUNDING;
-}
-
-/* Multiplies one stage, which is a group of 128 values in int8: the warp's rows of a with all
- * columns of b, a few of them at a time, and adds it to the sums with the scales of its rows. */
+/* Multiplies one stage, which is a group of 128 bytes: the warp's rows of a with all columns of b,
+ * a few of them at a time, and adds it to the sums with the scales of its rows and the sums of the
+ * columns' weights. */
 static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUMN_TILES][4],
                                                      const unsigned char *a, const unsigned char *b,
-                                                     const float *scale, int lane, operand_s8) {
+                                                     const float2 *scale, const float *b_sums,
+                                                     int lane, operand_s8) {
     enum {
         AT_ONCE = COLUMN_TILES / 4
     }; /* tiles of columns: their sums and all others fit in registers */
 #pragma unroll
     for (int first = 0; first < COLUMN_TILES; first += AT_ONCE) {
+        static_assert(AT_ONCE == 4, "8 columns of a lane");
+        const eight_floats b_sum = load_eight(b_sums + first_of_eight(first / 4, lane));
         int32_t group[ROW_TILES][AT_ONCE][4];
 #pragma unroll
         for (int i = 0; i < ROW_TILES; i++)
@@ -97,20 +68,23 @@ static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUM
                 tile_load_b(fb, b, 8 * (first + j), step, lane);
 #pragma unroll
                 for (int i = 0; i < ROW_TILES; i++) {
-                    mma_s8(group[i][j], fa[i], fb[0], fb[1]);
-                    mma_s8(group[i][j + 1], fa[i], fb[2], fb[3]);
+                    mma_u8(group[i][j], fa[i], fb[0], fb[1]);
+                    mma_u8(group[i][j + 1], fa[i], fb[2], fb[3]);
                 }
             }
         }
 #pragma unroll
         for (int i = 0; i < ROW_TILES; i++) {
-            const float low = scale[16 * i + lane / 4], high = scale[16 * i + 8 + lane / 4];
+            const float2 low = scale[16 * i + lane / 4], high = scale[16 * i + 8 + lane / 4];
 #pragma unroll
             for (int j = 0; j < AT_ONCE; j++)
 #pragma unroll
-                for (int e = 0; e < 4; e++)
-                    sums[i][first + j][e] = fmaf(sum_of_group(group[i][j][e]), e < 2 ? low : high,
-                                                 sums[i][first + j][e]);
+                for (int e = 0; e < 4; e++) {
+                    const float2 row = e < 2 ? low : high;
+                    sums[i][first + j][e] =
+                        fmaf(sum_of_group(group[i][j][e]), row.x,
+                             fmaf(row.y, b_sum.at[2 * j + e % 2], sums[i][first + j][e]));
+                }
         }
     }
 }
@@ -118,7 +92,8 @@ static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUM
 /* The same of halves, which need no scales. */
 static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUMN_TILES][4],
                                                      const unsigned char *a, const unsigned char *b,
-                                                     const float *, int lane, operand_f16) {
+                                                     const float2 *, const float *, int lane,
+                                                     operand_f16) {
 #pragma unroll
     for (int step = 0; step < TILE_BYTES / MMA_BYTES; step++) {
         uint32_t fa[ROW_TILES][4];
@@ -138,110 +113,17 @@ static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUM
     }
 }
 
-/* Writes a row of 128 values as halves. Of tile j, this lane has v[j][0] and v[j][1], and its
- * neighbours the rest; they exchange them so that each writes 16 bytes. */
-static __device__ __forceinline__ void tile_write_halves(const float v[COLUMN_TILES][2],
-                                                         uint16_t *row, bool valid, int lane) {
-#pragma unroll
-    for (int j = 0; j < COLUMN_TILES; j += 4) {
-        uint32_t w[4];
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            w[k] = halves_of(v[j + k][0], v[j + k][1]);
-        lanes_transpose(w, lane);
-        const uint4 chunk = {w[0], w[1], w[2], w[3]};
-        if (valid)
-            *(uint4 *)(row + 8 * (j + (lane & 3))) = chunk;
-    }
-}
-
-/* Quantises a row of 128 values with one scale, and writes both. */
-static __device__ __forceinline__ void tile_write_quantised(const float v[COLUMN_TILES][2],
-                                                            int8_t *row, float *scale, bool valid,
-                                                            int lane) {
-    float largest = 0;
-#pragma unroll
-    for (int j = 0; j < COLUMN_TILES; j++)
-        largest = fmaxf(largest, fmaxf(fabsf(v[j][0]), fabsf(v[j][1])));
-    largest = lanes_max<4>(largest);
-    const float to_int8 = inverse_scale(largest);
-    if (valid && (lane & 3) == 0)
-        *scale = scale_of(largest);
-#pragma unroll
-    for (int j = 0; j < COLUMN_TILES; j += 8) {
-        uint32_t w[4]; /* two columns of a tile and of the next */
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const float x[4] = {v[j + 2 * k][0], v[j + 2 * k][1], v[j + 2 * k + 1][0],
-                                v[j + 2 * k + 1][1]};
-            w[k] = quantise_4(x, to_int8);
-        }
-        lanes_transpose(w, lane); /* word k is lane k's part of tiles j + 2 t and j + 2 t + 1, if
-                                     t is this lane */
-        const uint4 chunk = {(w[0] & 0xffff) | w[1] << 16, (w[2] & 0xffff) | w[3] << 16,
-                             w[0] >> 16 | (w[1] & 0xffff0000), w[2] >> 16 | (w[3] & 0xffff0000)};
-        if (valid)
-            *(uint4 *)(row + 8 * j + 16 * (lane & 3)) = chunk;
-    }
-}
-
-/* Finishes the warp's rows of a tile: `row` and `column` are its first. `set` has the scales and
- * biases. */
-template <class OPERAND, int RESULT, int ACTIVATION>
-static __device__ __forceinline__ void tile_finish(const float sums[ROW_TILES][COLUMN_TILES][4],
-                                                   const float *set, const product_arguments &p,
-                                                   int row, int column, int lane) {
-#pragma unroll
-    for (int i = 0; i < ROW_TILES; i++)
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const size_t r = row + 16 * i + 8 * half + lane / 4;
-            const bool valid = r < (size_t)p.rows;
-            float v[COLUMN_TILES][2];
-#pragma unroll
-            for (int j = 0; j < COLUMN_TILES; j++) {
-                const int c = 8 * j + 2 * (lane & 3);
-                const float2 add = *(const float2 *)(set + TILE_COLUMNS + c);
-                float2 scale = {1, 1};
-                if (OPERAND::BYTES == 1)
-                    scale = *(const float2 *)(set + c);
-                v[j][0] = fmaf(sums[i][j][2 * half], scale.x, add.x);
-                v[j][1] = fmaf(sums[i][j][2 * half + 1], scale.y, add.y);
-                if (RESULT != RESULT_HALVES) {
-                    v[j][0] = activate<ACTIVATION>(v[j][0]);
-                    v[j][1] = activate<ACTIVATION>(v[j][1]);
-                }
-            }
-            if (RESULT == RESULT_QUANTISED)
-                tile_write_quantised(v, p.q + r * p.columns + column,
-                                     p.q_scale + r * (p.columns / GROUP) + column / GROUP, valid,
-                                     lane);
-            else
-                tile_write_halves(v, p.halves + r * p.columns + column, valid, lane);
-        }
-}
-
-/* If the copies of a block are: stage `k` of a tile. */
+/* Where the copies of a block are: stage `k` of a tile. */
 struct tile_place {
-    int row0, column0, k, slot, set;
+    int row0, k, slot;
 };
-
-/* Begins to copy the scales and biases of a tile's columns. */
-static __device__ __forceinline__ void tile_begin_set(unsigned char *to, const product_arguments &p,
-                                                      int column0, int thread, bool scaled) {
-    const int at = column0 + 4 * (thread % WARP), part = thread / WARP;
-    if (part == 1)
-        copy16_async(to + 16 * thread, p.bias + at, 16);
-    else if (scaled && part == 0)
-        copy16_async(to + 16 * thread, p.b_scale + at, 16);
-}
 
 /* Begins to copy the stage at this place, and goes on to the next. With RESIDENT, all stages of b
  * have places of their own, and are copied for the block's first tile only. */
 template <bool RESIDENT>
 static __device__ __forceinline__ void tile_begin(unsigned char *shared, const product_arguments &p,
-                                                  tile_place &at, int stages, bool first,
-                                                  int thread, bool scaled) {
+                                                  tile_place &at, int column0, int stages,
+                                                  bool first, int thread, bool scaled) {
     const int slot = at.slot;
     at.slot = slot + 1 < TILE_STAGES ? slot + 1 : 0;
     if (at.row0 >= p.rows)
@@ -250,23 +132,18 @@ static __device__ __forceinline__ void tile_begin(unsigned char *shared, const p
                                             p.a + (size_t)at.row0 * p.k_bytes + at.k * TILE_BYTES,
                                             p.k_bytes, p.rows - at.row0, thread);
     if (!RESIDENT || first)
-        tile_copy<TILE_COLUMNS, TILE_WARPS * WARP>(
+        tile_copy_columns<TILE_COLUMNS, TILE_WARPS * WARP>(
             shared + TILE_B_AT + (RESIDENT ? at.k : slot) * TILE_B_BYTES,
-            p.b + (size_t)at.column0 * p.k_bytes + at.k * TILE_BYTES, p.k_bytes, TILE_COLUMNS,
-            thread);
-    if (at.k == 0)
-        tile_begin_set(shared + TILE_SETS_AT + at.set * TILE_SET_BYTES, p, at.column0, thread,
-                       scaled);
+            p.b + (size_t)column0 * p.k_bytes + at.k * TILE_BYTES, p.k_bytes, thread);
     if (scaled) {
         static_assert(TILE_ROWS == TILE_WARPS * WARP, "a thread copies the scale of a row");
         const bool valid = at.row0 + thread < p.rows;
-        copy4_async(shared + TILE_SCALES_AT + slot * TILE_SCALE_BYTES + 4 * thread,
+        copy8_async(shared + TILE_SCALES_AT + slot * TILE_SCALE_BYTES + 8 * thread,
                     p.a_scale + (valid ? (size_t)(at.row0 + thread) * stages + at.k : 0), valid);
     }
     if (++at.k < stages)
         return;
     at.k = 0;
-    at.set = (at.set + 1) % TILE_SETS;
     at.row0 += gridDim.y * TILE_ROWS;
 }
 
@@ -280,32 +157,34 @@ __global__ void __launch_bounds__(TILE_WARPS *WARP, 2) product_tiles(const produ
     const int thread = threadIdx.x, lane = thread % WARP, warp = thread / WARP;
     const int stages = p.k_bytes / TILE_BYTES, column0 = blockIdx.x * TILE_COLUMNS;
     int begun = 0; /* stages, up to those of the first tile */
-    tile_place next = {(int)blockIdx.y * TILE_ROWS, column0, 0, 0, 0};
+    const float *set = (const float *)(shared + TILE_SET_AT);
+    tile_place next = {(int)blockIdx.y * TILE_ROWS, 0, 0};
+    begin_set<OPERAND, TILE_WARPS * WARP>(shared + TILE_SET_AT, p, column0, thread);
     for (; begun < TILE_STAGES - 1; begun++) {
-        tile_begin<RESIDENT>(shared, p, next, stages, begun < stages, thread, scaled);
+        tile_begin<RESIDENT>(shared, p, next, column0, stages, begun < stages, thread, scaled);
         copy_commit();
     }
-    for (int row0 = blockIdx.y * TILE_ROWS, set = 0; row0 < p.rows;
-         row0 += gridDim.y * TILE_ROWS, set = (set + 1) % TILE_SETS) {
+    for (int row0 = blockIdx.y * TILE_ROWS; row0 < p.rows; row0 += gridDim.y * TILE_ROWS) {
         float sums[ROW_TILES][COLUMN_TILES][4] = {};
         for (int k = 0; k < stages; k++) {
             copy_wait<TILE_STAGES - 2>();
             __syncthreads(); /* all copies of the stage are there, and the one before has been read
                               */
-            tile_begin<RESIDENT>(shared, p, next, stages, begun++ < stages, thread, scaled);
+            tile_begin<RESIDENT>(shared, p, next, column0, stages, begun++ < stages, thread,
+                                 scaled);
             copy_commit();
             /* The slot that is overwritten next is the one to read. */
             const unsigned char *a = shared + next.slot * TILE_A_BYTES;
             const unsigned char *b = shared + TILE_B_AT + (RESIDENT ? k : next.slot) * TILE_B_BYTES;
-            const float *scales =
-                (const float *)(shared + TILE_SCALES_AT + next.slot * TILE_SCALE_BYTES);
+            const float2 *scales =
+                (const float2 *)(shared + TILE_SCALES_AT + next.slot * TILE_SCALE_BYTES);
             tile_multiply(sums, a + WARP_ROWS * warp * TILE_BYTES, b, scales + WARP_ROWS * warp,
-                          lane, OPERAND());
+                          set + (SET_SUMS + k) * TILE_COLUMNS, lane, OPERAND());
         }
-        tile_finish<OPERAND, RESULT, ACTIVATION>(
-            sums, (const float *)(shared + TILE_SETS_AT + set * TILE_SET_BYTES), p,
-            row0 + WARP_ROWS * warp, column0, lane);
+        tile_finish<OPERAND, RESULT, ACTIVATION, ROW_TILES>(sums, set, p, row0 + WARP_ROWS * warp,
+                                                            column0, lane);
     }
+    copy_wait<0>(); /* a block without rows has begun to copy, too */
 }
 
 /* ---- whole rows ----------------------------------------------------------------------------- */
@@ -327,8 +206,8 @@ template <int WARPS, int TILES> struct strip_layout {
     }
 };
 
-/* Multiplies one stage, which is a group of 128 values in int8, and adds it to the sums with the
- * scales of its rows. The sums of the group begin as ROUNDING's bits, so that they are floats
+/* Multiplies one stage, which is a group of 128 bytes, and adds it to the sums with the scales of
+ * its rows. The sums of the group begin as ROUNDING's bits, so that they are floats
  * without a conversion. */
 template <int TILES>
 static __device__ __forceinline__ void
@@ -354,7 +233,7 @@ strip_multiply(float sums[STRIP_ROW_TILES][TILES][4], const unsigned char *a,
             tile_load_a(fa, a, 16 * i, step, lane);
 #pragma unroll
             for (int j = 0; j < TILES; j++)
-                mma_s8(group[j], fa, fb[step][j / 2][j % 2 * 2], fb[step][j / 2][j % 2 * 2 + 1]);
+                mma_u8(group[j], fa, fb[step][j / 2][j % 2 * 2], fb[step][j / 2][j % 2 * 2 + 1]);
         }
         const float low = scale[16 * i + lane / 4], high = scale[16 * i + 8 + lane / 4];
 #pragma unroll
@@ -437,10 +316,13 @@ static __device__ __forceinline__ void strip_share(const float sums[STRIP_ROW_TI
 #pragma unroll
     for (int j = 0; j < TILES; j++) {
         const int c = column + 8 * j;
-        const float2 add = *(const float2 *)(p.bias + column0 + c);
-        float2 scale = {1, 1};
-        if (OPERAND::BYTES == 1)
+        float2 add = *(const float2 *)(p.bias + column0 + c), scale = {1, 1};
+        if (OPERAND::BYTES == 1) {
+            const float2 total = *(const float2 *)(p.b_total + column0 + c);
             scale = *(const float2 *)(p.b_scale + column0 + c);
+            add.x = with_shift(add.x, scale.x, total.x, p);
+            add.y = with_shift(add.y, scale.y, total.y, p);
+        }
 #pragma unroll
         for (int i = 0; i < STRIP_ROW_TILES; i++)
 #pragma unroll
@@ -479,7 +361,7 @@ __global__ void __launch_bounds__(WARPS *WARP, 1) product_rows(const product_arg
         for (int at = thread; at < stages * STRIP_ROWS; at += WARPS * WARP) {
             const int stage = at % stages, r = at / stages;
             scales[stage * STRIP_ROWS + r] =
-                row0 + r < p.rows ? p.a_scale[(size_t)(row0 + r) * stages + stage] : 0;
+                row0 + r < p.rows ? p.a_step[(size_t)(row0 + r) * stages + stage] : 0;
         }
     for (int s = 0; s < stages; s++) {
         copy_wait<STAGES - 2>();

@@ -10,7 +10,7 @@
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
-#define DYNAMIC_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
+#define DYNAMIC_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                     \
     kernel<<<grid, block, shared_bytes, stream>>>(__VA_ARGS__)
 #else
@@ -34,10 +34,10 @@ static __device__ __forceinline__ void copy16_async(void *to, const void *from, 
                  "l"(from), "r"(bytes));
 }
 
-/* Copies 4 bytes likewise, or writes zeros if not `valid`. */
-static __device__ __forceinline__ void copy4_async(void *to, const void *from, bool valid) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)),
-                 "l"(from), "r"(valid ? 4 : 0));
+/* Copies 8 bytes likewise, or writes zeros if not `valid`. */
+static __device__ __forceinline__ void copy8_async(void *to, const void *from, bool valid) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(valid ? 8 : 0));
 }
 
 /* Ends a group of copies. */
@@ -66,8 +66,18 @@ static __device__ __forceinline__ void load_matrices_transposed(uint32_t r[4], c
                  : "r"(shared_address(row)));
 }
 
-/* d [16, 8] += a [16, 32] b [8, 32]^T in int8. Lane 4 g + t has rows g and g + 8 of a and d, row g
- * of b: bytes 4 t and 16 + 4 t on of a and b, columns 2 t and 2 t + 1 of d. */
+/* d [16, 8] += a [16, 32] b [8, 32]^T, unsigned bytes of a times signed ones of b. Lane 4 g + t has
+ * rows g and g + 8 of a and d, row g of b: bytes 4 t and 16 + 4 t on of a and b, columns 2 t and 2
+ * t + 1 of d. */
+static __device__ __forceinline__ void mma_u8(int32_t d[4], const uint32_t a[4], uint32_t b0,
+                                              uint32_t b1) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+                 "{%8,%9}, {%0,%1,%2,%3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* The same of signed bytes. */
 static __device__ __forceinline__ void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0,
                                               uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
@@ -119,6 +129,34 @@ static __device__ __forceinline__ float reciprocal_near(float x) {
     return y;
 }
 
+/* Arithmetic on two halves at a time, each result rounded to the nearest. A maximum of which one is
+ * NaN is NaN; the tanh is within 2^-10. */
+static __device__ __forceinline__ uint32_t halves_fma(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+static __device__ __forceinline__ uint32_t halves_mul(uint32_t a, uint32_t b) {
+    uint32_t d;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+static __device__ __forceinline__ uint32_t halves_add(uint32_t a, uint32_t b) {
+    uint32_t d;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+static __device__ __forceinline__ uint32_t halves_max(uint32_t a, uint32_t b) {
+    uint32_t d;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+static __device__ __forceinline__ uint32_t halves_tanh(uint32_t a) {
+    uint32_t d;
+    asm("tanh.approx.f16x2 %0, %1;" : "=r"(d) : "r"(a));
+    return d;
+}
+
 /* Two halves in a word, `low` in the low bits, each rounded to the nearest. */
 static __host__ __device__ __forceinline__ uint32_t halves_of(float low, float high) {
     const __half2 h = __floats2half2_rn(low, high);
@@ -135,21 +173,6 @@ static __device__ __forceinline__ float high_half(uint32_t bits) {
 }
 
 #endif
-
-/* Word m of lane t of each 4 neighbouring lanes becomes word t of lane m. */
-static __device__ __forceinline__ void lanes_transpose(uint32_t w[4], int lane) {
-#pragma unroll
-    for (int step = 1; step <= 2; step++) {
-        const bool upper = lane & step;
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            uint32_t &low = w[step == 1 ? 2 * i : i], &high = w[step == 1 ? 2 * i + 1 : i + 2];
-            const uint32_t other = __shfl_xor_sync(ALL_LANES, upper ? low : high, step);
-            low = upper ? other : low;
-            high = upper ? high : other;
-        }
-    }
-}
 
 /* Sums over all lanes of N values; all lanes get them. */
 template <int N> static __device__ __forceinline__ void lanes_sums(float x[N]) {

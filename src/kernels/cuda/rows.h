@@ -20,30 +20,42 @@ struct norm_weights {
     float epsilon;
 };
 
-/* Hidden states as halves and, unless NULL, as int8 with a scale for each group. */
+/* Hidden states as halves and, unless NULL, as bytes: in each group a value is its byte times the
+ * scale, which is x, plus the least value, which is y. */
 struct hidden_rows {
-    uint16_t *x;  /* [rows, 128 GROUPS] */
-    int8_t *q;    /* [rows, 128 GROUPS] */
-    float *scale; /* [rows, GROUPS] */
+    uint16_t *x;   /* [rows, 128 GROUPS] */
+    uint8_t *q;    /* [rows, 128 GROUPS] */
+    float2 *scale; /* [rows, GROUPS] */
 };
 
-/* Four quantised values in a word. */
-static __device__ __forceinline__ uint32_t quantise_4(const float x[4], float inverse) {
-    uint32_t word = 0;
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        word |= ((uint32_t)__float_as_int(fmaf(x[i], inverse, ROUNDING)) & 0xff) << 8 * i;
-    return word;
-}
-
-/* The scale of values of which `largest` is the largest, and its inverse: 0 for values that are as
- * good as 0. */
-static __device__ __forceinline__ float scale_of(float largest) {
-    return largest * (1.0f / 127);
-}
-static __device__ __forceinline__ float inverse_scale(float largest) {
-    return largest > 1e-30f ? 127 * reciprocal_near(largest) : 0;
-}
+/* How the values of a group become bytes: times `inverse`, plus `zero`, a whole number. 254 steps
+ * rather than 255 leave room for the rounding of both. */
+struct byte_range {
+    float step, inverse, zero;
+    /* Of values from `least` to `largest`. 0 is always one of them. */
+    __device__ __forceinline__ byte_range(float least, float largest) {
+        least = fminf(least, 0.0f);
+        const float range = fmaxf(largest, 0.0f) - least;
+        step = range * (1.0f / 254);
+        inverse = range > 1e-30f ? 254 * reciprocal_near(range) : 0;
+        zero = fmaf(-least, inverse, ROUNDING) - ROUNDING;
+    }
+    /* What a value is: its byte times x, plus y. */
+    __device__ __forceinline__ float2 scale() const {
+        const float2 both = {step, -zero * step};
+        return both;
+    }
+    /* Four values as bytes in a word. */
+    __device__ __forceinline__ uint32_t bytes(float a, float b, float c, float d) const {
+        const float shift = ROUNDING + zero;
+        const uint32_t low = __byte_perm((uint32_t)__float_as_int(fmaf(a, inverse, shift)),
+                                         (uint32_t)__float_as_int(fmaf(b, inverse, shift)), 0x0040);
+        const uint32_t high =
+            __byte_perm((uint32_t)__float_as_int(fmaf(c, inverse, shift)),
+                        (uint32_t)__float_as_int(fmaf(d, inverse, shift)), 0x0040);
+        return __byte_perm(low, high, 0x5410);
+    }
+};
 
 /* Writes v as a row of halves. */
 template <int GROUPS>
@@ -65,7 +77,8 @@ static __device__ __forceinline__ void
 norm_rows_at(float v[AT_ONCE][GROUPS][LANE_VALUES], const norm_weights &norm,
              const hidden_rows &out, size_t row, int rows, int lane) {
     const float share = 1.0f / (GROUPS * GROUP);
-    float sum[AT_ONCE] = {}, squares[AT_ONCE] = {}, largest[AT_ONCE * GROUPS] = {};
+    float sum[AT_ONCE] = {}, squares[AT_ONCE] = {};
+    float least[AT_ONCE * GROUPS] = {}, largest[AT_ONCE * GROUPS] = {}; /* least: negative */
 #pragma unroll
     for (int r = 0; r < AT_ONCE; r++)
 #pragma unroll
@@ -95,8 +108,10 @@ norm_rows_at(float v[AT_ONCE][GROUPS][LANE_VALUES], const norm_weights &norm,
             v[r][g][2] = fmaf(v[r][g][2] * inverse, w.z, b.z);
             v[r][g][3] = fmaf(v[r][g][3] * inverse, w.w, b.w);
 #pragma unroll
-            for (int i = 0; i < LANE_VALUES; i++)
-                largest[r * GROUPS + g] = fmaxf(largest[r * GROUPS + g], fabsf(v[r][g][i]));
+            for (int i = 0; i < LANE_VALUES; i++) {
+                largest[r * GROUPS + g] = fmaxf(largest[r * GROUPS + g], v[r][g][i]);
+                least[r * GROUPS + g] = fmaxf(least[r * GROUPS + g], -v[r][g][i]);
+            }
         }
     }
 #pragma unroll
@@ -106,16 +121,18 @@ norm_rows_at(float v[AT_ONCE][GROUPS][LANE_VALUES], const norm_weights &norm,
     if (!out.q)
         return;
     lanes_maxima<AT_ONCE * GROUPS>(largest);
+    lanes_maxima<AT_ONCE * GROUPS>(least);
 #pragma unroll
     for (int r = 0; r < AT_ONCE; r++) {
         if (r >= rows)
             break;
 #pragma unroll
         for (int g = 0; g < GROUPS; g++) {
+            const byte_range range(-least[r * GROUPS + g], largest[r * GROUPS + g]);
             *(uint32_t *)(out.q + (row + r) * GROUPS * GROUP + g * GROUP + lane * LANE_VALUES) =
-                quantise_4(v[r][g], inverse_scale(largest[r * GROUPS + g]));
+                range.bytes(v[r][g][0], v[r][g][1], v[r][g][2], v[r][g][3]);
             if (lane == 0)
-                out.scale[(row + r) * GROUPS + g] = scale_of(largest[r * GROUPS + g]);
+                out.scale[(row + r) * GROUPS + g] = range.scale();
         }
     }
 }

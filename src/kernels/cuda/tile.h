@@ -34,6 +34,33 @@ static __device__ __forceinline__ void tile_copy(unsigned char *tile, const unsi
     }
 }
 
+/* Which row of b, of the columns of a product, lies in row `row` of a tile: within each 32, columns
+ * 2 t and 2 t + 1 of four neighbouring fragments are 8 that follow one another. So lane t of the
+ * four that have a row of the sums has 8 columns side by side, [32 i + 8 t, + 8). */
+static __device__ __forceinline__ unsigned tile_column(unsigned row) {
+    return (row & ~31u) | (row & 6) << 2 | (row >> 3 & 3) << 1 | (row & 1);
+}
+
+/* Begins to copy ROWS rows of b in this order, all of which exist. */
+template <int ROWS, int THREADS>
+static __device__ __forceinline__ void
+tile_copy_columns(unsigned char *tile, const unsigned char *first, size_t stride, int thread) {
+    enum { STEP = THREADS / ROW_CHUNKS };
+    static_assert(2 * STEP % 32 == 0, "every other row of a thread is so much further on");
+    const int row0 = thread / ROW_CHUNKS, chunk = thread % ROW_CHUNKS;
+    unsigned char *to = tile + tile_offset(row0, chunk);
+    const unsigned char *from[2] = {first + tile_column(row0) * stride + chunk * CHUNK_BYTES,
+                                    first + tile_column(row0 + STEP) * stride +
+                                        chunk * CHUNK_BYTES};
+#pragma unroll
+    for (int i = 0; i < (ROWS + STEP - 1) / STEP; i++) {
+        if (ROWS % STEP != 0 && row0 + i * STEP >= ROWS)
+            break;
+        copy16_async(to + i * STEP * TILE_BYTES, from[i % 2] + i / 2 * 2 * STEP * stride,
+                     CHUNK_BYTES);
+    }
+}
+
 /* Loads the fragment of rows [row, row + 16) and bytes [32 step, + 32) of a: registers as mma wants
  * them. */
 static __device__ __forceinline__ void tile_load_a(uint32_t a[4], const unsigned char *tile,

@@ -6,22 +6,25 @@
 
 #include "kernels/cuda/encoder.h"
 
-/* Where a tensor goes: floats, halves, or rows in int8 with scales. */
+/* Where a tensor goes: floats, halves, or the bytes of a matrix. */
 struct place {
     float *floats;
     uint16_t *halves;
-    int8_t *q;
-    float *scale;
+    const device_matrix *bytes;
     size_t rows, columns;
 };
 
 static uint16_t half_of(float x) { return (uint16_t)halves_of(x, 0); }
 
-static device_status allocate_matrix(device_encoder *e, device_matrix *m, size_t outputs, size_t inputs, bool int8,
+/* Allocates a matrix of bytes whose weights are summed in so many groups, or with 0 one of halves. */
+static device_status allocate_matrix(device_encoder *e, device_matrix *m, size_t outputs, size_t inputs, size_t groups,
                                      char message[DEVICE_MESSAGE_BYTES]) {
-    DEVICE_TRY(runtime_allocate(&m->weights, outputs * inputs * (int8 ? 1 : 2), &e->weight_bytes, message));
-    if (int8)
+    m->groups = groups;
+    DEVICE_TRY(runtime_allocate(&m->weights, outputs * inputs * (groups > 0 ? 1 : 2), &e->weight_bytes, message));
+    if (groups > 0) {
         DEVICE_TRY(runtime_allocate(&m->scale, outputs, &e->weight_bytes, message));
+        DEVICE_TRY(runtime_allocate(&m->sums, groups * outputs, &e->weight_bytes, message));
+    }
     return runtime_allocate(&m->bias, outputs, &e->weight_bytes, message);
 }
 
@@ -33,6 +36,7 @@ static device_status allocate_norm(device_encoder *e, device_norm *n, char messa
 device_status encoder_allocate(device_encoder *e, char message[DEVICE_MESSAGE_BYTES]) {
     const device_shape *s = &e->shape;
     const size_t h = s->hidden_size, inner = s->intermediate_size;
+    const size_t groups = s->int8 ? h / GROUP : 0; /* of hidden states; of what is between, one shift serves all */
     e->layers = (device_layer *)calloc(s->layers, sizeof *e->layers);
     if (!e->layers)
         return device_fail(DEVICE_NO_MEMORY, message, "the host has no memory for the list of layers");
@@ -41,10 +45,10 @@ device_status encoder_allocate(device_encoder *e, char message[DEVICE_MESSAGE_BY
     DEVICE_TRY(allocate_norm(e, &e->embedding_norm, message));
     for (uint32_t i = 0; i < s->layers; i++) {
         device_layer *l = &e->layers[i];
-        DEVICE_TRY(allocate_matrix(e, &l->qkv, 3 * h, h, s->int8, message));
-        DEVICE_TRY(allocate_matrix(e, &l->output, h, h, false, message));
-        DEVICE_TRY(allocate_matrix(e, &l->up, inner, h, s->int8, message));
-        DEVICE_TRY(allocate_matrix(e, &l->down, h, inner, s->int8, message));
+        DEVICE_TRY(allocate_matrix(e, &l->qkv, 3 * h, h, groups, message));
+        DEVICE_TRY(allocate_matrix(e, &l->output, h, h, 0, message));
+        DEVICE_TRY(allocate_matrix(e, &l->up, inner, h, groups, message));
+        DEVICE_TRY(allocate_matrix(e, &l->down, h, inner, s->int8 ? 1 : 0, message));
         DEVICE_TRY(allocate_norm(e, &l->attention_norm, message));
         DEVICE_TRY(allocate_norm(e, &l->output_norm, message));
     }
@@ -54,6 +58,7 @@ device_status encoder_allocate(device_encoder *e, char message[DEVICE_MESSAGE_BY
 static void release_matrix(device_matrix *m) {
     cudaFree(m->weights);
     cudaFree(m->scale);
+    cudaFree(m->sums);
     cudaFree(m->bias);
 }
 
@@ -79,20 +84,20 @@ void encoder_release(device_encoder *e) {
 }
 
 static place place_of_matrix(const device_matrix &m, size_t outputs, size_t inputs) {
-    place p = {NULL, m.scale ? NULL : (uint16_t *)m.weights, m.scale ? (int8_t *)m.weights : NULL, m.scale, outputs, inputs};
+    place p = {NULL, m.groups > 0 ? NULL : (uint16_t *)m.weights, m.groups > 0 ? &m : NULL, outputs, inputs};
     return p;
 }
 
 static place place_of_vector(float *values, size_t n) {
-    place p = {values, NULL, NULL, NULL, 1, n};
+    place p = {values, NULL, NULL, 1, n};
     return p;
 }
 
 static place place_of(const device_encoder *e, enum device_tensor tensor, uint32_t layer) {
     const size_t h = e->shape.hidden_size, inner = e->shape.intermediate_size;
     const device_layer &l = e->layers[layer];
-    const place tokens = {NULL, e->tokens, NULL, NULL, e->shape.vocabulary_size, h};
-    const place positions = {NULL, e->positions, NULL, NULL, e->shape.positions, h};
+    const place tokens = {NULL, e->tokens, NULL, e->shape.vocabulary_size, h};
+    const place positions = {NULL, e->positions, NULL, e->shape.positions, h};
     switch (tensor) {
     case DEVICE_TOKENS: return tokens;
     case DEVICE_POSITIONS: return positions;
@@ -130,6 +135,35 @@ static device_status copy_in(void *to, const void *from, size_t bytes, char mess
     return runtime_check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copying weights", message);
 }
 
+static const char no_memory[] = "the host has no memory to convert weights";
+
+/* Converts rows [first, first + rows) of a matrix of so many outputs and inputs, with their scales and sums. */
+static device_status put_bytes(const device_matrix &m, size_t outputs, size_t inputs, size_t first, size_t rows,
+                               const float *values, char message[DEVICE_MESSAGE_BYTES]) {
+    const size_t group = inputs / m.groups;
+    float *scale = (float *)malloc(rows * (1 + m.groups) * sizeof *scale + rows * inputs);
+    if (!scale)
+        return device_fail(DEVICE_NO_MEMORY, message, no_memory);
+    float *sums = scale + rows;
+    int8_t *q = (int8_t *)(sums + rows * m.groups);
+    for (size_t r = 0; r < rows; r++) {
+        scale[r] = quantise_row(values + r * inputs, inputs, q + r * inputs);
+        for (size_t g = 0; g < m.groups; g++) {
+            int32_t sum = 0;
+            for (size_t i = 0; i < group; i++)
+                sum += q[r * inputs + g * group + i];
+            sums[g * rows + r] = (float)sum;
+        }
+    }
+    device_status status = copy_in(m.weights + first * inputs, q, rows * inputs, message);
+    if (status == DEVICE_OK)
+        status = copy_in(m.scale + first, scale, rows * sizeof *scale, message);
+    for (size_t g = 0; g < m.groups && status == DEVICE_OK; g++)
+        status = copy_in(m.sums + g * outputs + first, sums + g * rows, rows * sizeof *sums, message);
+    free(scale);
+    return status;
+}
+
 device_status encoder_put(device_encoder *e, enum device_tensor tensor, uint32_t layer, size_t first, size_t rows,
                           const float *values, char message[DEVICE_MESSAGE_BYTES]) {
     if (layer >= e->shape.layers)
@@ -140,24 +174,14 @@ device_status encoder_put(device_encoder *e, enum device_tensor tensor, uint32_t
         return device_fail(DEVICE_UNSUPPORTED, message, "rows past a tensor's end");
     if (p.floats)
         return copy_in(p.floats + before, values, count * sizeof(float), message);
-    void *converted = malloc(count * sizeof(uint16_t) + rows * sizeof(float));
-    if (!converted)
-        return device_fail(DEVICE_NO_MEMORY, message, "the host has no memory to convert weights");
-    device_status status;
-    if (p.halves) {
-        uint16_t *halves = (uint16_t *)converted;
-        for (size_t i = 0; i < count; i++)
-            halves[i] = half_of(values[i]);
-        status = copy_in(p.halves + before, halves, count * sizeof *halves, message);
-    } else {
-        float *scale = (float *)converted;
-        int8_t *q = (int8_t *)(scale + rows);
-        for (size_t r = 0; r < rows; r++)
-            scale[r] = quantise_row(values + r * p.columns, p.columns, q + r * p.columns);
-        status = copy_in(p.q + before, q, count, message);
-        if (status == DEVICE_OK)
-            status = copy_in(p.scale + first, scale, rows * sizeof *scale, message);
-    }
-    free(converted);
+    if (p.bytes)
+        return put_bytes(*p.bytes, p.rows, p.columns, first, rows, values, message);
+    uint16_t *halves = (uint16_t *)malloc(count * sizeof *halves);
+    if (!halves)
+        return device_fail(DEVICE_NO_MEMORY, message, no_memory);
+    for (size_t i = 0; i < count; i++)
+        halves[i] = half_of(values[i]);
+    const device_status status = copy_in(p.halves + before, halves, count * sizeof *halves, message);
+    free(halves);
     return status;
 }
