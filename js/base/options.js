@@ -19,7 +19,7 @@ export const LOAD_OPTIONS = {
   kernels: { is: 'text', of: 'model' },
   predictor: { is: 'text', of: 'model' },
   portable: { is: 'flag', of: 'model' },
-  device: { is: 'name', names: ['cpu', 'cuda', 'auto'], of: 'model' },
+  device: { is: 'text', of: 'model' },
   memory: { is: 'whole', least: 1, most: Number.MAX_SAFE_INTEGER, of: 'model' },
   sparsity: { is: 'number', of: 'session' },
   recall: { is: 'flag', of: 'session' },

@@ -18,7 +18,7 @@ EXPORT("engine_free") void engine_free(struct engine *engine) {
     wisp_model_close(engine->model);
     free(engine->prompt_cache);
     free(engine->attention);
-    free(engine->device);
+    free((void *)engine->model_options.device); /* set_option copied it */
     free(engine->text);
     free(engine);
 }
@@ -131,7 +131,7 @@ static const struct option {
     {"predictor", CHOICE, MODEL(predictor), wisp_predictor_name},
     {"kernels", KERNELS, MODEL(kernels), NULL},
     {"portable", FLAG, MODEL(portable), NULL},
-    {"device", TEXT, ENGINE(device), NULL},
+    {"device", TEXT, MODEL(device), NULL},
     {"memory", BYTES, MODEL(memory), NULL},
     {"available", BYTES, ENGINE(available), NULL},
     {"threads", WHOLE, SESSION(threads), NULL},
@@ -196,7 +196,6 @@ wisp_status engine_set(struct engine *engine, const char *name, const char *text
 
 wisp_status engine_open_model(struct engine *engine, const wisp_source *source) {
     engine->model_options.hot_only = engine->available > 0;
-    engine->model_options.device = engine->device;
     return wisp_model_open_source(source, &engine->model_options, &engine->model, &engine->error);
 }
 

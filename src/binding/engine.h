@@ -26,7 +26,6 @@ struct engine {
     char kernels[32];   /* that model_options points to */
     char *prompt_cache; /* a folder; NULL: none */
     char *attention;    /* policies; NULL: full */
-    char *device;       /* that computes; NULL: the processor */
     uint64_t prompt_cache_bytes;
     uint64_t kv_memory; /* 0: no limit */
     char *text; /* [capacity]: JSON for the caller, valid until the next call that returns text */

@@ -132,9 +132,9 @@ struct device_step {
     struct device_sequence *const *sequences; /* [texts], different ones, with room */
     const size_t *lengths;                    /* [texts]: tokens before these */
     bool all_logits;                          /* of every token; else of the last of each text */
-    /* Of a sparse decoder, in steps that add one token to each text: how many neurons of each layer
-     * are computed, those with the largest |f(gate)| times the neuron's weight (1 if there are no
-     * weights), and all that are as large as the last of them. 0: all. */
+    /* Of a sparse decoder: how many neurons of each layer are computed for each token, those with
+     * the largest |f(gate)| times the neuron's weight (1 if there are no weights), and all that are
+     * as large as the last of them. 0: all. */
     uint32_t neurons;
 };
 

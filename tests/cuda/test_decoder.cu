@@ -231,6 +231,9 @@ static void test_sparse(random_source &r, const decoder_case &c, device_context 
     const double error = relative_error(all, expected);
     CHECK(error < 8e-2, "logits of half of the neurons are %g from the reference", error);
     printf("logits of half of the neurons are %.1e from the reference\n", error);
+    two.ids.resize(dense);
+    const std::vector<int32_t> rest(ids.begin() + (ptrdiff_t)dense, ids.end());
+    CHECK(add(c, context, {{&two, rest}}, true, half) == all, "tokens of one step have other bits than one by one");
     one.ids.resize(dense);
     two.ids.resize(dense);
     CHECK(add(c, context, {{&one, {ids[dense]}}}, false, 2 * half) == add(c, context, {{&two, {ids[dense]}}}, false, 0),

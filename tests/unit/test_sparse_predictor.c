@@ -112,7 +112,8 @@ static void the_predictor_chooses(void **state) {
             for (size_t layer = 0; layer < 2; layer++) {
                 const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
                 assert_true(f->rank == RANK && f->levels == PREDICTING_LEVELS);
-                assert_true(f->p.kind->quantised == int8 && f->q.kind->quantised == int8);
+                assert_true((f->p.kind->compute == WISP_COMPUTE_INT8) == int8 &&
+                            (f->q.kind->compute == WISP_COMPUTE_INT8) == int8);
                 expect_choice(model, layer, int8 ? 0.1 : 1e-5);
             }
             wisp_model_close(model);
@@ -328,7 +329,7 @@ static void expect_compensation(uint32_t type, const char *kernels) {
                                  WISP_PREDICTOR_LOWRANK, kernels);
     const struct sparse_ffn *f = &without->network.feed_forward[0].sparse,
                             *g = &with->network.feed_forward[0].sparse;
-    assert_true(g->compensation.kind->quantised == (type == BLOCK_Q8_0));
+    assert_true((g->compensation.kind->compute == WISP_COMPUTE_INT8) == (type == BLOCK_Q8_0));
     fill_tokens(x, TOKENS);
     for (size_t t = 0; t < TOKENS; t++) {
         struct sparse_counts counts = {0}, compensated = {0};

@@ -114,8 +114,8 @@ static void texts_are_looked_at_as_a_whole(void **state) {
                 open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_SENTENCE, kernels);
             for (size_t layer = 0; layer < 2; layer++) {
                 const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
-                assert_true(f->rank == RANK && f->p.kind->quantised == int8 &&
-                            f->q.kind->quantised == int8);
+                assert_true(f->rank == RANK && (f->p.kind->compute == WISP_COMPUTE_INT8) == int8 &&
+                            (f->q.kind->compute == WISP_COMPUTE_INT8) == int8);
                 assert_int_equal(f->compensation.n, 0);
                 expect_choice(model, layer, int8 ? 0.1 : 1e-5, x, starts);
             }

@@ -219,7 +219,7 @@ device_status context_step(device_context *c, const device_step *step, const flo
     const device_decoder_shape &s = c->decoder->shape;
     const size_t rows = step->starts[step->texts];
     step_plan plan = {rows, step->texts, step->all_logits ? rows : step->texts, 0, 0};
-    if (s.sparse && rows == step->texts && step->neurons < s.intermediate_size)
+    if (s.sparse && step->neurons < s.intermediate_size)
         plan.neurons = step->neurons;
     size_t page_slots = 0;
     DEVICE_TRY(check_step(c, step, message));
