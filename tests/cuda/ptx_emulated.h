@@ -51,11 +51,6 @@ static inline int dot_4(uint32_t a, uint32_t b, int c) {
         c += static_cast<int8_t>(a >> i & 0xff) * static_cast<int8_t>(b >> i & 0xff);
     return c;
 }
-static inline int atomicAdd(int *p, int x) {
-    const int before = *p;
-    *p += x;
-    return before;
-}
 
 static inline float exp2_near(float x) {
     return exp2f(x);

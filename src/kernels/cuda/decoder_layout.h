@@ -7,10 +7,11 @@
 #include "kernels/cuda/ptx.h"
 
 enum {
-    VALUES = 32, /* of a block of weights or of a row, which have a scale */
-    PAGE = 256,  /* positions in a page of keys and values */
-    SPLIT = 64,  /* keys that a block of threads attends to */
-    SLICES = 16  /* of the neurons of a row that are computed */
+    VALUES = 32,         /* of a block of weights or of a row, which have a scale */
+    PAGE = 256,          /* positions in a page of keys and values */
+    SPLIT = 64,          /* keys that a block of threads attends to */
+    SLICES = 16,         /* of the neurons of a row that are computed */
+    MOST_NEURONS = 16384 /* of a layer of which only some are computed */
 };
 
 /* Weights of one format, row by row: Q8_0 is bytes and, apart from them, scales; Q4_0 likewise,

@@ -13,8 +13,7 @@ enum {
     SELECT_THREADS = 1024,
     NEURON_WARPS = 8,
     SLICE_OUTPUTS = 4 * WARP,
-    DIGITS = 256,
-    DIGIT_BITS = 8
+    SELECT_EACH = MOST_NEURONS / SELECT_THREADS /* neurons of a thread at most */
 };
 
 /* ---- W_down by neuron ----------------------------------------------------------------------- */
@@ -63,57 +62,67 @@ struct select_arguments {
     neuron_list list;
 };
 
-/* The bits of a score, which are in the order of scores. */
-static __device__ __forceinline__ int score_bits(const select_arguments &a, const float *gates,
-                                                 int i) {
-    return __float_as_int(fabsf(open_gate(gates[i], a.gate) * (a.weight ? a.weight[i] : 1)));
+/* The bits of the scores of a thread's neurons, which are in the order of scores; 0 where there are
+ * none. */
+static __device__ __forceinline__ void score_bits(int bits[SELECT_EACH], const select_arguments &a,
+                                                  const float *gates, int first, int end) {
+#pragma unroll
+    for (int k = 0; k < SELECT_EACH; k++) {
+        const int i = first + k;
+        bits[k] =
+            i < end
+                ? __float_as_int(fabsf(open_gate(gates[i], a.gate) * (a.weight ? a.weight[i] : 1)))
+                : 0;
+    }
 }
 
-/* Finds the bits of the score that `most` scores reach, digit by digit. */
-static __device__ __forceinline__ int select_least(const select_arguments &a, const float *gates) {
-    __shared__ int histogram[DIGITS], found, left;
-    const int thread = threadIdx.x;
-    int known = 0, above = a.most;
-    for (int shift = 32 - DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
-        if (thread < DIGITS)
-            histogram[thread] = 0;
-        __syncthreads();
-        for (int i = thread; i < a.neurons; i += SELECT_THREADS) {
-            const int bits = score_bits(a, gates, i);
-            if (shift == 32 - DIGIT_BITS || bits >> (shift + DIGIT_BITS) == known)
-                atomicAdd(&histogram[bits >> shift & (DIGITS - 1)], 1);
-        }
-        __syncthreads();
-        const int own = thread < DIGITS ? histogram[DIGITS - 1 - thread] : 0, sum = block_scan(own);
-        if (sum >= above && sum - own < above) { /* one thread's digit */
-            found = DIGITS - 1 - thread;
-            left = above - (sum - own);
-        }
-        __syncthreads();
-        known = known << DIGIT_BITS | found;
-        above = left;
-        __syncthreads();
-    }
-    return known;
+/* Returns how many of a thread's scores have at least these bits. */
+static __device__ __forceinline__ int count_scores(const int bits[SELECT_EACH], int least) {
+    int count = 0;
+#pragma unroll
+    for (int k = 0; k < SELECT_EACH; k++)
+        count += bits[k] >= least;
+    return count;
+}
+
+/* The sum over the threads of a block. Odd and even rounds keep what warps bring in other places,
+ * so that one barrier is enough. */
+static __device__ __forceinline__ int block_total(int x, int round) {
+    __shared__ int totals[2][SELECT_THREADS / WARP];
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    for (int step = WARP / 2; step > 0; step >>= 1)
+        x += __shfl_xor_sync(ALL_LANES, x, step);
+    if (lane == 0)
+        totals[round & 1][warp] = x;
+    __syncthreads();
+    x = totals[round & 1][lane];
+    for (int step = WARP / 2; step > 0; step >>= 1)
+        x += __shfl_xor_sync(ALL_LANES, x, step);
+    return x;
 }
 
 /* Lists the neurons whose score is above 0 and among the `most` largest, and all that are as large
- * as the last of these. A block for each row. */
+ * as the last of these: those with at least the bits that are found here, from the highest on. A
+ * block for each row. */
 static __global__ void __launch_bounds__(SELECT_THREADS) select_neurons(const select_arguments a) {
     start_next_kernel();
     wait_for_kernel();
     const float *gates = a.gate_up + (size_t)blockIdx.x * 2 * a.neurons;
     int32_t *index = a.list.index + (size_t)blockIdx.x * a.neurons;
-    const int least = max(select_least(a, gates), 1),
-              each = (a.neurons + SELECT_THREADS - 1) / SELECT_THREADS;
+    const int each = (a.neurons + SELECT_THREADS - 1) / SELECT_THREADS;
     const int first = min((int)threadIdx.x * each, a.neurons), end = min(first + each, a.neurons);
-    int own = 0;
-    for (int i = first; i < end; i++)
-        own += score_bits(a, gates, i) >= least;
-    const int sum = block_scan(own);
-    for (int i = first, at = sum - own; i < end; i++)
-        if (score_bits(a, gates, i) >= least)
-            index[at++] = i;
+    int bits[SELECT_EACH], least = 0;
+    score_bits(bits, a, gates, first, end);
+    for (int bit = 30; bit >= 0; bit--)
+        if (block_total(count_scores(bits, least | 1 << bit), bit) >= a.most)
+            least |= 1 << bit;
+    least = max(least, 1);
+    const int own = count_scores(bits, least), sum = block_scan(own);
+    int at = sum - own;
+#pragma unroll
+    for (int k = 0; k < SELECT_EACH; k++)
+        if (bits[k] >= least)
+            index[at++] = first + k;
     if (threadIdx.x == SELECT_THREADS - 1)
         a.list.count[blockIdx.x] = sum;
 }
@@ -166,7 +175,7 @@ struct columns_sum_arguments {
     float *slices; /* [rows, SLICES, outputs] */
 };
 
-/* Sums the columns of a slice of each row's list: every SLICES-th NEURON_WARPS neurons. */
+/* Sums the columns of a slice of each row's list. */
 static __global__ void __launch_bounds__(NEURON_WARPS *WARP)
     sum_columns(const columns_sum_arguments a) {
     start_next_kernel();
@@ -177,10 +186,14 @@ static __global__ void __launch_bounds__(NEURON_WARPS *WARP)
     const int output = blockIdx.x * SLICE_OUTPUTS + 4 * lane, count = a.list.count[row];
     const float *values = a.gate_up + ((size_t)row * 2 + 1) * a.neurons;
     const int32_t *index = a.list.index + (size_t)row * a.neurons;
+    /* Neurons beside each other, which share scales. */
+    const int each = (count + SLICES * NEURON_WARPS - 1) / (SLICES * NEURON_WARPS);
+    const int begin = (slice * NEURON_WARPS + warp) * each, end = min(begin + each, count);
     float sum[4] = {};
-#pragma unroll 4
-    for (int at = slice * NEURON_WARPS + warp; at < count && output < a.outputs;
-         at += SLICES * NEURON_WARPS) {
+#pragma unroll 8
+    for (int at = begin; at < end; at++) {
+        if (output >= a.outputs)
+            break;
         const size_t neuron = index[at];
         const float value = values[at];
         const uint32_t q = *(const uint32_t *)(a.down.values + neuron * a.outputs + output);

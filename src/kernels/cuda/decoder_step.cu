@@ -6,7 +6,7 @@
 #include "kernels/cuda/decoder_attention.h"
 #include "kernels/cuda/decoder_sparse.h"
 
-/* Steps of at most this many rows multiply 16 at a time, others 64. */
+/* Steps of at most this many rows multiply 16 at a time, others 32. */
 enum { FEW_ROWS = 16 };
 
 /* What the kernels of a step share. */
@@ -61,6 +61,11 @@ device_status decoder_check(const device_decoder_shape *s, char message[DEVICE_M
     }
     if (s->sparse && s->halves)
         return device_fail(DEVICE_UNSUPPORTED, message, "sparse layers of halves: the device computes those that are quantised");
+    if (s->sparse && s->intermediate_size > MOST_NEURONS) {
+        snprintf(message, DEVICE_MESSAGE_BYTES, "sparse layers of %u neurons: the device computes those of at most %d",
+                 s->intermediate_size, MOST_NEURONS);
+        return DEVICE_UNSUPPORTED;
+    }
     return DEVICE_OK;
 }
 
@@ -87,7 +92,7 @@ template <int FORMAT> static void run_product(const run &r, const decoder_produc
     if (few)
         start<decoder_product<FORMAT, 1, 1>>(r, dim3((unsigned)blocks), PRODUCT_WARPS * WARP, p);
     else
-        start<decoder_product<FORMAT, 4, 2>>(r, dim3((unsigned)blocks, ((unsigned)p.rows + 63) / 64), PRODUCT_WARPS * WARP,
+        start<decoder_product<FORMAT, 2, 2>>(r, dim3((unsigned)blocks, ((unsigned)p.rows + 31) / 32), PRODUCT_WARPS * WARP,
                                                   p);
 }
 
