@@ -39,7 +39,7 @@ for (const [way, options] of Object.entries(WAYS)) {
   describe(way, { skip: options.addon ? noAddon : false }, () => {
     for (const name of MODELS) {
       test(name, async () => {
-        const reranker = await Reranker.load(smallModel(name), options);
+        const reranker = await Reranker.load(smallModel(name), { ...options, compute: 'f32' });
         assert.equal(reranker.info().pooling, 'rank');
         assert.equal(reranker.info().workers, options.workers);
         for (const { query, texts, scores } of golden(name)) {
