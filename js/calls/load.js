@@ -44,7 +44,7 @@ export async function load(platform, own, source, options = {}) {
     return { pool, plan, release: files.release, about: aboutOf(platform, plan, pool, model.size) };
   } catch (error) {
     stop.abort(error);
-    void files.release();
+    files.release();
     if (progress.thrown) throw progress.thrown.error;
     throw signal?.aborted ? cancelled(signal) : nameSource(error, source);
   } finally {
