@@ -596,8 +596,9 @@ C_FOLDERS := $(sort $(patsubst %/,%,$(dir $(NATIVE_C))))
 TIDIED := $(PORTABLE) $(HOSTED) $(CLI) $(PRODUCT)
 TIDIED_FOLDERS := $(sort $(patsubst %/,%,$(dir $(TIDIED))))
 LINT_TIDY := $(TIDIED_FOLDERS:%=run/lint/tidy/%)
+LINT_CPPCHECK := $(TIDIED_FOLDERS:%=run/lint/cppcheck/%)
 LINT_WARNINGS := $(C_FOLDERS:%=run/lint/warnings/%)
-.PHONY: $(LINT_TIDY) $(LINT_WARNINGS) run/lint/eslint run/lint/prettier run/lint/tsc
+.PHONY: $(LINT_TIDY) $(LINT_CPPCHECK) $(LINT_WARNINGS) run/lint/eslint run/lint/prettier run/lint/tsc
 
 # gcc and clang find different faults; neither may find any. clang finds them without generating code. In CI gcc's are
 # errors of the native build (FLAGS_native), so that it compiles no file twice.
@@ -612,10 +613,11 @@ lint-tidy: $(LINT_TIDY)
 $(LINT_TIDY): run/lint/tidy/%: | .tools/stamp/clang .tools/stamp/cmocka
 	$(RUN) lint/tidy/$* -- .tools/bin/clang-tidy --quiet $(call files_in,$*,$(TIDIED)) -- $(TIDY_FLAGS)
 
-lint-cppcheck: | .tools/stamp/cppcheck
-	$(RUN) lint/cppcheck -- .tools/bin/cppcheck --quiet --std=c11 --enable=warning,performance,portability \
+lint-cppcheck: $(LINT_CPPCHECK)
+$(LINT_CPPCHECK): run/lint/cppcheck/%: | .tools/stamp/cppcheck
+	$(RUN) lint/cppcheck/$* -- .tools/bin/cppcheck --quiet --std=c11 --enable=warning,performance,portability \
 	    --inline-suppr --suppressions-list=tools/cppcheck-suppressions --error-exitcode=1 -Isrc \
-	    $(PORTABLE) $(HOSTED) $(CLI)
+	    $(call files_in,$*,$(TIDIED))
 
 lint-js: run/lint/eslint run/lint/prettier run/lint/tsc
 run/lint/eslint run/lint/prettier run/lint/tsc: | .tools/stamp/node_modules

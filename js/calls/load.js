@@ -44,7 +44,7 @@ export async function load(platform, own, source, options = {}) {
     return { pool, plan, release: files.release, about: aboutOf(platform, plan, pool, model.size) };
   } catch (error) {
     stop.abort(error);
-    void files.release();
+    files.release();
     if (progress.thrown) throw progress.thrown.error;
     throw signal?.aborted ? cancelled(signal) : nameSource(error, source);
   } finally {
@@ -354,23 +354,17 @@ export class LoadedModel {
 
   /** Waits for the calls that are under way, then ends the workers. */
   close() {
-    return this.#released(this.#pool.close());
+    return this.#pool.close().then(this.#loaded.release);
   }
 
   /** Rejects the calls that are under way and ends the workers. */
   destroy() {
-    return this.#released(this.#pool.destroy());
+    return this.#pool.destroy().then(this.#loaded.release);
   }
 
   /** For `await using`: closes. */
   [ASYNC_DISPOSE]() {
     return this.close();
-  }
-
-  /** @param {Promise<void>} closing */
-  async #released(closing) {
-    await closing;
-    await this.#loaded.release();
   }
 }
 

@@ -16,7 +16,7 @@ MODELS = Path(os.environ["WISP_REPO"]) / "tests/data/models"
 @pytest.mark.parametrize("name", ["rank-bert", "rank-roberta", "rank-distilbert"])
 def test_scores_are_those_of_sentence_transformers(name: str) -> None:
     cases = json.loads((MODELS / name / "golden.json").read_text())
-    with Reranker(MODELS / name) as reranker:
+    with Reranker(MODELS / name, compute="f32") as reranker:
         for case in cases:
             scores = reranker.scores(case["query"], case["texts"])
             np.testing.assert_allclose(scores, case["scores"], atol=2e-5)
@@ -27,7 +27,7 @@ def test_scores_are_those_of_sentence_transformers(name: str) -> None:
 
 def test_ranks() -> None:
     case = json.loads((MODELS / "rank-bert" / "golden.json").read_text())[0]
-    reranker = Reranker(MODELS / "rank-bert")
+    reranker = Reranker(MODELS / "rank-bert", compute="f32")
     best = reranker.rank(case["query"], case["texts"], top_k=3, return_documents=True)
     assert [entry["corpus_id"] for entry in best] == list(np.argsort(-np.array(case["scores"]))[:3])
     assert [entry["text"] for entry in best] == [case["texts"][entry["corpus_id"]] for entry in best]

@@ -9,10 +9,18 @@
 #include "host/fail_errno.h"
 #include "host/file.h"
 
+enum { MOST_TRIES = 4 };
+
 int own_file_open(const char *path, int flags) {
     struct stat info;
-    /* O_NONBLOCK: a FIFO would be waited for. */
-    const int file = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    int file = -1;
+    /* O_NONBLOCK: a FIFO would be waited for. O_CREAT: some file systems, NFS among them, fail if
+     * another process deletes the file between their search for it and its opening. */
+    for (int tries = 0; file < 0 && tries < MOST_TRIES; tries++) {
+        file = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+        if (file < 0 && !((flags & O_CREAT) && (errno == ENOENT || errno == ESTALE)))
+            return -1;
+    }
     if (file < 0)
         return -1;
     if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid())

@@ -37,17 +37,14 @@ static wisp_status read_ministral3(struct directory *dir, const struct hf_decode
                                    const struct hf_config *config, wisp_error *error) {
     static const char growth[] = "llama_4_scaling_beta";
     static const double none = 0;
-    const struct json *old = json_get(config->root, "rope_scaling");
-    const struct json *rope = json_is_absent(old) ? json_get(config->root, "rope_parameters") : old;
-    const struct json *named = json_get(rope, "rope_type");
-    const struct json *type = named ? named : json_get(rope, "type");
-    const struct hf_config own = {.root = rope, .file = config->file};
+    struct hf_rope_scaling rope;
     char key[HF_KEY_BYTES];
     const struct hf_field field = {growth, NULL,
                                    hf_key(decoder, "attention.temperature_scale", key)};
-    if (!json_equals(type, "yarn"))
-        return hf_unsupported_setting(config, "rope_parameters", type, "type yarn", error);
-    TRY(hf_put_number(dir, &own, &field, &none, error));
+    TRY(hf_find_rope_scaling(config, &rope, error));
+    if (!json_equals(rope.type, "yarn"))
+        return hf_unsupported_setting(config, "rope_parameters", rope.type, "type yarn", error);
+    TRY(hf_put_number(dir, &rope.own, &field, &none, error));
     return read_mistral(dir, decoder, config, error);
 }
 

@@ -16,16 +16,9 @@ static const char THETA[] = "rope_theta", FACTOR[] = "factor", OLD[] = "rope_sca
                   PARAMETERS[] = "rope_parameters", GLOBAL[] = "full_attention",
                   LOCAL[] = "sliding_attention", ORIGINAL[] = "original_max_position_embeddings";
 
-/* The object that describes the scaling. */
-struct scaling {
-    struct hf_config own; /* its root is the object; NULL: there is none */
-    const char *field;    /* the object's key in config.json */
-    const struct json *type;
-};
-
 /* Takes the object of the key `field`, which may be absent, as the scaling. */
 static wisp_status take_object(const struct hf_config *config, const struct json *object,
-                               const char *field, struct scaling *s, wisp_error *error) {
+                               const char *field, struct hf_rope_scaling *s, wisp_error *error) {
     s->field = field;
     s->own = (struct hf_config){.root = object, .file = config->file};
     if (!json_is_absent(object) && !json_is(object, JSON_OBJECT))
@@ -36,18 +29,15 @@ static wisp_status take_object(const struct hf_config *config, const struct json
     return WISP_OK;
 }
 
-/* Finds the object. transformers 5 takes rope_scaling if both are given, and version 4 knows no
- * rope_parameters.
- * */
-static wisp_status find_scaling(const struct hf_config *config, struct scaling *s,
-                                wisp_error *error) {
+wisp_status hf_find_rope_scaling(const struct hf_config *config, struct hf_rope_scaling *s,
+                                 wisp_error *error) {
     const struct json *given = json_get(config->root, OLD);
     const char *field = !json_is_absent(given) ? OLD : PARAMETERS;
     return take_object(config, json_get(config->root, field), field, s, error);
 }
 
 /* Reads a number of the object, which must be there and at least `least`. */
-static wisp_status read_number(const struct scaling *s, const char *name, double least,
+static wisp_status read_number(const struct hf_rope_scaling *s, const char *name, double least,
                                double *value, wisp_error *error) {
     const struct json *given = json_get(s->own.root, name);
     if (!json_to_double(given, value) || !(*value >= least) || !isfinite(*value))
@@ -59,7 +49,7 @@ static wisp_status read_number(const struct scaling *s, const char *name, double
 
 /* Adds a base, which may stand in the object, or outside it under the name `outside`. */
 static wisp_status put_theta(struct directory *dir, const struct hf_config *config,
-                             const struct scaling *s, const char *outside, double usual,
+                             const struct hf_rope_scaling *s, const char *outside, double usual,
                              const char *key, wisp_error *error) {
     const struct json *outer = json_get(config->root, outside);
     const struct json *inner = json_get(s->own.root, THETA);
@@ -84,7 +74,7 @@ static wisp_status read_fraction(const struct hf_config *config, const char *nam
 
 /* Adds how many values of a head are rotated. Like the classes it drops a fraction of a value. */
 static wisp_status put_rotated(struct directory *dir, const struct hf_config *config,
-                               const struct scaling *s, const char *architecture,
+                               const struct hf_rope_scaling *s, const char *architecture,
                                const struct hf_rope *rope, uint32_t head_size, wisp_error *error) {
     char key[KEY_BYTES];
     double fraction = rope->usual_fraction > 0 ? rope->usual_fraction : 1;
@@ -101,7 +91,7 @@ static wisp_status put_rotated(struct directory *dir, const struct hf_config *co
 /* ---- YaRN ----------------------------------------------------------------------------------- */
 
 /* Reads a number above 0 that may be absent. transformers takes null and 0 for absent too. */
-static wisp_status read_optional(const struct scaling *s, const char *name, double *value,
+static wisp_status read_optional(const struct hf_rope_scaling *s, const char *name, double *value,
                                  wisp_error *error) {
     const struct json *given = json_get(s->own.root, name);
     double number = 0;
@@ -120,7 +110,7 @@ static double usual_attention_factor(double factor, double share) {
 
 /* Adds the attention factor if config.json gives one. llama.cpp multiplies the usual factor by
  * its own key, which therefore gets the quotient of the two. */
-static wisp_status put_attention_factor(struct directory *dir, const struct scaling *s,
+static wisp_status put_attention_factor(struct directory *dir, const struct hf_rope_scaling *s,
                                         const char *architecture, double factor,
                                         wisp_error *error) {
     const double usual = usual_attention_factor(factor, 1);
@@ -141,8 +131,8 @@ static wisp_status put_attention_factor(struct directory *dir, const struct scal
 }
 
 static wisp_status put_yarn(struct directory *dir, const struct hf_config *config,
-                            const struct scaling *s, const char *architecture, double factor,
-                            wisp_error *error) {
+                            const struct hf_rope_scaling *s, const char *architecture,
+                            double factor, wisp_error *error) {
     static const struct hf_setting truncated[] = {{"truncate", JSON_TRUE}, {0}};
     static const struct {
         const char *field, *key;
@@ -180,7 +170,7 @@ static wisp_status put_yarn(struct directory *dir, const struct hf_config *confi
 
 /* Reads the length that the model was trained with: as in transformers, one outside the object
  * counts before one in it, and max_position_embeddings if there is none. */
-static wisp_status read_original(const struct hf_config *config, const struct scaling *s,
+static wisp_status read_original(const struct hf_config *config, const struct hf_rope_scaling *s,
                                  uint32_t *original, wisp_error *error) {
     static const struct hf_field positions = {"max_position_embeddings", NULL, NULL},
                                  field = {ORIGINAL, NULL, NULL};
@@ -194,7 +184,7 @@ static wisp_status read_original(const struct hf_config *config, const struct sc
 }
 
 static wisp_status put_longrope(struct directory *dir, const struct hf_config *config,
-                                const struct scaling *s, const char *architecture,
+                                const struct hf_rope_scaling *s, const char *architecture,
                                 wisp_error *error) {
     static const char attention[] = "attention_factor";
     static const struct hf_field positions = {"max_position_embeddings", NULL, NULL};
@@ -225,8 +215,8 @@ static wisp_status put_longrope(struct directory *dir, const struct hf_config *c
 /* ---- all types ------------------------------------------------------------------------------ */
 
 static wisp_status put_scaling(struct directory *dir, const struct hf_config *config,
-                               const struct scaling *s, const char *architecture, bool has_factors,
-                               wisp_error *error) {
+                               const struct hf_rope_scaling *s, const char *architecture,
+                               bool has_factors, wisp_error *error) {
     const bool is_yarn = json_equals(s->type, "yarn");
     char key[KEY_BYTES];
     double factor;
@@ -250,10 +240,10 @@ static wisp_status put_scaling(struct directory *dir, const struct hf_config *co
 }
 
 /* Finds the objects of global and of local layers. */
-static wisp_status find_scalings(const struct hf_config *config, struct scaling *global,
-                                 struct scaling *local, wisp_error *error) {
+static wisp_status find_scalings(const struct hf_config *config, struct hf_rope_scaling *global,
+                                 struct hf_rope_scaling *local, wisp_error *error) {
     const struct json *old = json_get(config->root, OLD);
-    struct scaling both;
+    struct hf_rope_scaling both;
     TRY(take_object(config, json_get(config->root, PARAMETERS), PARAMETERS, &both, error));
     for (const struct json *entry = json_is_absent(both.own.root) ? NULL : both.own.root->first;
          entry; entry = entry->next)
@@ -277,7 +267,7 @@ wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
                         wisp_error *error) {
     double local_fraction;
     char key[KEY_BYTES];
-    struct scaling s, local;
+    struct hf_rope_scaling s, local;
     if (rope->by_layers) {
         TRY(find_scalings(config, &s, &local, error));
         TRY(read_fraction(&local.own, FRACTION, false, &local_fraction, error));
@@ -285,7 +275,7 @@ wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
         TRY(put_theta(dir, config, &local, "rope_local_base_freq", rope->usual_local_theta, key,
                       error));
     } else {
-        TRY(find_scaling(config, &s, error));
+        TRY(hf_find_rope_scaling(config, &s, error));
     }
     TRY(put_rotated(dir, config, &s, architecture, rope, head_size, error));
     snprintf(key, sizeof key, "%s.rope.freq_base", architecture);
@@ -325,7 +315,7 @@ static wisp_status add_factors(struct directory *dir, const char *name, uint32_t
     return WISP_OK;
 }
 
-static wisp_status add_llama3(struct directory *dir, const struct scaling *s,
+static wisp_status add_llama3(struct directory *dir, const struct hf_rope_scaling *s,
                               const char *architecture, uint32_t head_size, wisp_error *error) {
     static const double pi = 3.14159265358979323846;
     char key[KEY_BYTES];
@@ -352,8 +342,9 @@ static wisp_status add_llama3(struct directory *dir, const struct scaling *s,
 }
 
 /* Adds the factors of a list. */
-static wisp_status add_listed(struct directory *dir, const struct scaling *s, const char *field,
-                              const char *name, uint32_t pairs, wisp_error *error) {
+static wisp_status add_listed(struct directory *dir, const struct hf_rope_scaling *s,
+                              const char *field, const char *name, uint32_t pairs,
+                              wisp_error *error) {
     const struct json *list = json_get(s->own.root, field);
     float *factors;
     double value;
@@ -376,9 +367,9 @@ static wisp_status add_listed(struct directory *dir, const struct scaling *s, co
 wisp_status hf_put_rope_factors(struct directory *dir, const struct hf_config *config,
                                 const char *architecture, wisp_error *error) {
     char key[KEY_BYTES];
-    struct scaling s;
+    struct hf_rope_scaling s;
     uint32_t head_size;
-    TRY(find_scaling(config, &s, error));
+    TRY(hf_find_rope_scaling(config, &s, error));
     const bool is_long = json_equals(s.type, "longrope");
     if (!is_long && !json_equals(s.type, "llama3"))
         return WISP_OK;

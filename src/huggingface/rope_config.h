@@ -22,6 +22,18 @@ struct hf_rope {
     double usual_local_theta;
 };
 
+/* The object in config.json that describes the scaling of positions. */
+struct hf_rope_scaling {
+    struct hf_config own; /* its root is the object; NULL: there is none */
+    const char *field;    /* the object's key in config.json */
+    const struct json *type;
+};
+
+/* Finds the object. transformers 5 takes rope_scaling if both are given, and version 4 knows no
+ * rope_parameters. */
+wisp_status hf_find_rope_scaling(const struct hf_config *config, struct hf_rope_scaling *s,
+                                 wisp_error *error);
+
 /* Adds how many of a head's values are rotated, and the base of the angles, or the bases of both
  * kinds of layers, and the scaling of positions. Refuses types of scaling other than default,
  * linear, llama3, longrope, yarn and dynamic. The last divides no angles within the

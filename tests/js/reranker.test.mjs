@@ -39,7 +39,7 @@ for (const [way, options] of Object.entries(WAYS)) {
   describe(way, { skip: options.addon ? noAddon : false }, () => {
     for (const name of MODELS) {
       test(name, async () => {
-        const reranker = await Reranker.load(smallModel(name), options);
+        const reranker = await Reranker.load(smallModel(name), { ...options, compute: 'f32' });
         assert.equal(reranker.info().pooling, 'rank');
         assert.equal(reranker.info().workers, options.workers);
         for (const { query, texts, scores } of golden(name)) {
@@ -145,7 +145,8 @@ test('the modules have other encoders, too', async () => {
   for (const name of ['modernbert', 'xlm-roberta']) {
     const embedder = await Embedder.load(smallModel(name), { wasm, workers: 0 });
     const rows = await embedder.embed(texts, { prompt: '' });
-    const native = noAddon ? undefined : await Embedder.load(smallModel(name), { addon: ADDON });
+    const inFloats = /** @type {const} */ ({ addon: ADDON, compute: 'f32' });
+    const native = noAddon ? undefined : await Embedder.load(smallModel(name), inFloats);
     const wanted = await native?.embed(texts, { prompt: '' });
     if (wanted) rows.forEach((value, i) => assert.ok(Math.abs(value - wanted[i]) < 1e-5, name)); // prettier-ignore
     await native?.close();
