@@ -114,7 +114,7 @@ static double time_steps(device_context *context, const std::vector<device_seque
     for (int i = 0; i < STEPS + WARM; i++) {
         for (int32_t &id : ids)
             id = (int32_t)(next_random() % 1000);
-        const device_step step = {texts.size(), ids.data(), starts.data(), texts.data(), lengths.data(), false, neurons};
+        const device_step step = {texts.size(), ids.data(), starts.data(), texts.data(), lengths.data(), false, NULL, neurons, NULL};
         const float *logits;
         const double start = now();
         check(library->step(context, &step, fetch ? &logits : NULL, message));
@@ -135,7 +135,7 @@ static double time_prompt(device_context *context, device_sequence *text, size_t
     for (int i = 0; i < 4; i++) {
         for (int32_t &id : ids)
             id = (int32_t)(next_random() % 1000);
-        const device_step step = {1, ids.data(), starts, &text, &at, false, 0};
+        const device_step step = {1, ids.data(), starts, &text, &at, false, NULL, 0, NULL};
         const float *logits;
         const double start = now();
         check(library->step(context, &step, &logits, message));
