@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "decoder_case.h"
-#include "kernels/cuda/decoder_attention.h"
+#include "kernels/cuda/decoder_prompt.h"
 #include "kernels/cuda/decoder_sparse.h"
 #include "kernels/cuda/decoder_tiles.h"
 #include "orders.h"
@@ -351,6 +351,60 @@ template <int SIZE> static void test_attention(random_source &r) {
         CHECK(fabs((double)got[i] - expected[i]) < (halves ? 3e-3 : 3e-2), "value %zu: %g, expected %g", i, (double)got[i], expected[i]);
 }
 
+/* Attention of the last tokens of a text, in tiles. */
+template <int SIZE> static void test_prompt(random_source &r) {
+    const int kv_heads = 1 + r.below(2), heads = kv_heads * (1 + r.below(2)), all = heads + 2 * kv_heads, slots = 2;
+    const int rows = 1 + r.below(r.below(2) ? 20 : 2 * QUERY_TILE), before = r.below(100); /* tokens before, of texts before */
+    const int start = r.below(PAGE), layer = r.below(2);
+    const bool halves = r.below(2) == 0;
+    const size_t page = (size_t)2 * kv_heads * 2 * PAGE * SIZE;
+    std::vector<float> kv = r.normals(page * slots, 1), qkv = r.normals((size_t)(before + rows) * all * SIZE, 0.4f);
+    const device_array<uint16_t> pages(halves_from(kv));
+    const std::vector<uint16_t *> list = {pages.p, pages.p, pages.p, pages.p + page};
+    const device_array<uint16_t *> list_array(list);
+    std::vector<int32_t> position(before), text(before);
+    std::vector<int2> tiles;
+    for (int i = 0; i < rows; i++) {
+        position.push_back(start + i);
+        text.push_back(1);
+        if (i % QUERY_TILE == 0)
+            tiles.push_back({before + i, std::min(rows - i, (int)QUERY_TILE)});
+    }
+    const device_array<int32_t> position_array(position), text_array(text);
+    const device_array<float> x(qkv);
+    const device_array<int2> tile_array(tiles);
+    const size_t size = (size_t)heads * SIZE;
+    const auto got = in_all_orders(first_seed, [&] {
+        const written_rows out(halves, (before + rows) * size);
+        const prompt_arguments a = {x.p, tile_array.p, {position_array.p, text_array.p, list_array.p, slots}, {heads, kv_heads, SIZE}, layer, out.rows()};
+        const size_t bytes = attention_layout<SIZE>::SHARED_BYTES;
+        run_kernel<attend_prompt<SIZE>>(dim3((unsigned)tiles.size(), (unsigned)heads), ATTENTION_WARPS * WARP, bytes, bytes, 0, a);
+        finish();
+        const auto values = out.values();
+        return std::vector<float>(values.begin() + (ptrdiff_t)(before * size), values.end());
+    });
+    for (int row = 0; row < rows; row++)
+        for (int head = 0; head < heads; head++) {
+            const auto kv_at = [&](int key, int values) {
+                return page * (key / PAGE) + ((((size_t)layer * kv_heads + head / (heads / kv_heads)) * 2 + values) * PAGE + key % PAGE) * SIZE;
+            };
+            std::vector<double> context(SIZE);
+            double sum = 0;
+            for (int key = 0; key <= start + row; key++) {
+                double weight = 0;
+                for (int i = 0; i < SIZE; i++)
+                    weight += (double)qkv[((size_t)(before + row) * all + head) * SIZE + i] * (double)kv[kv_at(key, 0) + i];
+                sum += weight = exp2(weight);
+                for (int i = 0; i < SIZE; i++)
+                    context[i] += weight * (double)kv[kv_at(key, 1) + i];
+            }
+            for (int i = 0; i < SIZE; i++)
+                CHECK(fabs((double)got[(size_t)row * size + head * SIZE + i] - context[i] / sum) < (halves ? 5e-3 : 2e-2),
+                      "row %d head %d value %d: %g, expected %g", row, head, i, (double)got[(size_t)row * size + head * SIZE + i],
+                      context[i] / sum);
+        }
+}
+
 /* f(x) of a gate. */
 static double opened_by(double x, int gate) {
     const double positive = x > 0 ? x : 0;
@@ -510,6 +564,10 @@ int main(int argc, char **argv) {
         test_attention<96>(r);
         test_attention<128>(r);
         test_attention<256>(r);
+        test_prompt<32>(r);
+        test_prompt<64>(r);
+        test_prompt<96>(r);
+        test_prompt<128>(r);
     }
     printf("kernels of decoders: %d random cases of each\n", CASES);
     return 0;

@@ -37,7 +37,8 @@ struct step_memory {
     size_t rows, texts, page_slots, logit_rows, split_rows;
     uint64_t bytes;
     /* What a step is told, on the host and on the device: ids, positions, texts and rows of logits,
-     * `rows` of each; then limits of layers, as floats; and the pages [texts, page_slots]. */
+     * `rows` of each, tiles of prompts and limits of layers, as floats; and the pages [texts,
+     * page_slots]. */
     int32_t *staged_index, *index;
     uint16_t **staged_pages, **pages;
     float *h;           /* [rows, hidden_size] */
@@ -52,6 +53,17 @@ struct step_memory {
     float *slices;                      /* [gather_slices, hidden_size] */
     int32_t *arrived, *bins;            /* [hidden_size]; [SCORE_BINS] */
     uint32_t *computed, *kept_computed; /* [layers], on the device and on the host */
+    /* Where tiles and limits are in the index, and its end. A text has a tile for each PROMPT_ROWS of
+     * its rows. */
+    size_t tiles_at() const {
+        return 4 * rows;
+    }
+    size_t limits_at() const {
+        return tiles_at() + 2 * (texts + rows / PROMPT_ROWS);
+    }
+    size_t index_size(uint32_t layers) const {
+        return limits_at() + layers;
+    }
 };
 
 /* The kernels of steps that add a token to each of so many texts, with room for so many splits. The
@@ -73,7 +85,7 @@ struct device_context {
 
 /* A step in the memory of its context. */
 struct step_plan {
-    size_t rows, texts, logit_rows;
+    size_t rows, texts, logit_rows, tiles;
     size_t splits;  /* that the longest text has at most */
     size_t neurons; /* that are computed of each layer at least; 0: all, or by limits */
     bool limited;   /* layers have limits of scores */

@@ -143,10 +143,10 @@ static device_status take_sparse(const device_decoder_shape &s, step_memory *m, 
 static device_status memory_take(const device_decoder_shape &s, step_memory *m, char message[DEVICE_MESSAGE_BYTES]) {
     const size_t q = (size_t)s.heads * s.head_size, kv = (size_t)s.kv_heads * s.head_size;
     const size_t widest = std::max(q, (size_t)std::max(s.hidden_size, s.intermediate_size));
-    DEVICE_TRY(take_host(&m->staged_index, 4 * m->rows + s.layers, message));
+    DEVICE_TRY(take_host(&m->staged_index, m->index_size(s.layers), message));
     DEVICE_TRY(take_host(&m->staged_pages, m->texts * m->page_slots, message));
     DEVICE_TRY(take_host(&m->kept_logits, m->logit_rows * s.vocabulary_size, message));
-    DEVICE_TRY(runtime_allocate(&m->index, 4 * m->rows + s.layers, &m->bytes, message));
+    DEVICE_TRY(runtime_allocate(&m->index, m->index_size(s.layers), &m->bytes, message));
     DEVICE_TRY(runtime_allocate(&m->pages, m->texts * m->page_slots, &m->bytes, message));
     DEVICE_TRY(runtime_allocate(&m->h, m->rows * s.hidden_size, &m->bytes, message));
     DEVICE_TRY(runtime_allocate(&m->qkv, m->rows * (q + 2 * kv), &m->bytes, message));
@@ -195,6 +195,18 @@ static size_t power_above(size_t n) {
     return power;
 }
 
+/* Returns the tiles of a step: their first rows, and the number of their rows. With `to` they are written there. */
+static size_t stage_tiles(const device_step *step, int32_t *to) {
+    size_t n = 0;
+    for (size_t i = 0; i < step->texts; i++)
+        for (size_t row = step->starts[i]; row < step->starts[i + 1]; row += PROMPT_ROWS, n++)
+            if (to) {
+                to[2 * n] = (int32_t)row;
+                to[2 * n + 1] = (int32_t)std::min(step->starts[i + 1] - row, (size_t)PROMPT_ROWS);
+            }
+    return n;
+}
+
 /* Writes what the kernels of a step are told to the memory of the host. */
 static void stage(const device_context *c, const device_step *step) {
     const step_memory &m = c->memory;
@@ -211,8 +223,9 @@ static void stage(const device_context *c, const device_step *step) {
     }
     for (size_t t = 0; step->all_logits && t < step->starts[step->texts]; t++)
         logit_row[t] = (int32_t)t;
+    stage_tiles(step, ids + m.tiles_at());
     if (step->least)
-        memcpy(ids + 4 * m.rows, step->least, c->decoder->shape.layers * sizeof(float));
+        memcpy(ids + m.limits_at(), step->least, c->decoder->shape.layers * sizeof(float));
 }
 
 /* Fails if a text has no room for its tokens, or an id is no token: a kernel would write anywhere. */
@@ -232,7 +245,8 @@ device_status context_step(device_context *c, const device_step *step, const flo
                            char message[DEVICE_MESSAGE_BYTES]) {
     const device_decoder_shape &s = c->decoder->shape;
     const size_t rows = step->starts[step->texts];
-    step_plan plan = {rows, step->texts, step->all_logits ? rows : step->texts, 0, 0, s.sparse && step->least};
+    step_plan plan = {rows, step->texts, step->all_logits ? rows : step->texts, stage_tiles(step, NULL), 0, 0,
+                      s.sparse && step->least};
     if (s.sparse && !step->least && step->neurons < s.intermediate_size)
         plan.neurons = step->neurons;
     size_t page_slots = 0;
@@ -247,7 +261,7 @@ device_status context_step(device_context *c, const device_step *step, const flo
     DEVICE_TRY(memory_reserve(c, plan, page_slots, message));
     const step_memory &m = c->memory;
     stage(c, step);
-    DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.index, m.staged_index, (4 * m.rows + s.layers) * sizeof(int32_t),
+    DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.index, m.staged_index, m.index_size(s.layers) * sizeof(int32_t),
                                              cudaMemcpyHostToDevice, c->stream),
                              "copying tokens", message));
     DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.pages, m.staged_pages, plan.texts * m.page_slots * sizeof(uint16_t *),

@@ -181,9 +181,8 @@ template <int FORMAT> struct weight_stream {
 
 /* Adds the product of a block of weights with that of a row, whose numbers are bytes. */
 template <int FORMAT>
-static __device__ __forceinline__ float multiply_bytes(const weight_block<FORMAT> &w,
-                                                       const decoder_rows &rows, size_t block,
-                                                       float sum) {
+static __device__ __forceinline__ float
+multiply_bytes(const weight_block<FORMAT> &w, const decoder_rows &rows, size_t block, float sum) {
     const uint4 *from = (const uint4 *)(rows.q + block * VALUES);
     const uint4 x[2] = {from[0], from[1]};
     return fmaf((float)w.dot(x), rows.scale[block] * w.scale, sum);

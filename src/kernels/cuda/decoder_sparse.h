@@ -64,7 +64,8 @@ static __device__ __forceinline__ int counted_limit(const int32_t *bins, int mos
     enum { EACH = SCORE_BINS / NEURON_THREADS };
     __shared__ int totals[NEURON_WARPS], found;
     const int thread = threadIdx.x, warp = thread / WARP, lane = thread % WARP;
-    const int first = SCORE_BINS - EACH * (thread + 1); /* the first threads have the highest bins */
+    const int first =
+        SCORE_BINS - EACH * (thread + 1); /* the first threads have the highest bins */
     int count[EACH], own = 0;
 #pragma unroll
     for (int i = 0; i < EACH; i++)
@@ -101,9 +102,9 @@ struct neuron_arguments {
     decoder_rows x; /* one row */
     decoder_matrix gate, up;
     neuron_choice choice;
-    float *opened;   /* [neurons]: f(gate), where scores are counted */
-    float *values;   /* [neurons]: f(gate) * up of those chosen, 0 of others */
-    int32_t *bins;   /* [SCORE_BINS]: 0 before; how many scores each has */
+    float *opened; /* [neurons]: f(gate), where scores are counted */
+    float *values; /* [neurons]: f(gate) * up of those chosen, 0 of others */
+    int32_t *bins; /* [SCORE_BINS]: 0 before; how many scores each has */
 };
 
 /* The product of the row with that of a neuron, in all lanes of a warp. */
@@ -161,8 +162,7 @@ static __global__ void __launch_bounds__(NEURON_THREADS) multiply_open(const neu
         const int i = __ffs((int)left) - 1;
         weight_stream<FORMAT> weights;
         weights.begin(a.up.values, a.up.scale, first + i, (int)a.up.columns / VALUES, lane);
-        const float value =
-            __shfl_sync(ALL_LANES, opened, i) * multiply_neuron(weights, a.x, lane);
+        const float value = __shfl_sync(ALL_LANES, opened, i) * multiply_neuron(weights, a.x, lane);
         if (lane == 0)
             a.values[first + i] = value;
     }
@@ -200,8 +200,9 @@ template <int LANE> struct column_bytes {
 
 /* Adds the columns of a group of 32 neurons, times the neurons' values, to a lane's sums. */
 template <int LANE>
-static __device__ __forceinline__ void sum_group(float sums[LANE], const sum_arguments &a, int group,
-                                                 float value, unsigned left, int output) {
+static __device__ __forceinline__ void sum_group(float sums[LANE], const sum_arguments &a,
+                                                 int group, float value, unsigned left,
+                                                 int output) {
     const bool valid = output < a.outputs;
     float sum[LANE] = {};
     while (left) {
@@ -224,7 +225,8 @@ static __device__ __forceinline__ void sum_group(float sums[LANE], const sum_arg
     }
 #pragma unroll
     for (int i = 0; i < LANE && valid; i += 2) {
-        const uint32_t two = *(const uint32_t *)(a.down.scale + (size_t)group * a.outputs + output + i);
+        const uint32_t two =
+            *(const uint32_t *)(a.down.scale + (size_t)group * a.outputs + output + i);
         sums[i] = fmaf(sum[i], low_half(two), sums[i]);
         sums[i + 1] = fmaf(sum[i + 1], high_half(two), sums[i + 1]);
     }
@@ -305,7 +307,9 @@ static __global__ void __launch_bounds__(NEURON_THREADS) mask_gates(const mask_a
     __shared__ int32_t bins[SCORE_BINS];
     const int neurons = a.choice.neurons;
     float *gates = a.gate_up + (size_t)blockIdx.x * 2 * neurons;
-    const auto bits = [&](int i) { return score_bits(a.choice, open_gate(gates[i], a.choice.gate), i); };
+    const auto bits = [&](int i) {
+        return score_bits(a.choice, open_gate(gates[i], a.choice.gate), i);
+    };
     if (!a.choice.least) {
         for (int bin = threadIdx.x; bin < SCORE_BINS; bin += NEURON_THREADS)
             bins[bin] = 0;
@@ -314,7 +318,8 @@ static __global__ void __launch_bounds__(NEURON_THREADS) mask_gates(const mask_a
             atomicAdd(&bins[bits(i) >> SCORE_SHIFT], 1);
         __syncthreads();
     }
-    const int limit = a.choice.least ? known_limit(a.choice.least) : counted_limit(bins, a.choice.most);
+    const int limit =
+        a.choice.least ? known_limit(a.choice.least) : counted_limit(bins, a.choice.most);
     int count = 0;
     for (int i = threadIdx.x; i < neurons; i += NEURON_THREADS) {
         const bool chosen = bits(i) >= limit;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/decoder.h"
-#include "kernels/cuda/decoder_attention.h"
+#include "kernels/cuda/decoder_prompt.h"
 #include "kernels/cuda/decoder_sparse.h"
 #include "kernels/cuda/decoder_tiles.h"
 
@@ -24,28 +24,34 @@ static void start(const run &r, dim3 grid, unsigned threads, const ARGUMENTS &ar
     run_dependent_kernel<KERNEL>(grid, threads, shared_bytes, r.context->stream, r.context->decoder->overlaps, arguments);
 }
 
-typedef void split_kernel(const run &r, dim3 grid, const split_arguments &arguments);
-
 template <int SIZE> static void run_split(const run &r, dim3 grid, const split_arguments &arguments) {
     start<attend_split<SIZE>>(r, grid, SPLIT_THREADS, arguments);
 }
 
-/* Attention for each size of heads. */
-static const struct {
-    uint32_t head_size;
-    split_kernel *run;
-} split_kernels[] = {{32, run_split<32>}, {64, run_split<64>}, {96, run_split<96>}, {128, run_split<128>},
-                     {256, run_split<256>}};
+template <int SIZE> static void run_prompt(const run &r, dim3 grid, const prompt_arguments &arguments) {
+    start<attend_prompt<SIZE>>(r, grid, ATTENTION_WARPS * WARP, arguments, attention_layout<SIZE>::SHARED_BYTES);
+}
 
-static split_kernel *find_split(uint32_t head_size) {
-    for (const auto &kernel : split_kernels)
-        if (kernel.head_size == head_size)
-            return kernel.run;
+/* Attention for each size of heads. Without a kernel of their own, prompts take that of single tokens. */
+static const struct attention_kernels {
+    uint32_t head_size;
+    void (*split)(const run &r, dim3 grid, const split_arguments &arguments);
+    void (*prompt)(const run &r, dim3 grid, const prompt_arguments &arguments);
+} attention_kernels[] = {{32, run_split<32>, run_prompt<32>},
+                         {64, run_split<64>, run_prompt<64>},
+                         {96, run_split<96>, run_prompt<96>},
+                         {128, run_split<128>, run_prompt<128>},
+                         {256, run_split<256>, NULL}};
+
+static const struct attention_kernels *find_attention(uint32_t head_size) {
+    for (const auto &kernels : attention_kernels)
+        if (kernels.head_size == head_size)
+            return &kernels;
     return NULL;
 }
 
 device_status decoder_check(const device_decoder_shape *s, char message[DEVICE_MESSAGE_BYTES]) {
-    if (!find_split(s->head_size) || s->heads == 0 || s->kv_heads == 0 || s->heads % s->kv_heads != 0 ||
+    if (!find_attention(s->head_size) || s->heads == 0 || s->kv_heads == 0 || s->heads % s->kv_heads != 0 ||
         s->heads / s->kv_heads > MOST_GROUP) {
         snprintf(message, DEVICE_MESSAGE_BYTES,
                  "%u heads of %u values on %u key-value heads: the device has heads of 32, 64, 96, 128 and 256 values, at "
@@ -142,15 +148,21 @@ static void norm(const run &r, const float *weight, const int32_t *map, size_t r
     start<rms_norm_rows>(r, dim3((unsigned)rows), ROW_THREADS, a);
 }
 
-/* Attention of all rows, as many at a time as there is room for partial results. */
+/* Attention of all rows: of prompts by tiles, else as many rows at a time as there is room for partial results. */
 static void attend(const run &r, uint32_t layer) {
     const device_decoder_shape &s = r.context->decoder->shape;
     const step_memory &m = r.context->memory;
+    const struct attention_kernels *kernels = find_attention(s.head_size);
+    if (kernels->prompt && r.plan->rows > MMA_ROWS && r.plan->rows > r.plan->texts) {
+        const int2 *tiles = (const int2 *)(m.index + m.tiles_at());
+        const prompt_arguments prompt = {m.qkv, tiles, r.texts, r.sizes, (int)layer, m.x};
+        return kernels->prompt(r, dim3((unsigned)r.plan->tiles, s.heads), prompt);
+    }
     const int slots = (int)r.plan->splits, rows = (int)r.plan->rows, most = (int)m.split_rows / slots;
     for (int first = 0; first < rows; first += most) {
         const unsigned count = (unsigned)std::min(rows - first, most);
         const split_arguments split = {m.qkv, r.texts, r.sizes, (int)layer, first, slots, m.part, m.state};
-        find_split(s.head_size)(r, dim3((unsigned)slots, s.kv_heads, count), split);
+        kernels->split(r, dim3((unsigned)slots, s.kv_heads, count), split);
         const merge_arguments merge = {m.part, m.state, r.texts.position, r.sizes, first, slots, m.x};
         start<merge_splits>(r, dim3(count), ROW_THREADS, merge);
     }
@@ -203,7 +215,7 @@ static neuron_choice choice_of(const run &r, uint32_t layer) {
     const device_decoder_shape &s = r.context->decoder->shape;
     const step_memory &m = r.context->memory;
     return {r.context->decoder->layers[layer].neuron_weights,
-            r.plan->limited ? (const float *)(m.index + 4 * m.rows) + layer : NULL, (int)s.intermediate_size,
+            r.plan->limited ? (const float *)(m.index + m.limits_at()) + layer : NULL, (int)s.intermediate_size,
             (int)r.plan->neurons, s.gate};
 }
 

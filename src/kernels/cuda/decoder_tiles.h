@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products of decoders by tensor cores. A block of threads has tiles of rows and of columns. Stages
- * of k come through shared memory, one on its way while another is multiplied, and the 8 warps share
- * out a stage's blocks of 32 values: warp w has w, w + 8 and so on.
+ * of k come through shared memory, one on its way while another is multiplied, and the 8 warps
+ * share out a stage's blocks of 32 values: warp w has w, w + 8 and so on.
  *
  * A warp keeps CLASSES sums of each output apart. With 4, for stages of 32 blocks, these are the
  * sums of the lanes of multiply_few, which are then added as there; that takes too many registers
@@ -19,8 +19,10 @@ template <int FORMAT, int ROW_TILES_, int COLUMN_TILES_> struct product_layout {
         ROWS = MMA_ROWS * ROW_TILES,
         COLUMNS = MMA_COLUMNS * COLUMN_TILES,
         CLASSES = IN_BYTES && ROW_TILES == 1 ? 4 : 1,
-        BLOCKS = ROW_TILES > 1 ? 8 : IN_BYTES ? 32 : 16, /* of a stage */
-        WEIGHT_BYTES = format_bytes(FORMAT),           /* of a block */
+        BLOCKS = ROW_TILES > 1 ? 8
+                 : IN_BYTES    ? 32
+                               : 16,            /* of a stage */
+        WEIGHT_BYTES = format_bytes(FORMAT), /* of a block */
         ROW_BYTES = IN_BYTES ? VALUES : 2 * VALUES,
         SCALE_WORDS = BLOCKS / 2 + 1 /* pairs of scales: the first may be the second of a pair */
     };
@@ -37,14 +39,15 @@ template <int FORMAT, int ROW_TILES_, int COLUMN_TILES_> struct product_layout {
     };
 };
 
-/* Begins to copy the weights of blocks [first, first + BLOCKS) of a tile's columns. Columns past the
- * last are the last one, and are not written. */
+/* Begins to copy the weights of blocks [first, first + BLOCKS) of a tile's columns. Columns past
+ * the last are the last one, and are not written. */
 template <class LAYOUT>
 static __device__ __forceinline__ void copy_weights(typename LAYOUT::stage *to,
                                                     const product_part &part, int column, int first,
                                                     int blocks) {
     enum { CHUNKS = LAYOUT::BLOCKS * LAYOUT::WEIGHT_BYTES / 16 };
     const int left = (blocks - first) * LAYOUT::WEIGHT_BYTES;
+#pragma unroll 2
     for (int i = threadIdx.x; i < LAYOUT::COLUMNS * CHUNKS; i += PRODUCT_WARPS * WARP) {
         const int c = i / CHUNKS, at = i % CHUNKS * 16;
         const size_t own = (size_t)min(column + c, part.columns - 1) * blocks + first;
@@ -72,6 +75,7 @@ static __device__ __forceinline__ void copy_rows(typename LAYOUT::stage *to,
     if (LAYOUT::IN_BYTES)
         from = (const unsigned char *)p.a.q;
     const int left = (blocks - first) * LAYOUT::ROW_BYTES;
+#pragma unroll 2
     for (int i = threadIdx.x; i < LAYOUT::ROWS * CHUNKS; i += PRODUCT_WARPS * WARP) {
         const int r = i / CHUNKS, at = i % CHUNKS * 16;
         const bool valid = row + r < p.rows && at < left;
@@ -99,13 +103,12 @@ multiply_tiles(float sums[LAYOUT::ROW_TILES][LAYOUT::COLUMN_TILES][4],
     float b_scale[LAYOUT::COLUMN_TILES][2] = {};
 #pragma unroll
     for (int j = 0; j < LAYOUT::COLUMN_TILES; j++) {
-        load_weights<FORMAT>(
-            b[j], &from.weights[MMA_COLUMNS * j + g][block * LAYOUT::WEIGHT_BYTES], lane);
+        load_weights<FORMAT>(b[j], &from.weights[MMA_COLUMNS * j + g][block * LAYOUT::WEIGHT_BYTES],
+                             lane);
 #pragma unroll
         for (int e = 0; e < 2 && LAYOUT::IN_BYTES; e++)
-            b_scale[j][e] = low_half(
-                from.weight_scale[MMA_COLUMNS * j + 2 * t + e]
-                                 [block + (odd_columns >> (2 * j + e) & 1)]);
+            b_scale[j][e] = low_half(from.weight_scale[MMA_COLUMNS * j + 2 * t + e]
+                                                      [block + (odd_columns >> (2 * j + e) & 1)]);
     }
 #pragma unroll
     for (int i = 0; i < LAYOUT::ROW_TILES; i++) {

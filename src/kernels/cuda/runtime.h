@@ -72,8 +72,8 @@ static void run_kernel(dim3 grid, unsigned threads, size_t shared_bytes, size_t 
 }
 
 /* Runs a kernel with one argument that calls wait_for_kernel (ptx.h) before it reads what others
- * write, with as much shared memory at every launch. If it `overlaps`, which needs compute capability 9.0, it starts while the kernel before
- * ends. */
+ * write, with as much shared memory at every launch. If it `overlaps`, which needs compute
+ * capability 9.0, it starts while the kernel before ends. */
 template <auto KERNEL, class ARGUMENTS>
 static void run_dependent_kernel(dim3 grid, unsigned threads, size_t shared_bytes,
                                  cudaStream_t stream, bool overlaps, const ARGUMENTS &arguments) {
