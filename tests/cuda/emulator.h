@@ -43,6 +43,9 @@ struct alignas(8) float2 {
 struct alignas(8) int2 {
     int x, y;
 };
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
 
 enum { EMULATED_BARRIER_SKIPPED_NEVER = -1 };
 

@@ -139,7 +139,6 @@ template <int FORMAT> static void test_products(random_source &r) {
     if constexpr (FORMAT != DEVICE_F16) {
         CHECK((one == test_product<FORMAT, 0, 1>(seed, 1)), "one row alone has other bits");
         CHECK((one == test_product<FORMAT, 0, 4>(seed, 1 + r.below(4))), "a few rows have other bits");
-        CHECK((one == test_product<FORMAT, 0, 8>(seed, 1 + r.below(8))), "8 rows have other bits");
     }
     const auto many = test_product<FORMAT, 4, 4>(seed, 17 + r.below(30));
     CHECK((many == test_product<FORMAT, 4, 4>(seed, 47 + r.below(80))), "the bits of a row depend on the number of many rows");
@@ -553,7 +552,7 @@ int main(int argc, char **argv) {
         test_norm(r);
         test_gates(r);
         test_look_up(r);
-        test_gather<DEVICE_Q8_0, 16>(r);
+        test_gather<DEVICE_Q8_0, 8>(r);
         test_gather<DEVICE_Q8_0, 4>(r);
         test_gather<DEVICE_Q4_0, 4>(r);
         test_masks(r);

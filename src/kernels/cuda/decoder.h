@@ -53,8 +53,8 @@ struct step_memory {
     float *slices;                      /* [gather_slices, hidden_size] */
     int32_t *arrived, *bins;            /* [hidden_size]; [SCORE_BINS] */
     uint32_t *computed, *kept_computed; /* [layers], on the device and on the host */
-    /* Where tiles and limits are in the index, and its end. A text has a tile for each PROMPT_ROWS of
-     * its rows. */
+    /* Where tiles and limits are in the index, and its end. A text has a tile for each PROMPT_ROWS
+     * of its rows. */
     size_t tiles_at() const {
         return 4 * rows;
     }

@@ -7,9 +7,9 @@
 #include "kernels/cuda/ptx.h"
 
 enum {
-    VALUES = 32,     /* of a block of weights or of a row, which have a scale */
-    PAGE = 256,      /* positions in a page of keys and values */
-    SPLIT = 64,      /* keys that a block of threads attends to */
+    VALUES = 32,       /* of a block of weights or of a row, which have a scale */
+    PAGE = 256,        /* positions in a page of keys and values */
+    SPLIT = 64,        /* keys that a block of threads attends to */
     PROMPT_ROWS = 128, /* of a prompt, that a block of threads attends with */
     /* Scores of neurons are counted in bins, of those of one exponent and 4 bits behind it. */
     SCORE_SHIFT = 19,

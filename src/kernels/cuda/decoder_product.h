@@ -12,7 +12,7 @@
 
 #include "kernels/cuda/decoder_layout.h"
 
-enum { PRODUCT_WARPS = 8, MOST_FEW_ROWS = 8, MOST_PARTS = 3, MMA_ROWS = 16, MMA_COLUMNS = 8 };
+enum { PRODUCT_WARPS = 8, MOST_FEW_ROWS = 4, MOST_PARTS = 3, MMA_ROWS = 16, MMA_COLUMNS = 8 };
 
 /* Columns [0, columns) of `out`, whose rows are arguments.stride apart. */
 struct product_part {

@@ -68,8 +68,11 @@ static __device__ __forceinline__ int counted_limit(const int32_t *bins, int mos
         SCORE_BINS - EACH * (thread + 1); /* the first threads have the highest bins */
     int count[EACH], own = 0;
 #pragma unroll
-    for (int i = 0; i < EACH; i++)
-        own += count[i] = bins[first + i];
+    for (int i = 0; i < EACH; i += 4) {
+        const int4 four = *(const int4 *)(bins + first + i);
+        count[i] = four.x, count[i + 1] = four.y, count[i + 2] = four.z, count[i + 3] = four.w;
+        own += (four.x + four.y) + (four.z + four.w);
+    }
     int above = own;
     for (int step = 1; step < WARP; step *= 2) {
         const int before = __shfl_sync(ALL_LANES, above, (lane - step) & (WARP - 1));
@@ -180,13 +183,13 @@ struct sum_arguments {
     float *h;           /* [outputs]: sums are added to it */
 };
 
-/* LANE bytes. */
+/* 8 bytes, or 4. */
 template <int LANE> struct column_bytes {
     uint32_t word[LANE / 4];
     __device__ __forceinline__ void load(const int8_t *from) {
-        if (LANE == 16) {
-            const uint4 v = *(const uint4 *)from;
-            word[0] = v.x, word[LANE / 16] = v.y, word[LANE / 8] = v.z, word[3 * LANE / 16] = v.w;
+        if (LANE == 8) {
+            const uint2 v = *(const uint2 *)from;
+            word[0] = v.x, word[LANE / 8] = v.y;
         } else {
             word[0] = *(const uint32_t *)from;
         }
@@ -205,6 +208,10 @@ static __device__ __forceinline__ void sum_group(float sums[LANE], const sum_arg
                                                  int output) {
     const bool valid = output < a.outputs;
     float sum[LANE] = {};
+    uint32_t scales[LANE / 2] = {}; /* on their way while columns are */
+#pragma unroll
+    for (int i = 0; i < LANE / 2 && valid; i++)
+        scales[i] = *(const uint32_t *)(a.down.scale + (size_t)group * a.outputs + output + 2 * i);
     while (left) {
         column_bytes<LANE> column[COLUMNS_AHEAD] = {};
         float own[COLUMNS_AHEAD];
@@ -224,12 +231,8 @@ static __device__ __forceinline__ void sum_group(float sums[LANE], const sum_arg
                 sum[i] = fmaf(own[k], column[k].at(i), sum[i]);
     }
 #pragma unroll
-    for (int i = 0; i < LANE && valid; i += 2) {
-        const uint32_t two =
-            *(const uint32_t *)(a.down.scale + (size_t)group * a.outputs + output + i);
-        sums[i] = fmaf(sum[i], low_half(two), sums[i]);
-        sums[i + 1] = fmaf(sum[i + 1], high_half(two), sums[i + 1]);
-    }
+    for (int i = 0; i < LANE; i++)
+        sums[i] = fmaf(sum[i], i % 2 ? high_half(scales[i / 2]) : low_half(scales[i / 2]), sums[i]);
 }
 
 /* Returns, in all threads of a block, whether it is the last of `blocks` that call this. What all
@@ -248,6 +251,31 @@ static __device__ __forceinline__ bool arrive_last(int32_t *arrived, int blocks)
     return last;
 }
 
+/* Adds all slices of a block's outputs to the hidden states. Threads share out the slices. */
+template <int OUTPUTS>
+static __device__ __forceinline__ void add_slices(float (*share)[OUTPUTS], const sum_arguments &a,
+                                                  int first, int end) {
+    enum { FOURS = OUTPUTS / 4, PARTS = NEURON_THREADS / FOURS };
+    const int part = threadIdx.x / FOURS, at = threadIdx.x % FOURS * 4;
+    float4 sum = {0, 0, 0, 0};
+    if (at < end)
+#pragma unroll 8
+        for (int slice = part; slice < (int)gridDim.y; slice += PARTS) {
+            const float4 x =
+                __ldcg((const float4 *)(a.slices + (size_t)slice * a.outputs + first + at));
+            sum = {sum.x + x.x, sum.y + x.y, sum.z + x.z, sum.w + x.w};
+        }
+    *(float4 *)&share[part][at] = sum;
+    __syncthreads();
+    for (int i = threadIdx.x; i < end; i += NEURON_THREADS) {
+        float all = a.h[first + i];
+#pragma unroll
+        for (int p = 0; p < PARTS; p++)
+            all += share[p][i];
+        a.h[first + i] = all;
+    }
+}
+
 /* Sums columns of W_down: a block those of LANE * 32 outputs and a slice of the neurons, and the
  * last block of these outputs the slices. */
 template <int LANE>
@@ -255,16 +283,19 @@ static __global__ void __launch_bounds__(NEURON_THREADS) sum_columns(const sum_a
     enum { OUTPUTS = LANE * WARP };
     start_next_kernel();
     wait_for_kernel();
-    __shared__ float share[NEURON_WARPS][OUTPUTS];
+    alignas(16) __shared__ float share[NEURON_WARPS][OUTPUTS];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, first = blockIdx.x * OUTPUTS;
-    const int end = min(a.outputs - first, (int)OUTPUTS);
+    const int end = min(a.outputs - first, (int)OUTPUTS), groups = a.neurons / VALUES;
     float sums[LANE] = {};
-    for (int round = 0; round < a.rounds; round++) {
-        const int group = (blockIdx.y * a.rounds + round) * NEURON_WARPS + warp;
-        if (group >= a.neurons / VALUES)
-            break;
-        const float value = a.values[group * VALUES + lane];
+    int group = blockIdx.y * a.rounds * NEURON_WARPS + warp;
+    float next = group < groups ? a.values[group * VALUES + lane] : 0;
+    for (int round = 0; round < a.rounds; round++, group += NEURON_WARPS) {
+        const float value = next;
+        const bool more = round + 1 < a.rounds && group + NEURON_WARPS < groups;
+        next = more ? a.values[(group + NEURON_WARPS) * VALUES + lane] : 0;
         const unsigned chosen = __ballot_sync(ALL_LANES, value != 0);
+        if (!chosen)
+            continue;
         if (blockIdx.x == 0 && lane == 0)
             atomicAdd(a.computed, (uint32_t)__popc(chosen));
         sum_group<LANE>(sums, a, group, value, chosen, first + LANE * lane);
@@ -281,15 +312,8 @@ static __global__ void __launch_bounds__(NEURON_THREADS) sum_columns(const sum_a
             all += share[w][i];
         a.slices[(size_t)blockIdx.y * a.outputs + first + i] = all;
     }
-    if (!arrive_last(a.arrived + blockIdx.x, (int)gridDim.y))
-        return;
-    for (int i = threadIdx.x; i < end; i += NEURON_THREADS) {
-        float all = a.h[first + i];
-#pragma unroll 8
-        for (int slice = 0; slice < (int)gridDim.y; slice++)
-            all += __ldcg(&a.slices[(size_t)slice * a.outputs + first + i]);
-        a.h[first + i] = all;
-    }
+    if (arrive_last(a.arrived + blockIdx.x, (int)gridDim.y))
+        add_slices<OUTPUTS>(share, a, first, end);
 }
 
 /* ---- several rows --------------------------------------------------------------------------- */
@@ -304,7 +328,7 @@ struct mask_arguments {
 static __global__ void __launch_bounds__(NEURON_THREADS) mask_gates(const mask_arguments a) {
     start_next_kernel();
     wait_for_kernel();
-    __shared__ int32_t bins[SCORE_BINS];
+    alignas(16) __shared__ int32_t bins[SCORE_BINS];
     const int neurons = a.choice.neurons;
     float *gates = a.gate_up + (size_t)blockIdx.x * 2 * neurons;
     const auto bits = [&](int i) {

@@ -7,8 +7,8 @@
 #include "kernels/cuda/decoder_sparse.h"
 #include "kernels/cuda/decoder_tiles.h"
 
-/* Products of up to 16 rows take wide tiles of columns if so many blocks of threads are busy with them. */
-enum { MOST_COLUMN_TILES = 4, WIDE_BLOCKS = 128 };
+/* Products of up to 16 rows take wider tiles of columns if so many blocks of threads are busy with them. */
+enum { MOST_COLUMN_TILES = 4, WIDEST_BLOCKS = 512, WIDE_BLOCKS = 128 };
 
 /* What the kernels of a step share. */
 struct run {
@@ -77,8 +77,6 @@ template <int FORMAT> static void run_few(const run &r, dim3 grid, const decoder
         start<multiply_few<FORMAT, 1>>(r, grid, PRODUCT_WARPS * WARP, p);
     else if (p.rows == 2)
         start<multiply_few<FORMAT, 2>>(r, grid, PRODUCT_WARPS * WARP, p);
-    else if (p.rows <= 4)
-        start<multiply_few<FORMAT, 4>>(r, grid, PRODUCT_WARPS * WARP, p);
     else
         start<multiply_few<FORMAT, MOST_FEW_ROWS>>(r, grid, PRODUCT_WARPS * WARP, p);
 }
@@ -103,7 +101,7 @@ template <int FORMAT> static void run_product(const run &r, const decoder_produc
             return run_few<FORMAT>(r, dim3(blocks_of(p, 1)), p);
     if (p.rows > MMA_ROWS)
         run_tiles<FORMAT, 4, MOST_COLUMN_TILES>(r, p);
-    else if (blocks_of(p, MOST_COLUMN_TILES) >= WIDE_BLOCKS)
+    else if (blocks_of(p, MOST_COLUMN_TILES) >= WIDEST_BLOCKS)
         run_tiles<FORMAT, 1, MOST_COLUMN_TILES>(r, p);
     else if (blocks_of(p, 2) >= WIDE_BLOCKS)
         run_tiles<FORMAT, 1, 2>(r, p);
@@ -189,7 +187,7 @@ static void attention_block(const run &r, uint32_t layer) {
 
 /* ---- layers that leave out neurons ---------------------------------------------------------- */
 
-enum { GATHER_BLOCKS = 192 }; /* of sum_columns, about: as many as a GPU runs at once */
+enum { GATHER_BLOCKS = 512 }; /* of sum_columns, at most: as many as a large GPU runs at once */
 
 /* Outputs that a lane of sum_columns has, and groups of neurons that a warp has. */
 struct gather_layout {
@@ -202,8 +200,8 @@ static size_t gather_blocks(const device_decoder_shape *s, unsigned lane, unsign
 }
 
 static gather_layout layout_of(const device_decoder_shape *s) {
-    const unsigned lane = gather_blocks(s, 16, 1) < GATHER_BLOCKS ? 4 : 16;
-    return {lane, (unsigned)std::max<size_t>(1, gather_blocks(s, lane, 1) / GATHER_BLOCKS)};
+    const unsigned lane = gather_blocks(s, 4, 1) < GATHER_BLOCKS ? 4 : 8;
+    return {lane, (unsigned)((gather_blocks(s, lane, 1) + GATHER_BLOCKS - 1) / GATHER_BLOCKS)};
 }
 
 size_t gather_slices(const device_decoder_shape *s) {
@@ -242,8 +240,8 @@ static void gather_neurons(const run &r, uint32_t layer) {
                                m.slices, m.arrived, choice.least ? NULL : m.bins, m.computed + layer, m.h};
     const unsigned outputs = layout.lane * WARP;
     const dim3 grid((s.hidden_size + outputs - 1) / outputs, (unsigned)gather_slices(&s));
-    if (layout.lane == 16)
-        start<sum_columns<16>>(r, grid, NEURON_THREADS, sum);
+    if (layout.lane == 8)
+        start<sum_columns<8>>(r, grid, NEURON_THREADS, sum);
     else
         start<sum_columns<4>>(r, grid, NEURON_THREADS, sum);
 }
