@@ -147,7 +147,7 @@ struct batch_parts {
 
 static struct batch_parts take_batch(struct workspace *space, size_t texts, size_t tokens,
                                      size_t rows, const struct model_config *config) {
-    struct batch_parts p;
+    struct batch_parts p = {0};
     p.logits = workspace_take(space, rows, config->vocabulary_size, sizeof *p.logits);
     p.ids = workspace_take(space, 1, tokens, sizeof *p.ids);
     p.starts = workspace_take(space, 1, texts + 1, sizeof *p.starts);
@@ -156,8 +156,10 @@ static struct batch_parts take_batch(struct workspace *space, size_t texts, size
     p.prompts = workspace_take(space, 1, texts, sizeof *p.prompts);
     p.on_device = workspace_take(space, 1, texts, sizeof *p.on_device);
     p.lengths = workspace_take(space, 1, texts, sizeof *p.lengths);
-    p.limits = workspace_take(space, 1, config->layers, sizeof *p.limits);
-    p.computed = workspace_take(space, 1, config->layers, sizeof *p.computed);
+    if (DEVICES_EXIST) {
+        p.limits = workspace_take(space, 1, config->layers, sizeof *p.limits);
+        p.computed = workspace_take(space, 1, config->layers, sizeof *p.computed);
+    }
     return p;
 }
 
@@ -248,7 +250,8 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
                                    .lengths = parts.lengths,
                                    .all_logits = all,
                                    .computed = parts.computed};
-    choose_neurons(session, additions, n, &parts, &g->step);
+    if (on_device)
+        choose_neurons(session, additions, n, &parts, &g->step);
     struct pass *pass = &session->workers[0].pass;
     *pass = (struct pass){.network = network,
                           .batch = {.texts = n,
