@@ -434,7 +434,7 @@ struct gathered {
 };
 
 /* One row: the choice of neurons, their values, and the sums of their columns. */
-template <int FORMAT, int LANE> static void test_gather(random_source &r) {
+template <int FORMAT> static void test_gather(random_source &r) {
     const int neurons = VALUES * (1 + r.below(r.below(2) ? 12 : 60)), hidden = VALUES * (1 + r.below(r.below(3) ? 8 : 40));
     const int gate = r.below(3), rounds = 1 + r.below(2), slices = (neurons / VALUES + NEURON_WARPS * rounds - 1) / (NEURON_WARPS * rounds);
     const bool weighted = r.below(2) == 0, limited = r.below(2) == 0;
@@ -467,8 +467,7 @@ template <int FORMAT, int LANE> static void test_gather(random_source &r) {
         if (!limited)
             run_kernel<multiply_open<FORMAT>>(dim3((unsigned)neurons / VALUES), NEURON_THREADS, 0, 0, 0, a);
         const sum_arguments sum = {columns, values.p, neurons, hidden, rounds, partial.p, arrived.p, limited ? NULL : bins.p, computed.p, h.p};
-        run_kernel<sum_columns<LANE>>(dim3((unsigned)(hidden + LANE * WARP - 1) / (LANE * WARP), (unsigned)slices), NEURON_THREADS, 0,
-                                      0, 0, sum);
+        run_kernel<sum_columns>(dim3((unsigned)(hidden + OUTPUTS - 1) / OUTPUTS, (unsigned)slices), NEURON_THREADS, 0, 0, 0, sum);
         finish();
         return gathered{opened.get(), values.get(), h.get(), arrived.get(), bins.get(), computed.get()};
     });
@@ -552,9 +551,8 @@ int main(int argc, char **argv) {
         test_norm(r);
         test_gates(r);
         test_look_up(r);
-        test_gather<DEVICE_Q8_0, 8>(r);
-        test_gather<DEVICE_Q8_0, 4>(r);
-        test_gather<DEVICE_Q4_0, 4>(r);
+        test_gather<DEVICE_Q8_0>(r);
+        test_gather<DEVICE_Q4_0>(r);
         test_masks(r);
     }
     for (int i = 0; i < (CASES + 2) / 3; i++) {

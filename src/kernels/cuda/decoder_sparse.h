@@ -17,7 +17,9 @@
 enum {
     NEURON_WARPS = 8,
     NEURON_THREADS = NEURON_WARPS * WARP,
-    COLUMNS_AHEAD = 8 /* columns of W_down that a warp has on their way */
+    LANE = 8,              /* outputs of a lane of sum_columns */
+    OUTPUTS = LANE * WARP, /* of a block */
+    COLUMNS_AHEAD = 8      /* columns of W_down that a warp has on their way */
 };
 
 /* ---- W_down by neuron ----------------------------------------------------------------------- */
@@ -183,16 +185,12 @@ struct sum_arguments {
     float *h;           /* [outputs]: sums are added to it */
 };
 
-/* 8 bytes, or 4. */
-template <int LANE> struct column_bytes {
+/* A lane's bytes of a column. */
+struct column_bytes {
     uint32_t word[LANE / 4];
     __device__ __forceinline__ void load(const int8_t *from) {
-        if (LANE == 8) {
-            const uint2 v = *(const uint2 *)from;
-            word[0] = v.x, word[LANE / 8] = v.y;
-        } else {
-            word[0] = *(const uint32_t *)from;
-        }
+        const uint2 v = *(const uint2 *)from;
+        word[0] = v.x, word[1] = v.y;
     }
     /* A byte as a float: a word of 2^23 has a unit in its last place. */
     __device__ __forceinline__ float at(int i) const {
@@ -202,18 +200,17 @@ template <int LANE> struct column_bytes {
 };
 
 /* Adds the columns of a group of 32 neurons, times the neurons' values, to a lane's sums. */
-template <int LANE>
 static __device__ __forceinline__ void sum_group(float sums[LANE], const sum_arguments &a,
                                                  int group, float value, unsigned left,
                                                  int output) {
     const bool valid = output < a.outputs;
     float sum[LANE] = {};
-    uint32_t scales[LANE / 2] = {}; /* on their way while columns are */
-#pragma unroll
-    for (int i = 0; i < LANE / 2 && valid; i++)
-        scales[i] = *(const uint32_t *)(a.down.scale + (size_t)group * a.outputs + output + 2 * i);
+    uint4 scale = {0, 0, 0, 0}; /* on its way while columns are */
+    if (valid)
+        scale = *(const uint4 *)(a.down.scale + (size_t)group * a.outputs + output);
+    const uint32_t scales[LANE / 2] = {scale.x, scale.y, scale.z, scale.w};
     while (left) {
-        column_bytes<LANE> column[COLUMNS_AHEAD] = {};
+        column_bytes column[COLUMNS_AHEAD] = {};
         float own[COLUMNS_AHEAD];
 #pragma unroll
         for (int k = 0; k < COLUMNS_AHEAD; k++) {
@@ -252,7 +249,6 @@ static __device__ __forceinline__ bool arrive_last(int32_t *arrived, int blocks)
 }
 
 /* Adds all slices of a block's outputs to the hidden states. Threads share out the slices. */
-template <int OUTPUTS>
 static __device__ __forceinline__ void add_slices(float (*share)[OUTPUTS], const sum_arguments &a,
                                                   int first, int end) {
     enum { FOURS = OUTPUTS / 4, PARTS = NEURON_THREADS / FOURS };
@@ -276,11 +272,9 @@ static __device__ __forceinline__ void add_slices(float (*share)[OUTPUTS], const
     }
 }
 
-/* Sums columns of W_down: a block those of LANE * 32 outputs and a slice of the neurons, and the
+/* Sums columns of W_down: a block those of some outputs and a slice of the neurons, and the
  * last block of these outputs the slices. */
-template <int LANE>
 static __global__ void __launch_bounds__(NEURON_THREADS) sum_columns(const sum_arguments a) {
-    enum { OUTPUTS = LANE * WARP };
     start_next_kernel();
     wait_for_kernel();
     alignas(16) __shared__ float share[NEURON_WARPS][OUTPUTS];
@@ -298,7 +292,7 @@ static __global__ void __launch_bounds__(NEURON_THREADS) sum_columns(const sum_a
             continue;
         if (blockIdx.x == 0 && lane == 0)
             atomicAdd(a.computed, (uint32_t)__popc(chosen));
-        sum_group<LANE>(sums, a, group, value, chosen, first + LANE * lane);
+        sum_group(sums, a, group, value, chosen, first + LANE * lane);
     }
     for (int i = 0; i < LANE; i++)
         share[warp][LANE * lane + i] = sums[i];
@@ -313,7 +307,7 @@ static __global__ void __launch_bounds__(NEURON_THREADS) sum_columns(const sum_a
         a.slices[(size_t)blockIdx.y * a.outputs + first + i] = all;
     }
     if (arrive_last(a.arrived + blockIdx.x, (int)gridDim.y))
-        add_slices<OUTPUTS>(share, a, first, end);
+        add_slices(share, a, first, end);
 }
 
 /* ---- several rows --------------------------------------------------------------------------- */

@@ -189,23 +189,14 @@ static void attention_block(const run &r, uint32_t layer) {
 
 enum { GATHER_BLOCKS = 512 }; /* of sum_columns, at most: as many as a large GPU runs at once */
 
-/* Outputs that a lane of sum_columns has, and groups of neurons that a warp has. */
-struct gather_layout {
-    unsigned lane, rounds;
-};
-
-static size_t gather_blocks(const device_decoder_shape *s, unsigned lane, unsigned rounds) {
-    const size_t outputs = lane * WARP, neurons = (size_t)VALUES * NEURON_WARPS * rounds;
-    return (s->hidden_size + outputs - 1) / outputs * ((s->intermediate_size + neurons - 1) / neurons);
-}
-
-static gather_layout layout_of(const device_decoder_shape *s) {
-    const unsigned lane = gather_blocks(s, 4, 1) < GATHER_BLOCKS ? 4 : 8;
-    return {lane, (unsigned)((gather_blocks(s, lane, 1) + GATHER_BLOCKS - 1) / GATHER_BLOCKS)};
+/* Returns the groups of neurons that each warp of sum_columns has. */
+static unsigned gather_rounds(const device_decoder_shape *s) {
+    const unsigned groups = s->intermediate_size / VALUES, slices = (groups + NEURON_WARPS - 1) / NEURON_WARPS;
+    return (slices * ((s->hidden_size + OUTPUTS - 1) / OUTPUTS) + GATHER_BLOCKS - 1) / GATHER_BLOCKS;
 }
 
 size_t gather_slices(const device_decoder_shape *s) {
-    const size_t neurons = (size_t)VALUES * NEURON_WARPS * layout_of(s).rounds;
+    const size_t neurons = (size_t)VALUES * NEURON_WARPS * gather_rounds(s);
     return (s->intermediate_size + neurons - 1) / neurons;
 }
 
@@ -235,15 +226,10 @@ static void gather_neurons(const run &r, uint32_t layer) {
         gather_values<DEVICE_Q8_0>(r, gates);
     else
         gather_values<DEVICE_Q4_0>(r, gates);
-    const gather_layout layout = layout_of(&s);
-    const sum_arguments sum = {l.down_neurons, values, (int)s.intermediate_size, (int)s.hidden_size, (int)layout.rounds,
+    const sum_arguments sum = {l.down_neurons, values, (int)s.intermediate_size, (int)s.hidden_size, (int)gather_rounds(&s),
                                m.slices, m.arrived, choice.least ? NULL : m.bins, m.computed + layer, m.h};
-    const unsigned outputs = layout.lane * WARP;
-    const dim3 grid((s.hidden_size + outputs - 1) / outputs, (unsigned)gather_slices(&s));
-    if (layout.lane == 8)
-        start<sum_columns<8>>(r, grid, NEURON_THREADS, sum);
-    else
-        start<sum_columns<4>>(r, grid, NEURON_THREADS, sum);
+    const dim3 grid((s.hidden_size + OUTPUTS - 1) / OUTPUTS, (unsigned)gather_slices(&s));
+    start<sum_columns>(r, grid, NEURON_THREADS, sum);
 }
 
 device_status decoder_copy_columns(const decoder_layer *l, size_t first, size_t rows, char message[DEVICE_MESSAGE_BYTES]) {
