@@ -19,7 +19,7 @@ import { WriteJob } from './write-job.js';
 /** @typedef {import('../../types/generate.js').GenerateOptions} GenerateOptions */
 /** @typedef {import('../../types/generate.js').Token} Token */
 
-/** What a token id is. */
+/** Bounds of a token id. */
 const ID = { is: 'whole', least: 0, most: 2 ** 31 - 1 };
 
 /** A search for texts. Its task can be stopped, though it gives nothing before it is done. */

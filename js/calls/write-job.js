@@ -10,7 +10,7 @@ import { Job } from './job.js';
 export class WriteJob extends Job {
   #texts;
   #atOnce;
-  /** What the request lacks: conversations that are still being read, and a module. @type {Promise<object> | undefined} */
+  /** Settles when the request's conversations are read and a module is loaded. @type {Promise<object> | undefined} */
   #ready;
   #taken = false;
   /** @type {Omit<BatchToken, 'index'>[]} those of several texts have the index of theirs */

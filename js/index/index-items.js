@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program gives an index: an embedder, ids, and items with their metadata.
+// Checks the arguments of an index: an embedder, ids, and items with their metadata.
 import { WispError } from '../base/errors.js';
 import { checkString, wrong } from '../base/options.js';
 

@@ -80,7 +80,7 @@ WISP_API wisp_status wisp_judge(wisp_session *session, wisp_text query, const wi
 WISP_API wisp_status wisp_session_save(wisp_session *session, const char *path, wisp_error *error);
 WISP_API wisp_status wisp_session_load(wisp_session *session, const char *path, wisp_error *error);
 
-/* The same with bytes in memory. Saving sets *size and writes nothing if that exceeds `capacity`.
+/* Save to and load from memory. Saving sets *size and writes nothing if that exceeds `capacity`.
  * `bytes` may be NULL if `capacity` is 0. */
 WISP_API wisp_status wisp_session_save_bytes(wisp_session *session, void *bytes, size_t capacity,
                                              size_t *size, wisp_error *error);
