@@ -50,7 +50,7 @@ export class WriteJob extends Job {
     }));
     this.#more = this.#nextMore();
     const wake = () => this.#wake();
-    this.promise.then(wake, wake); // a caller may await no result, which then is no unhandled rejection
+    this.promise.then(wake, wake); // a caller may await no result, which then is not an unhandled rejection
   }
 
   get waiting() {
