@@ -175,8 +175,8 @@ wisp_status open_model_at(const struct model_arguments *arguments, const char *p
     /* The query of a URL may hold a secret. */
     const int name = (int)(is_url(path) ? strcspn(path, "?#") : strlen(path));
     for (size_t i = 0; arguments->verbose && wisp_model_get_assumption(*model, i, &assumption); i++)
-        fprintf(stderr, "wisp: %.*s: assumed, as the file does not say: %s is %s\n", name, path,
-                assumption.key, assumption.value);
+        fprintf(stderr, "wisp: %.*s: the file does not say, so wisp assumes: %s is %s\n", name,
+                path, assumption.key, assumption.value);
     wisp_weights weights;
     for (size_t i = 0; arguments->verbose && wisp_model_get_weights(*model, i, &weights); i++)
         fprintf(stderr, "wisp: %.*s: dense layers in memory as %s: %llu bytes\n", name, path,
@@ -197,7 +197,7 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
     const char *path = arguments->path ? arguments->path : getenv(variable);
     if (!path) {
         if (!find_default_model(arguments->generates, found, sizeof found)) {
-            complain("no default model beside the program: name one with --model");
+            complain("there is no default model beside the program: name one with --model");
             return EXIT_MODEL;
         }
         path = found;
@@ -214,8 +214,7 @@ void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, con
     wisp_model_get_info(model, &info);
     wisp_session_get_stats(session, &stats);
     if (stats.truncated_texts > 0)
-        complain("%llu text%s longer than the model's %u tokens, and what follows these was cut "
-                 "off%s",
+        complain("%llu text%s longer than the model's %u tokens and truncated%s",
                  (unsigned long long)stats.truncated_texts,
                  stats.truncated_texts == 1 ? " is" : "s are", info.max_tokens, advice);
 }

@@ -11,13 +11,13 @@
 static const char usage[] =
     "usage: wisp serve [OPTION]...\n"
     "\n"
-    "Answers requests over HTTP. With a model that embeds: /v1/embeddings as OpenAI has it,\n"
-    "/embed, /similarity and /tokenize as text-embeddings-inference has them. With one that\n"
-    "scores texts for a query: /rerank, and /v1/rerank as Jina has it. With one that\n"
-    "generates: /v1/chat/completions, /v1/completions and /v1/responses as OpenAI has them,\n"
-    "/v1/messages as Anthropic has it. With any: /v1/models, /info, /health and /metrics.\n"
-    "Texts of requests that come at the same time are embedded together. Ctrl-C and SIGTERM end\n"
-    "the server when all requests under way have their replies.\n"
+    "Answers requests over HTTP. If the model embeds: OpenAI's /v1/embeddings, and /embed,\n"
+    "/similarity and /tokenize of text-embeddings-inference. If it scores texts for a query:\n"
+    "/rerank, and Jina's /v1/rerank. If it generates: OpenAI's /v1/chat/completions,\n"
+    "/v1/completions and /v1/responses, and Anthropic's /v1/messages. With any model: /v1/models,\n"
+    "/info, /health and /metrics. Texts of simultaneous requests are embedded together. Ctrl-C "
+    "and\n"
+    "SIGTERM end the server after the requests under way have been answered.\n"
     "\n"
     "Needs the library CivetWeb (Debian: libcivetweb1).\n"
     "\n";
@@ -106,9 +106,9 @@ static int take_port(void *field, const char *value) {
 
 static const struct command_option options[] = {
     OPTION(TEXT, server.address, "address", 0, "ADDRESS",
-           "listen here (default: 127.0.0.1, which only this machine reaches)"),
+           "listen here (default: 127.0.0.1, for this machine only)"),
     TAKEN(take_port, server.port, "port", 0, "N",
-          "listen on this port; 0 takes any that is free (default: 8080)"),
+          "listen on this port; 0: any free port (default: 8080)"),
     OPTION(TEXT, server.name, "name", 0, "NAME",
            "the name of the model of --model (default: that in its file)"),
     TAKEN_BY_ALL(take_other, TEXT, "also", 0, "NAME=PATH",
@@ -119,29 +119,29 @@ static const struct command_option options[] = {
            "--also that were used longest ago are closed for others (default:\n"
            "no limit)"),
     TAKEN(take_key, key, "api-key-file", 0, "FILE",
-          "ask every request but /health for the key in the file's first line\n"
-          "(default: the key in $WISP_API_KEY, if there is one)"),
+          "require the key in the file's first line for every request except\n"
+          "/health (default: the key in $WISP_API_KEY, if any)"),
     TAKEN(take_origin, server.visitors.origins, "allow-origin", 0, "ORIGIN",
           "let pages of this origin use the server, such as\n"
           "https://example.com, or * for all; may be repeated (pages of\n"
-          "this machine always may)"),
+          "this machine are always allowed)"),
     TAKEN(take_host, server.visitors.hosts, "allow-host", 0, "NAME",
-          "answer requests to this name too, as of a proxy; may be\n"
-          "repeated (a server that others reach answers to any name)"),
+          "also answer requests to this host name, such as a proxy's; may be\n"
+          "repeated (a server that other machines reach accepts any name)"),
     COUNT(server.connections, 1, 4096, "connections", 0, "N",
-          "that are served at a time (default: 64)"),
+          "serve at most N connections at a time (default: 64)"),
     OPTION(TEXT, server.chat_format, "chat-format", 0, "NAME",
-           "of a model without a chat template: chatml, or plain"),
+           "for models without a chat template: chatml or plain"),
     COUNT(server.parallel, 1, 256, "parallel", 0, "N",
-          "texts that are generated at a time (default: 4)"),
+          "generate at most N texts at a time (default: 4)"),
     COUNT(server.most_waiting, 1, 1 << 24, "queue", 0, "N",
-          "texts that may wait; more are refused with 429 (default: 8192)"),
+          "let at most N texts wait; refuse more with 429 (default: 8192)"),
     COUNT(server.batch_tokens, 1, 1 << 24, "batch-tokens", 0, "N",
-          "tokens that are embedded together, about (default: 8192)"),
+          "embed about N tokens together (default: 8192)"),
     COUNT(server.most_texts, 1, 1 << 24, "most-texts", 0, "N", "of a request (default: 2048)"),
     OPTION(BYTES, server.most_bytes, "most-bytes", 0, "BYTES", "of a request (default: 32M)"),
     OPTION(NONE, server.log, "log", 0, NULL,
-           "write a line of JSON for each request to standard error"),
+           "write a JSON object for each request to standard error"),
     GROUP(model, model_options),
     GROUP(model, cache_options),
     GROUP(model, prompt_cache_options),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the routes of `wisp serve` share: the models, and replies in JSON. */
+ * State shared by the routes of `wisp serve`: the models, and replies in JSON. */
 #ifndef WISP_SERVE_API_H
 #define WISP_SERVE_API_H
 

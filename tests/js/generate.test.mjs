@@ -303,7 +303,7 @@ describe('generate', () => {
       [['--text', 'a', '--bias', '5'], 2, /--bias 5: expected a token id, = and a number/],
       [['--text', 'a', '--bias', '99999=1'], 2, /bias: id 99999, but there are 512 tokens/],
       [['--text', 'a', '--order', 'mine'], 2, /--order.*transformers, llama\.cpp/],
-      [['--text', 'a', '--data', 'b'], 2, /--data: --text does not go with it/],
+      [['--text', 'a', '--data', 'b'], 2, /--data and --text exclude each other/],
       [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams: neither/],
       [['--text', 'a', '--beams', '65'], 2, /--beams 65/],
       [['--text', 'a', '--beams', '2', '--bias', '5=1'], 2, /--beams: neither/],
