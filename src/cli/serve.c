@@ -26,6 +26,8 @@ struct arguments {
     struct model_arguments model;
     struct server_options server;
     char key[512];
+    struct model_name others[MOST_MODELS - 1];
+    char names[MOST_MODELS - 1][128];
 };
 
 /* Reads the first line of a file. Complains and returns an exit code if it has none. */
@@ -71,6 +73,26 @@ static int take_origin(void *field, const char *origin) {
     return EXIT_USAGE;
 }
 
+/* Takes NAME=PATH. */
+static int take_other(void *arguments, const char *value) {
+    struct arguments *a = arguments;
+    const char *equals = strchr(value, '=');
+    const size_t n = a->server.n_others, length = equals ? (size_t)(equals - value) : 0;
+    if (length == 0 || length >= sizeof *a->names || !equals[1]) {
+        complain("--also %s: expected NAME=PATH, with a name of 1 to %zu bytes", value,
+                 sizeof *a->names - 1);
+        return EXIT_USAGE;
+    }
+    if (n == MOST_MODELS - 1) {
+        complain("--also: more than %d models", MOST_MODELS - 1);
+        return EXIT_USAGE;
+    }
+    memcpy(a->names[n], value, length);
+    a->others[n] = (struct model_name){a->names[n], equals + 1};
+    a->server.n_others++;
+    return EXIT_GOOD;
+}
+
 /* Takes a port; 0 is any that is free. */
 static int take_port(void *field, const char *value) {
     unsigned long port;
@@ -88,7 +110,14 @@ static const struct command_option options[] = {
     TAKEN(take_port, server.port, "port", 0, "N",
           "listen on this port; 0: any free port (default: 8080)"),
     OPTION(TEXT, server.name, "name", 0, "NAME",
-           "the model's name in replies (default: that in its file)"),
+           "the name of the model of --model (default: that in its file)"),
+    TAKEN_BY_ALL(take_other, TEXT, "also", 0, "NAME=PATH",
+                 "serve this model, too, to requests that name it: it is opened when\n"
+                 "the first one comes; may be repeated"),
+    OPTION(BYTES, server.models_memory, "models-memory", 0, "BYTES",
+           "the most memory for the weights of all models together: those of\n"
+           "--also that were used longest ago are closed for others (default:\n"
+           "no limit)"),
     TAKEN(take_key, key, "api-key-file", 0, "FILE",
           "require the key in the file's first line for every request except\n"
           "/health (default: the key in $WISP_API_KEY, if any)"),
@@ -125,14 +154,44 @@ static const struct command_line this_command = {
     usage, options, 25,
     "\nExit code: 0 done, 1 serving failed, 2 wrong usage, 3 the model cannot be used.\n", NULL};
 
+/* Opens a model of --also. What belongs to the first model's file alone is left out. */
+static wisp_status open_other(void *context, const char *path, wisp_model **model,
+                              wisp_session **session, wisp_error *error) {
+    const struct arguments *a = context;
+    struct model_arguments arguments = a->model;
+    arguments.header_sha256 = NULL;
+    arguments.memory = 0;
+    const wisp_status status = open_model_at(&arguments, path, model, session, error);
+    if (status != WISP_OK)
+        complain("%s", error->message); /* the client is told all but the path */
+    return status;
+}
+
+/* Names the first model. Complains and returns an exit code if two models have one name. */
+static int name_models(struct arguments *a) {
+    wisp_model_info info;
+    wisp_model_get_info(a->server.model, &info);
+    if (!a->server.name)
+        a->server.name = *info.name ? info.name : "wisp";
+    for (size_t i = 0; i < a->server.n_others; i++)
+        for (size_t k = 0; k <= i; k++) {
+            const char *other = k < i ? a->others[k].name : a->server.name;
+            if (strcmp(a->others[i].name, other) == 0) {
+                complain("--also %s: two models have this name", other);
+                return EXIT_USAGE;
+            }
+        }
+    return EXIT_GOOD;
+}
+
 static int serve(struct arguments *a) {
     wisp_error error = {0};
     struct server *server = NULL;
     watch_signals(NULL);
     if (server_start(&a->server, &server, &error) != WISP_OK)
         return complain_of(&error);
-    fprintf(stderr, "serving %s at http://%s:%u (Ctrl-C ends)\n", server_model_name(server),
-            a->server.address, server_port(server));
+    fprintf(stderr, "serving %s at http://%s:%u (Ctrl-C ends)\n", a->server.name, a->server.address,
+            server_port(server));
     while (wait_readable(-1))
         continue;
     fputs("ending when all requests have their replies\n", stderr);
@@ -161,7 +220,12 @@ int command_serve(int argc, char **argv) {
     a.server.kv_memory = a.model.kv_memory;
     a.server.prompt_cache = a.model.prompt_cache;
     a.server.prompt_cache_bytes = a.model.prompt_cache_size;
+    a.server.others = a.others;
+    a.server.open = open_other;
+    a.server.context = &a;
     code = open_model(&a.model, &a.server.model, &a.server.session);
+    if (code == EXIT_GOOD)
+        code = name_models(&a);
     /* This session writes nothing, but says at once what cannot be done. */
     wisp_error error;
     if (code == EXIT_GOOD && a.model.kv_memory &&
