@@ -32,5 +32,6 @@ const struct hf_decoder *const hf_decoders[] = {
     &hf_ministral3,
     &hf_glm4,
     &hf_eurobert,
+    &hf_gpt_oss,
     NULL,
 };

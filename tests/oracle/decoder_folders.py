@@ -25,11 +25,13 @@ import decoders  # tests/oracle/decoders.py: models, and the driver. It skips if
 
 import numpy as np  # noqa: E402  (the packages are there)
 import torch  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 from tokenizers import Tokenizer, models, normalizers  # noqa: E402
 from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3Config, Gemma3ForCausalLM,  # noqa: E402
-                          Gemma3ForConditionalGeneration, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, Lfm2Config,
+                          Gemma3ForConditionalGeneration, Gemma3TextConfig, GptOssConfig, GptOssForCausalLM, GPT2Config, GPT2LMHeadModel, Lfm2Config,
                           Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mistral3Config, Mistral3ForConditionalGeneration, MistralConfig, MistralForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, logging)
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors  # noqa: E402
 
 READ, TOLERANCE = 300, 1e-4
 
@@ -113,6 +115,10 @@ MORE = {
         layer_types=["conv", "full_attention", "conv", "full_attention"], block_multiple_of=24,
         block_ffn_dim_multiplier=1.3, rope_parameters=decoders.LLAMA3)),
 }
+MORE |= {"gpt-oss, experts in MXFP4": (GptOssForCausalLM, GptOssConfig(
+    **{**SIZES, "intermediate_size": 96}, num_key_value_heads=2, head_dim=32, num_local_experts=5, num_experts_per_tok=2,
+    sliding_window=37, rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0,
+                                        "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 64}))}
 MODELS = PLAIN | MORE
 MODELS["ministral3 with images"] = (Mistral3ForConditionalGeneration, Mistral3Config(
     tie_word_embeddings=False, text_config=dict(**SIZES, model_type="ministral3", num_key_value_heads=2, head_dim=16,
@@ -127,6 +133,27 @@ def as_minicpm(config):
                   scale_depth=config.pop("residual_multiplier") * config["num_hidden_layers"]**0.5,
                   dim_model_base=config["hidden_size"] / config.pop("logits_scaling"))
     del config["attention_multiplier"]
+
+
+def as_mxfp4(folder, settings, model):
+    """Packs the experts as OpenAI's folders have them: random codes, whose floats transformers' own function gives the model."""
+    settings["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    settings |= {"swiglu_limit": 7.0, "experts_per_token": settings["num_experts_per_tok"], "initial_context_length": 64}
+    for file in folder.glob("*.safetensors"):
+        tensors = load_file(file)
+        for name in [name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]:
+            experts, inputs, outputs = tensors.pop(name).shape
+            codes = torch.randint(0, 256, (experts, outputs, inputs // 32, 16), dtype=torch.uint8)
+            scales = torch.randint(121, 126, (experts, outputs, inputs // 32), dtype=torch.uint8)
+            tensors |= {f"{name}_blocks": codes, f"{name}_scales": scales}
+            model.get_parameter(name).copy_(convert_moe_packed_tensors(codes, scales, dtype=torch.float32))
+        save_file(tensors, file)
+    for index in folder.glob("*.index.json"):
+        text = json.loads(index.read_text())
+        text["weight_map"] = {name: file.name for file in folder.glob("*.safetensors") for name in load_file(file)}
+        index.write_text(json.dumps(text))
+
+
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
@@ -162,6 +189,8 @@ def compare(driver, wisp, root, index, name, dtype, shards, version_4):
         as_version_4(settings)
     if name == "minicpm":
         as_minicpm(settings)
+    if name.endswith("MXFP4"):
+        as_mxfp4(folder, settings, theirs)
     path.write_text(json.dumps(settings))
     write_tokenizer(folder)
     ids = torch.randint(0, decoders.VOCABULARY, (1, READ))

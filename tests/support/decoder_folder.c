@@ -23,10 +23,11 @@ static void put_file(struct folder *folder, const char *name, struct bytes *cont
 
 struct shape {
     const char *name;
-    unsigned dims[3]; /* the slowest first; 0: there are no more */
+    unsigned dims[4]; /* the slowest first; 0: there are no more */
 };
 
-/* Adds model.safetensors. Names come after `prefix`; one with a % is of each of `layers`. */
+/* Adds model.safetensors. Names come after `prefix`; one with a % is of each of `layers`,
+ * and one that begins with # is of bytes, of which packed weights consist. */
 static void make_weights(struct folder *folder, const char *prefix, unsigned layers,
                          const struct shape *tensors, size_t count) {
     struct bytes header = {0}, data = {0}, file = {0};
@@ -35,26 +36,28 @@ static void make_weights(struct folder *folder, const char *prefix, unsigned lay
         for (size_t i = 0; i < count; i++) {
             const unsigned *dims = tensors[i].dims;
             const size_t start = data.size;
-            const char *number = strchr(tensors[i].name, '%');
+            const bool packed = tensors[i].name[0] == '#';
+            const char *whole = tensors[i].name + packed, *number = strchr(whole, '%');
             char name[96], text[256], shape[48] = "";
             struct rng rng = {1 + i + l * 100}; /* a tensor more leaves the others as they are */
             size_t n = 1;
             if (l > 0 && !number)
                 continue;
-            snprintf(name, sizeof name, "%.*s", number ? (int)(number - tensors[i].name) : 95,
-                     tensors[i].name);
+            snprintf(name, sizeof name, "%.*s", number ? (int)(number - whole) : 95, whole);
             if (number)
                 snprintf(name + strlen(name), sizeof name - strlen(name), "%u%s", l, number + 1);
-            for (size_t d = 0; d < 3 && dims[d] > 0; d++) {
+            for (size_t d = 0; d < 4 && dims[d] > 0; d++) {
                 snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%u", d ? "," : "",
                          dims[d]);
                 n *= dims[d];
             }
-            for (size_t k = 0; k < n; k++)
+            for (size_t k = 0; k < n && packed; k++)
+                bytes_put(&data, &(const unsigned char){(unsigned char)rng_below(&rng, 128)}, 1);
+            for (size_t k = 0; k < n && !packed; k++)
                 bytes_put_f32s(&data, &(const float){(float)rng_below(&rng, 200) / 100 - 1}, 1);
             snprintf(text, sizeof text,
-                     "%s\"%s%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
-                     data.size > n * sizeof(float) ? "," : "", prefix, name, shape, start,
+                     "%s\"%s%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+                     start > 0 ? "," : "", prefix, name, packed ? "U8" : "F32", shape, start,
                      data.size);
             put_text(&header, text);
         }
@@ -171,6 +174,41 @@ static const struct shape granite_moe[] = {
     {"layers.%.block_sparse_moe.router.layer.weight", {2, HIDDEN}},
     {"layers.%.block_sparse_moe.input_linear.weight", {2, 2 * INNER, HIDDEN}},
     {"layers.%.block_sparse_moe.output_linear.weight", {2, HIDDEN, INNER}}};
+
+/* Heads have as many values as KV, and experts are two, of `inner` neurons. */
+#define GPT_OSS_SHAPES(hidden)                                                                     \
+    {"embed_tokens.weight", {FOLDER_TOKENS, hidden}}, {"norm.weight", {hidden}},                   \
+        {"layers.%.input_layernorm.weight", {hidden}},                                             \
+        {"layers.%.post_attention_layernorm.weight", {hidden}},                                    \
+        {"layers.%.self_attn.q_proj.weight", {2 * KV, hidden}},                                    \
+        {"layers.%.self_attn.q_proj.bias", {2 * KV}},                                              \
+        {"layers.%.self_attn.k_proj.weight", {KV, hidden}},                                        \
+        {"layers.%.self_attn.k_proj.bias", {KV}},                                                  \
+        {"layers.%.self_attn.v_proj.weight", {KV, hidden}},                                        \
+        {"layers.%.self_attn.v_proj.bias", {KV}},                                                  \
+        {"layers.%.self_attn.o_proj.weight", {hidden, 2 * KV}},                                    \
+        {"layers.%.self_attn.o_proj.bias", {hidden}}, {"layers.%.self_attn.sinks", {2}},           \
+        {"layers.%.mlp.router.weight", {2, hidden}}, {"layers.%.mlp.router.bias", {2}}, {          \
+        "layers.%.mlp.experts.down_proj_bias", {                                                   \
+            2, hidden                                                                              \
+        }                                                                                          \
+    }
+
+static const struct shape gpt_oss[] = {
+    GPT_OSS_SHAPES(HIDDEN),
+    {"layers.%.mlp.experts.gate_up_proj", {2, HIDDEN, 2 * INNER}},
+    {"layers.%.mlp.experts.gate_up_proj_bias", {2, 2 * INNER}},
+    {"layers.%.mlp.experts.down_proj", {2, INNER, HIDDEN}}};
+
+enum { PACKED = 32 }; /* hidden values and neurons of an expert whose matrices are packed */
+
+static const struct shape gpt_oss_packed[] = {
+    GPT_OSS_SHAPES(PACKED),
+    {"#layers.%.mlp.experts.gate_up_proj_blocks", {2, 2 * PACKED, 1, 16}},
+    {"#layers.%.mlp.experts.gate_up_proj_scales", {2, 2 * PACKED, 1}},
+    {"layers.%.mlp.experts.gate_up_proj_bias", {2, 2 * PACKED}},
+    {"#layers.%.mlp.experts.down_proj_blocks", {2, PACKED, 1, 16}},
+    {"#layers.%.mlp.experts.down_proj_scales", {2, PACKED, 1}}};
 
 /* ---- tokenizer.json ------------------------------------------------------------------------- */
 
@@ -393,6 +431,16 @@ void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer
     "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"vocab_size\":300,"                    \
     "\"attention_bias\":false,\"hidden_activation\":\"gelu_pytorch_tanh\""
 
+#define GPT_OSS_SETTINGS                                                                           \
+    "{\"architectures\":[\"GptOssForCausalLM\"],\"model_type\":\"gpt_oss\","                       \
+    "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":4,"  \
+    "\"hidden_act\":\"silu\",\"max_position_embeddings\":64,\"rms_norm_eps\":1e-05,"               \
+    "\"attention_bias\":true,\"sliding_window\":4,\"tie_word_embeddings\":true,"                   \
+    "\"layer_types\":[\"sliding_attention\",\"full_attention\"],\"swiglu_limit\":7.0,"             \
+    "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"vocab_size\":300,\"rope_theta\":500.0,"   \
+    "\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4.0,\"truncate\":false,"                  \
+    "\"original_max_position_embeddings\":16},"
+
 void decoder_folder_make_family(struct folder *folder, enum decoder_family family) {
     static const char gpt2_config[] =
         "{\"architectures\":[\"GPT2LMHeadModel\"],\"model_type\":\"gpt2\",\"n_embd\":8,"
@@ -442,9 +490,14 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
         "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,"
         "\"tie_word_embeddings\":true,\"attention_bias\":false,\"vocab_size\":300,"
         "\"num_local_experts\":2,\"num_experts_per_tok\":2,\"attention_multiplier\":0.5}";
-    static const char *const configs[] = {gpt2_config,      gemma2_config,     gemma3_text_config,
-                                          gemma3_config,    lfm2_config,       phi3_config,
-                                          qwen3_moe_config, granite_moe_config};
+    static const char gpt_oss_config[] =
+        GPT_OSS_SETTINGS "\"hidden_size\":8,\"intermediate_size\":12}";
+    static const char gpt_oss_packed_config[] =
+        GPT_OSS_SETTINGS "\"hidden_size\":32,\"intermediate_size\":32,"
+                         "\"quantization_config\":{\"quant_method\":\"mxfp4\"}}";
+    static const char *const configs[] = {
+        gpt2_config, gemma2_config,    gemma3_text_config, gemma3_config,  lfm2_config,
+        phi3_config, qwen3_moe_config, granite_moe_config, gpt_oss_config, gpt_oss_packed_config};
     *folder = (struct folder){0};
     switch (family) {
     case FAMILY_GPT2:
@@ -477,6 +530,12 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
         break;
     case FAMILY_GRANITE_MOE:
         WEIGHTS_OF(folder, "model.", 2, granite_moe);
+        break;
+    case FAMILY_GPT_OSS:
+        WEIGHTS_OF(folder, "model.", 2, gpt_oss);
+        break;
+    case FAMILY_GPT_OSS_PACKED:
+        WEIGHTS_OF(folder, "model.", 2, gpt_oss_packed);
         break;
     default:
         WEIGHTS_OF(folder, "model.", 2, lfm2);

@@ -32,8 +32,10 @@ enum decoder_family {
     FAMILY_GEMMA3, /* with a tensor of the part that reads images */
     FAMILY_LFM2,   /* its second layer has attention, its first a convolution */
     FAMILY_PHI3,
-    FAMILY_QWEN3_MOE,   /* two experts, with tensors of their own */
-    FAMILY_GRANITE_MOE, /* two experts, stacked */
+    FAMILY_QWEN3_MOE,      /* two experts, with tensors of their own */
+    FAMILY_GRANITE_MOE,    /* two experts, stacked */
+    FAMILY_GPT_OSS,        /* two experts, stacked, of floats */
+    FAMILY_GPT_OSS_PACKED, /* in MXFP4 */
     DECODER_FAMILIES
 };
 

@@ -201,6 +201,39 @@ static void settings_of_experts(void **state) {
     check_edits(edits, sizeof edits / sizeof *edits);
 }
 
+static void settings_of_gpt_oss(void **state) {
+    static const enum decoder_family f = FAMILY_GPT_OSS, p = FAMILY_GPT_OSS_PACKED;
+    static const struct edit edits[] = {
+        {f, CONFIG, "\"swiglu_limit\":7.0,", "", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"sliding_window\":4", "\"sliding_window\":5", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"swiglu_limit\":7.0", "\"swiglu_limit\":6.0", UNSUPPORTED, "swiglu_limit",
+         "only 7"},
+        {f, CONFIG, "\"sliding_window\":4,", "", NOT_FOUND, "sliding_window", NULL},
+        {f, CONFIG, "\"rope_scaling\"", "\"others\"", NOT_FOUND, "rope_parameters", NULL},
+        {f, CONFIG, "\"truncate\":false,", "", UNSUPPORTED, "truncate", "only false"},
+        {f, CONFIG, "\"truncate\":false", "\"truncate\":0", FORMAT, "truncate", "true or false"},
+        {f, CONFIG, "\"attention_bias\":true", "\"attention_bias\":false", UNSUPPORTED,
+         "attention_bias", "only true"},
+        {f, CONFIG, "\"num_local_experts\":2", "\"num_local_experts\":3", FORMAT,
+         "blk.0.ffn_gate_inp.weight", NULL},
+        {f, CONFIG, "{", "{\"quantization_config\":{\"quant_method\":\"gptq\"},", UNSUPPORTED,
+         "quantization_config", "only mxfp4, F32, F16 and BF16"},
+        {f, WEIGHTS, "[2,8,24]", "[2,96,2]", FORMAT, "blk.0.ffn_gate_exps.weight",
+         "expected [2, 12, 8]"},
+        {f, WEIGHTS, "[2,8,24]", "[2,8,8,3]", FORMAT, NULL, "shape of experts"},
+        {f, WEIGHTS, "[2,24]", "[48]", FORMAT, NULL, "shape of experts"},
+        {p, WEIGHTS, "[2,64,1,16]", "[2,64,16]", FORMAT, NULL, "shape"},
+        {p, WEIGHTS, "[2,64,1,16]", "[2,64,16,1]", FORMAT, NULL, "shape of experts"},
+        {p, WEIGHTS, "[2,64,1]", "[2,1,64]", FORMAT, NULL, "shape of experts"},
+        {p, WEIGHTS, "0.mlp.experts.gate_up_proj_scales", "0.mlp.experts.gate_up_proj_scalez",
+         NOT_FOUND, "model.layers.0.mlp.experts.gate_up_proj_scales", "missing"},
+        {p, CONFIG, "\"intermediate_size\":32", "\"intermediate_size\":64", FORMAT,
+         "blk.0.ffn_gate_exps.weight", "expected [2, 64, 32]"},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
 static void settings_of_lfm2(void **state) {
     static const enum decoder_family f = FAMILY_LFM2;
     static const struct edit edits[] = {
@@ -456,6 +489,7 @@ int main(void) {
         cmocka_unit_test(settings_of_gemma),
         cmocka_unit_test(settings_of_lfm2),
         cmocka_unit_test(settings_of_experts),
+        cmocka_unit_test(settings_of_gpt_oss),
         cmocka_unit_test(settings_of_phi3),
         cmocka_unit_test(settings_of_scaling),
         cmocka_unit_test(converted_families_have_the_same_logits),
