@@ -286,7 +286,7 @@ wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decod
     TRY(find_part(decoder, config, &part, error));
     TRY(directory_finish(dir, error)); /* `split` and `adapt` look for metadata */
     if (decoder->split)
-        TRY(decoder->split(dir, error));
+        TRY(decoder->split(dir, &part, error));
     for (size_t i = 0; i < dir->n_tensors; i++) {
         struct tensor *tensor = &dir->tensors[i];
         const char *name = name_within(decoder, tensor->name);

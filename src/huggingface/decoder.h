@@ -46,7 +46,7 @@ struct hf_decoder {
     wisp_status (*read_config)(struct directory *dir, const struct hf_decoder *decoder,
                                const struct hf_config *config, wisp_error *error);
     /* Replaces tensors, which have the folder's names, by parts of them. NULL: none. */
-    wisp_status (*split)(struct directory *dir, wisp_error *error);
+    wisp_status (*split)(struct directory *dir, const struct hf_config *config, wisp_error *error);
     const char *quantised; /* the method of quantization_config whose tensors `split` makes GGUF's
                               of; NULL: none */
     /* Changes a tensor, which has its GGUF name, if GGUF has other values. NULL: no tensor. */

@@ -260,7 +260,8 @@ static wisp_status divide(struct directory *dir, size_t i, const struct part *pa
     return WISP_OK;
 }
 
-static wisp_status split(struct directory *dir, wisp_error *error) {
+static wisp_status split(struct directory *dir, const struct hf_config *config, wisp_error *error) {
+    (void)config;
     static const char *const scales[] = {".experts.gate_up_proj_scales",
                                          ".experts.down_proj_scales"};
     size_t kept = 0;

@@ -27,7 +27,8 @@ struct shape {
 };
 
 /* Adds model.safetensors. Names come after `prefix`; one with a % is of each of `layers`,
- * and one that begins with # is of bytes, of which packed weights consist. */
+ * one that begins with # is of bytes, of which packed weights consist, and one that begins with 3
+ * of bytes of four codes from 0 to 2. */
 static void make_weights(struct folder *folder, const char *prefix, unsigned layers,
                          const struct shape *tensors, size_t count) {
     struct bytes header = {0}, data = {0}, file = {0};
@@ -36,7 +37,8 @@ static void make_weights(struct folder *folder, const char *prefix, unsigned lay
         for (size_t i = 0; i < count; i++) {
             const unsigned *dims = tensors[i].dims;
             const size_t start = data.size;
-            const bool packed = tensors[i].name[0] == '#';
+            const bool ternary = tensors[i].name[0] == '3';
+            const bool packed = tensors[i].name[0] == '#' || ternary;
             const char *whole = tensors[i].name + packed, *number = strchr(whole, '%');
             char name[96], text[256], shape[48] = "";
             struct rng rng = {1 + i + l * 100}; /* a tensor more leaves the others as they are */
@@ -51,8 +53,12 @@ static void make_weights(struct folder *folder, const char *prefix, unsigned lay
                          dims[d]);
                 n *= dims[d];
             }
-            for (size_t k = 0; k < n && packed; k++)
-                bytes_put(&data, &(const unsigned char){(unsigned char)rng_below(&rng, 128)}, 1);
+            for (size_t k = 0; k < n && packed; k++) {
+                size_t byte = rng_below(&rng, ternary ? 3 : 128);
+                for (size_t c = 1; c < 4 && ternary; c++)
+                    byte = byte << 2 | rng_below(&rng, 3);
+                bytes_put(&data, &(const unsigned char){(unsigned char)byte}, 1);
+            }
             for (size_t k = 0; k < n && !packed; k++)
                 bytes_put_f32s(&data, &(const float){(float)rng_below(&rng, 200) / 100 - 1}, 1);
             snprintf(text, sizeof text,
@@ -209,6 +215,28 @@ static const struct shape gpt_oss_packed[] = {
     {"layers.%.mlp.experts.gate_up_proj_bias", {2, 2 * PACKED}},
     {"#layers.%.mlp.experts.down_proj_blocks", {2, PACKED, 1, 16}},
     {"#layers.%.mlp.experts.down_proj_scales", {2, PACKED, 1}}};
+
+/* Matrices are packed. */
+static const struct shape bitnet[] = {{"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
+                                      {"norm.weight", {HIDDEN}},
+                                      {"layers.%.input_layernorm.weight", {HIDDEN}},
+                                      {"layers.%.post_attention_layernorm.weight", {HIDDEN}},
+                                      {"layers.%.self_attn.attn_sub_norm.weight", {HIDDEN}},
+                                      {"layers.%.mlp.ffn_sub_norm.weight", {INNER}},
+                                      {"3layers.%.self_attn.q_proj.weight", {HIDDEN / 4, HIDDEN}},
+                                      {"3layers.%.self_attn.k_proj.weight", {KV / 4, HIDDEN}},
+                                      {"3layers.%.self_attn.v_proj.weight", {KV / 4, HIDDEN}},
+                                      {"3layers.%.self_attn.o_proj.weight", {HIDDEN / 4, HIDDEN}},
+                                      {"3layers.%.mlp.gate_proj.weight", {INNER / 4, HIDDEN}},
+                                      {"3layers.%.mlp.up_proj.weight", {INNER / 4, HIDDEN}},
+                                      {"3layers.%.mlp.down_proj.weight", {HIDDEN / 4, INNER}},
+                                      {"layers.%.self_attn.q_proj.weight_scale", {1}},
+                                      {"layers.%.self_attn.k_proj.weight_scale", {1}},
+                                      {"layers.%.self_attn.v_proj.weight_scale", {1}},
+                                      {"layers.%.self_attn.o_proj.weight_scale", {1}},
+                                      {"layers.%.mlp.gate_proj.weight_scale", {1}},
+                                      {"layers.%.mlp.up_proj.weight_scale", {1}},
+                                      {"layers.%.mlp.down_proj.weight_scale", {1}}};
 
 /* ---- tokenizer.json ------------------------------------------------------------------------- */
 
@@ -441,6 +469,14 @@ void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer
     "\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4.0,\"truncate\":false,"                  \
     "\"original_max_position_embeddings\":16},"
 
+#define BITNET_SETTINGS                                                                            \
+    "{\"architectures\":[\"BitNetForCausalLM\"],\"model_type\":\"bitnet\",\"hidden_size\":8,"      \
+    "\"intermediate_size\":12,\"num_hidden_layers\":2,\"num_attention_heads\":2,"                  \
+    "\"num_key_value_heads\":1,\"hidden_act\":\"relu2\",\"max_position_embeddings\":64,"           \
+    "\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,\"tie_word_embeddings\":true,\"vocab_size\":300," \
+    "\"quantization_config\":{\"quant_method\":\"bitnet\",\"linear_class\":\"autobitlinear\","     \
+    "\"quantization_mode\":"
+
 void decoder_folder_make_family(struct folder *folder, enum decoder_family family) {
     static const char gpt2_config[] =
         "{\"architectures\":[\"GPT2LMHeadModel\"],\"model_type\":\"gpt2\",\"n_embd\":8,"
@@ -495,9 +531,12 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
     static const char gpt_oss_packed_config[] =
         GPT_OSS_SETTINGS "\"hidden_size\":32,\"intermediate_size\":32,"
                          "\"quantization_config\":{\"quant_method\":\"mxfp4\"}}";
+    static const char bitnet_config[] = BITNET_SETTINGS "\"offline\"}}";
+    static const char bitnet_floats_config[] = BITNET_SETTINGS "\"online\"}}";
     static const char *const configs[] = {
-        gpt2_config, gemma2_config,    gemma3_text_config, gemma3_config,  lfm2_config,
-        phi3_config, qwen3_moe_config, granite_moe_config, gpt_oss_config, gpt_oss_packed_config};
+        gpt2_config,      gemma2_config,      gemma3_text_config, gemma3_config,
+        lfm2_config,      phi3_config,        bitnet_config,      bitnet_floats_config,
+        qwen3_moe_config, granite_moe_config, gpt_oss_config,     gpt_oss_packed_config};
     *folder = (struct folder){0};
     switch (family) {
     case FAMILY_GPT2:
@@ -531,6 +570,21 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
     case FAMILY_GRANITE_MOE:
         WEIGHTS_OF(folder, "model.", 2, granite_moe);
         break;
+    case FAMILY_BITNET:
+        WEIGHTS_OF(folder, "model.", 2, bitnet);
+        break;
+    case FAMILY_BITNET_FLOATS: {
+        enum { TENSORS = sizeof bitnet / sizeof *bitnet - 7 };
+        struct shape floats[TENSORS];
+        memcpy(floats, bitnet, sizeof floats);
+        for (size_t i = 0; i < TENSORS; i++)
+            if (*floats[i].name == '3') {
+                floats[i].name++;
+                floats[i].dims[0] *= 4;
+            }
+        WEIGHTS_OF(folder, "model.", 2, floats);
+        break;
+    }
     case FAMILY_GPT_OSS:
         WEIGHTS_OF(folder, "model.", 2, gpt_oss);
         break;

@@ -32,6 +32,8 @@ enum decoder_family {
     FAMILY_GEMMA3, /* with a tensor of the part that reads images */
     FAMILY_LFM2,   /* its second layer has attention, its first a convolution */
     FAMILY_PHI3,
+    FAMILY_BITNET,         /* packed matrices */
+    FAMILY_BITNET_FLOATS,  /* of which matrices are made ternary */
     FAMILY_QWEN3_MOE,      /* two experts, with tensors of their own */
     FAMILY_GRANITE_MOE,    /* two experts, stacked */
     FAMILY_GPT_OSS,        /* two experts, stacked, of floats */
