@@ -13,7 +13,7 @@
 
 static const char usage[] = "usage: wisp inspect [OPTION]... FILE|FOLDER\n"
                             "\n"
-                            "Lists the metadata and tensors of a model, and the settings that "
+                            "Lists the metadata and tensors of a model, and the settings that\n"
                             "the file lacks and wisp assumes.\n"
                             "\n";
 

@@ -135,7 +135,7 @@ const struct command_option prompt_cache_options[] = {
            "also keep the keys and values of texts in files in DIR, and read\n"
            "those of prompts that begin like a known text"),
     OPTION(BYTES, prompt_cache_size, "prompt-cache-size", 0, "BYTES",
-           "the most bytes of all files in DIR; the least recently used ones are\n"
-           "deleted (default: 4G)"),
+           "the most bytes of all files in DIR; the least\n"
+           "recently used ones are deleted (default: 4G)"),
     LAST_OPTION,
 };
