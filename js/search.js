@@ -66,7 +66,7 @@ export async function search(embedder, query, options) {
  */
 function embed(embedder, texts, options) {
   if (typeof embedder?.embed !== 'function') {
-    throw wrong('embedder', 'no Embedder, which a text needs');
+    throw wrong('embedder', 'not an Embedder, which a text needs');
   }
   return embedder.embed(texts, { ...options, priority: 'high' });
 }
@@ -95,7 +95,7 @@ function vectorOf(given, field) {
 function sizeOf(rows, asked, otherwise) {
   const isOne = rows instanceof Float32Array;
   if (!isOne && !Array.isArray(rows)) {
-    throw wrong('rows', 'no Rows, no Float32Array and no array of vectors');
+    throw wrong('rows', 'not Rows, a Float32Array or an array of vectors');
   }
   const own = isOne ? /** @type {any} */ (rows).dimensions : rows[0]?.length;
   const size = asked ?? own ?? otherwise;

@@ -7,7 +7,7 @@ import { Silence, checkEndless } from './silence.js';
 /** @typedef {import('../../types/index.js').ModelSource} ModelSource */
 
 /**
- * What ends the request of a body, so that readParts can give up a server that goes silent.
+ * Functions that end the request of a body, so that readParts can give up on a server that goes silent.
  * @type {WeakMap<object, () => void>}
  */
 const requests = new WeakMap();

@@ -268,7 +268,7 @@ async function look(hub, model) {
       throw new HubError(
         'format',
         `${first}: the answer has no ${commit ? 'ETag' : 'X-Repo-Commit'}: it comes from no Hub; check ` +
-          'HF_ENDPOINT, and whether a proxy or a login page stands before it',
+          'HF_ENDPOINT, and whether a proxy or a login page is in front of it',
         status,
       );
     }

@@ -217,13 +217,13 @@ export async function list(endpoint, model, asking) {
   } catch (cause) {
     throw new HubError(
       'format',
-      `${url}: no JSON: it is not a Hub, or a login page stands before it`,
+      `${url}: not JSON: it is not a Hub, or a login page is in front of it`,
       200,
       cause,
     );
   }
   if (typeof answer?.sha !== 'string' || !Array.isArray(answer.siblings)) {
-    throw new HubError('format', `${url}: no list of a model's files`, 200);
+    throw new HubError('format', `${url}: not a list of a model's files`, 200);
   }
   checkName(answer.sha, 'sha', url);
   const files = new Map();
@@ -471,10 +471,10 @@ export function checkMagic(bytes, url) {
   const isOfFolder = /\.(json|txt|jinja|model|safetensors|bin|onnx|onnx_data|data)$/.test(url);
   if (text.startsWith('GGUF') || (isOfFolder && !isPage && !isPointer)) return;
   const found = isPage
-    ? 'an HTML page and not the file: a login page or a proxy may stand before the server'
+    ? 'an HTML page and not the file: a login page or a proxy may be in front of the server'
     : isPointer
       ? 'a pointer of Git LFS and not the file'
-      : 'no GGUF file';
+      : 'not a GGUF file';
   throw new WispError('format', `${url} is ${found}`);
 }
 

@@ -20,10 +20,10 @@ this machine alone, until it is interrupted. All is computed in the page.
 /** Where the page that draws neurons looks for its model. */
 const COLD_MODEL = '/models/wisp-cold.gguf';
 
-/** What the pages load, and lead to. */
+/** Folders that the pages load from or link to. */
 const FOLDERS = ['web-demo', 'js', 'models', 'types', 'docs'];
 
-/** Where "/" leads. */
+/** The page that "/" redirects to. */
 const HOME = '/web-demo/';
 const START = `<!doctype html><meta http-equiv="refresh" content="0; url=${HOME}" />`;
 

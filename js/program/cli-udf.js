@@ -22,7 +22,7 @@ a URL, or hf:owner/name[@revision] on the Hugging Face Hub. Embeddings have the 
 Exit codes: see wisp-engine embed --help.
 `;
 
-/** What the functions take and return. */
+/** The names, arguments and results of the functions. */
 const FUNCTIONS = [
   ['embed', 'text String', 'Array(Float32)'],
   ['embed_prompt', 'text String, prompt String', 'Array(Float32)'],

@@ -23,7 +23,7 @@ static const float thresholds[WISP_GATE_THRESHOLDS] = {0.001f, 0.003f, 0.01f, 0.
 
 /* ---- watching layers ------------------------------------------------------------------------ */
 
-/* What one layer's products are seen by. The first run counts the outputs of W_up; the second one
+/* Watches the products of one layer. The first run counts the outputs of W_up; the second one
  * keeps the gates of the tokens of a pass until W_down reads the contributions. */
 struct watcher {
     struct gate_calibration *c;

@@ -131,7 +131,7 @@ static wisp_status encode(const struct directory *dir, const struct codec *codec
     /* A template that refuses the trial has no mark after replies that is known. */
     *end =
         prompt.trial.type == JINJA_TEXT ? chat_marks_after(&marks, prompt.trial, PROMPT_PROBE) : -1;
-    /* The formats that are no model's own leave to the vocabulary how a text begins. */
+    /* For formats that are not the model's own, the vocabulary decides how a text begins. */
     if (conversation->format && codec->add_bos)
         TRY(token_list_add(list, codec->bos, error));
     return chat_marks_encode(&marks, codec, prompt.text, list, error);

@@ -11,7 +11,7 @@
 /* Rows of a matrix that are expanded to floats at a time. */
 enum { ROWS_AT_ONCE = 1024 };
 
-/* What copying weights needs. */
+/* The arguments for copying weights. */
 struct upload {
     const struct device *device;
     const struct directory *dir;

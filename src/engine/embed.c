@@ -390,7 +390,7 @@ wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text 
     const wisp_model *model = session->model;
     if (model->network.config.pooling != POOLING_RANK)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
-                    "the model does not score pairs of texts: it is no cross-encoder");
+                    "the model does not score pairs of texts: it is not a cross-encoder");
     struct job job = {.session = session,
                       .texts = texts,
                       .n = n,

@@ -57,7 +57,7 @@ static wisp_status read_text(struct reader *r, struct protobuf_part part, const 
 
 /* ---- initialisers --------------------------------------------------------------------------- */
 
-/* A value of more than 4 dimensions is no weight. */
+/* A value of more than 4 dimensions is not a weight. */
 static void add_dimension(struct onnx_value *value, uint64_t size) {
     if (value->n_dims < TENSOR_MAX_DIMS)
         value->dims[value->n_dims] = size;

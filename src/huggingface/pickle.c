@@ -185,7 +185,7 @@ static wisp_status read_integer(struct machine *m, size_t bytes) {
     return push_integer(m, PICKLE_INTEGER, value);
 }
 
-/* Pushes an integer of any length. One of more than 8 bytes is no size. */
+/* Pushes an integer of any length. One of more than 8 bytes is not a size. */
 static wisp_status read_long(struct machine *m) {
     const unsigned char *bytes;
     uint64_t length, number = 0;

@@ -55,7 +55,7 @@ static enum rest_part needs(const struct network *network) {
 }
 
 #ifdef DECODER_KERNELS
-/* Prepares silu(gate) * up for ACTIVATION_GATED_SILU_BOUNDED. What is no number stays so. */
+/* Prepares silu(gate) * up for ACTIVATION_GATED_SILU_BOUNDED. What is not a number stays so. */
 static void bound(float *up, float *gate, size_t n) {
     const float slope = 1.702f, most = 7;
     for (size_t i = 0; i < n; i++) {

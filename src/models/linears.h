@@ -8,7 +8,7 @@
 #include "formats/schema.h"
 #include "models/network.h"
 
-/* What becomes of the outputs of a dense layer. */
+/* The use of a dense layer's outputs. */
 enum linear_role {
     LINEAR_WITHIN, /* they stay within the block */
     LINEAR_ENDS,   /* they end the block, and are added to the hidden states */

@@ -20,7 +20,7 @@ enum rest_part {
 
 enum { MOST_SPANS = 16 };
 
-/* What a part has in memory: nothing while it rests. */
+/* A part's bytes in memory: none while it rests. */
 struct weight_part {
     size_t bytes; /* of memory */
     struct weight_span {

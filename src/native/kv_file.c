@@ -37,7 +37,7 @@ enum {
     NONE = -1
 };
 
-/* What is known of a block. */
+/* The state of a block. */
 struct entry {
     int32_t frame; /* NONE: it has none */
     bool stored;   /* the file has it, as it was when its frame was given up */

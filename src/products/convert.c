@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the WebAssembly module has that converts models: all types of tensors. */
+ * The tables of the WebAssembly module that converts models: all types of tensors. */
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"

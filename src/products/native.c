@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What native code and the program for Node have: everything. */
+ * The tables of native code and of the program for Node: everything. */
 #include "attention/attention.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"

@@ -185,7 +185,7 @@ describe('generate', () => {
     for (const [args, code, message] of [
       [['--grammar', grammar], 4, /grammar\.gbnf: grammar: line 1, column 1: the rule can begin/],
       [['--json-schema', grammar], 4, /grammar\.gbnf: .*line 1, column 1/],
-      [['--grammar', grammar, '--json-schema', schema], 2, /--grammar: --json-schema does not go/],
+      [['--grammar', grammar, '--json-schema', schema], 2, /--grammar and --json-schema exclude/],
       [['--grammar', join(folder, 'none')], 1, /none: cannot open/],
     ]) {
       const run = generate(['--text', 'a', .../** @type {string[]} */ (args)]);
@@ -303,11 +303,11 @@ describe('generate', () => {
       [['--text', 'a', '--bias', '5'], 2, /--bias 5: expected a token id, = and a number/],
       [['--text', 'a', '--bias', '99999=1'], 2, /bias: id 99999, but there are 512 tokens/],
       [['--text', 'a', '--order', 'mine'], 2, /--order.*transformers, llama\.cpp/],
-      [['--text', 'a', '--data', 'b'], 2, /--data: --text does not go with it/],
-      [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams: neither/],
+      [['--text', 'a', '--data', 'b'], 2, /--data and --text exclude each other/],
+      [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams excludes --data/],
       [['--text', 'a', '--beams', '65'], 2, /--beams 65/],
-      [['--text', 'a', '--beams', '2', '--bias', '5=1'], 2, /--beams: neither/],
-      [['--text', 'a', '--beams', '2', '--stats'], 2, /--beams: neither/],
+      [['--text', 'a', '--beams', '2', '--bias', '5=1'], 2, /--beams excludes --data/],
+      [['--text', 'a', '--beams', '2', '--stats'], 2, /--beams excludes --data/],
       [['--text', 'a', '--text', 'b'], 2, /b: one prompt, and a was given before/],
       [['--text', 'a', 'b.txt'], 2, /b\.txt: one prompt, and a was given before/],
       [['a.txt', '--', '-b.txt'], 2, /-b\.txt: one prompt, and a\.txt was given before/],
