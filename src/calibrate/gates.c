@@ -286,13 +286,16 @@ wisp_status calibrate_gates(wisp_model *model, const char *input, const char *ou
     if (status == WISP_OK && config->experts.count > 0)
         status = fail(error, WISP_ERROR_UNSUPPORTED, input, "expert_count",
                       "layers of %u experts are not calibrated", config->experts.count);
-    if (status == WISP_OK && (!config_is_gated(config) || config->has_bias ||
-                              !gathered_sizes_fit(config->hidden_size, config->intermediate_size)))
-        status = fail(error, WISP_ERROR_UNSUPPORTED, input, "general.architecture",
-                      "of models that generate only those with gated layers without biases, whose "
-                      "hidden_size (here %u) and intermediate_size (%u) are multiples of %d, can "
-                      "be calibrated",
-                      config->hidden_size, config->intermediate_size, GATHER_BLOCK);
+    if (status == WISP_OK &&
+        (!config_is_gated(config) || config->has_bias || config->has_sub_norms ||
+         !gathered_sizes_fit(config->hidden_size, config->intermediate_size)))
+        status =
+            fail(error, WISP_ERROR_UNSUPPORTED, input, "general.architecture",
+                 "of models that generate only those with gated layers without biases and norms "
+                 "within, whose "
+                 "hidden_size (here %u) and intermediate_size (%u) are multiples of %d, can "
+                 "be calibrated",
+                 config->hidden_size, config->intermediate_size, GATHER_BLOCK);
     if (status == WISP_OK)
         status = gates_calibrate(&c, &arena, texts, n, error);
     if (status == WISP_OK)

@@ -110,6 +110,10 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
                     "layers of experts compute all neurons of the experts they choose: use dense, "
                     "not %s",
                     wisp_predictor_name((size_t)model->predictor));
+    if (LINEAR_NORMALISES && model->network.config.has_sub_norms)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
+                    "the values of all neurons go through a norm: use dense, not %s",
+                    wisp_predictor_name((size_t)model->predictor));
     if (options->portable)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "sparse layers (%s) have no portable results",

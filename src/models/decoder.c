@@ -43,7 +43,9 @@ void decoder_take(const struct network *network, const struct pass_size *size,
         larger(feed_forward_workspace_bytes(network, rows), pass_attention_bytes(network, size));
     /* The result of a convolution lies where that of attention does. */
     const size_t context_size = c->conv_taps > 0 ? larger(q_size(c), hidden_size) : q_size(c);
-    scratch_bytes = larger(scratch_bytes, linear_workspace_bytes(rows, context_size));
+    scratch_bytes =
+        larger(scratch_bytes, linear_workspace_bytes(rows, context_size) +
+                                  (c->has_sub_norms ? linear_norm_bytes(context_size) : 0));
     struct decoder_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     s->kv_stride = 2 * kv_size(c) + (c->fused_qkv ? q_size(c) : 0);
