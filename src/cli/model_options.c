@@ -46,7 +46,7 @@ static int take_header_sha256(void *field, const char *value) {
     *(const char **)field = value;
     if (strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64)
         return EXIT_GOOD;
-    complain("--header-sha256 %s: expected 64 hexadecimal digits of lower case", value);
+    complain("--header-sha256 %s: expected 64 lower-case hexadecimal digits", value);
     return EXIT_USAGE;
 }
 
