@@ -333,7 +333,7 @@ static void masks_that_do_not_fit_are_refused(void **state) {
     expect_refused(path, "full/learned", WISP_ERROR_ARGUMENT, "attention", "it has none");
     expect_refused(path, "auto", WISP_ERROR_ARGUMENT, "attention",
                    "auto is what wisp calibrate --attention has chosen");
-    expect_refused(path, "auto/full", WISP_ERROR_ARGUMENT, "attention", "none of the policies");
+    expect_refused(path, "auto/full", WISP_ERROR_ARGUMENT, "attention", "not one of the policies");
     make_masked(&file);
     expect_refused(write_made(&file, "refused.gguf"), "learned", WISP_ERROR_FORMAT,
                    KEY_ATTENTION_MODEL, "the masks of attention are another model's");
@@ -360,7 +360,7 @@ static void masks_that_do_not_fit_are_refused(void **state) {
     make_masked(&file);
     gguf_set_text(&file, KEY_ATTENTION_AUTO, "exact");
     expect_refused(write_made(&file, "refused.gguf"), "auto", WISP_ERROR_ARGUMENT, "attention",
-                   "\"exact\" is none of the policies");
+                   "\"exact\" is not one of the policies");
 }
 
 static void expect_option(wisp_calibrate_attention_options o, const char *input, size_t n,
