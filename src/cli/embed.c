@@ -150,7 +150,7 @@ static double percentage(uint64_t part, uint64_t whole) {
 static void print_layers(const wisp_session *session) {
     wisp_layer_stats s;
     for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++) {
-        fprintf(stderr, "layer %u: %llu tokens, feed forward %.3f s", l,
+        fprintf(stderr, "layer %u: %llu tokens, feed-forward %.3f s", l,
                 (unsigned long long)s.tokens, s.seconds);
         if (s.tokens > 0)
             fprintf(stderr, ", %.1f %% of the neurons computed, %.1f %% contributed",
@@ -175,7 +175,8 @@ static void print_cold(const wisp_model *model) {
             (unsigned long long)s.most_warm_bytes, (unsigned long long)s.cold_bytes);
     fprintf(stderr,
             "%llu hits, %llu misses, %llu evictions of 64; %llu reads, %llu bytes read; %llu "
-            "neurons came along with others (%llu were used later, %llu evicted unused); always in "
+            "neurons were read along with others (%llu were used later, %llu evicted unused); "
+            "always in "
             "memory %llu bytes\n",
             (unsigned long long)s.hits, (unsigned long long)s.misses,
             (unsigned long long)s.evictions, (unsigned long long)s.ranges,

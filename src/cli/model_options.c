@@ -46,7 +46,7 @@ static int take_header_sha256(void *field, const char *value) {
     *(const char **)field = value;
     if (strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64)
         return EXIT_GOOD;
-    complain("--header-sha256 %s: expected 64 hexadecimal digits of lower case", value);
+    complain("--header-sha256 %s: expected 64 lower-case hexadecimal digits", value);
     return EXIT_USAGE;
 }
 
@@ -135,8 +135,8 @@ const struct command_option prompt_cache_options[] = {
            "also keep the keys and values of texts in files in DIR, and read\n"
            "those of prompts that begin like a known text"),
     OPTION(BYTES, prompt_cache_size, "prompt-cache-size", 0, "BYTES",
-           "the most bytes of all files in DIR; the least recently used ones are\n"
-           "deleted (default: 4G)"),
+           "the most bytes of all files in DIR; the least\n"
+           "recently used ones are deleted (default: 4G)"),
     LAST_OPTION,
 };
 

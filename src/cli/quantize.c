@@ -57,9 +57,9 @@ static int take_cosine(void *field, const char *text) {
 
 static const struct command_option options[] = {
     OPTION(TEXT, types, "type", 0, "TYPE",
-           "type of the matrices: f16, bf16, q8_0, q6_k, q5_1, q5_k, q5_0, q4_1,\n"
-           "q4_k, q4_0, iq4_nl, iq4_xs, mxfp4, q3_k, q2_k, tq2_0, tq1_0 or\n"
-           "bitnet_t158, which is PT-BitNet's and not ggml's"),
+           "type of the matrices: f16, bf16, q8_0, q6_k, q5_1, q5_k, q5_0,\n"
+           "q4_1, q4_k, q4_0, iq4_nl, iq4_xs, mxfp4, q3_k, q2_k, tq2_0,\n"
+           "tq1_0 or bitnet_t158, which is PT-BitNet's and not ggml's"),
     OPTION(TEXT, options.embedding_type, "embedding-type", 0, "TYPE",
            "type of the token embedding (default: as --type; with --data and a\n"
            "ternary --type: unchanged)"),
@@ -73,8 +73,9 @@ static const struct command_option options[] = {
            "add zero neurons to feed-forward layers, so that their number is a\n"
            "multiple of 32"),
     OPTION(TEXT, options.policy, "policy", 0, "POLICY",
-           "which matrices take which type: a file, or a built-in policy: default\n"
-           "or glm-4.7-flash (default: default with bitnet_t158, else none)"),
+           "which matrices take which type: a file or a built-in policy,\n"
+           "default or glm-4.7-flash (default: default with bitnet_t158, else\n"
+           "none)"),
     TAKEN(show_policy, types, "show-policy", 0, "POLICY",
           "print only a built-in policy, in the form of a policy file"),
     MARKED(ternary_option, COUNT, block_size, 1, UINT_MAX, "block-size", 0, "N",
@@ -82,8 +83,8 @@ static const struct command_option options[] = {
     MARKED(ternary_option, NUMBER, ternary.epsilon, 0, 0, "epsilon", 0, "X",
            "for bitnet_t158: added to each scale (default: 1e-8)"),
     MARKED(ternary_option, NUMBER, ternary.clip_threshold, 0, 0, "clip-threshold", 0, "X",
-           "for bitnet_t158: clip weights divided by their scale to this, at most\n"
-           "2 (default: 1)"),
+           "for bitnet_t158: clip weights divided by their scale to this, at\n"
+           "most 2 (default: 1)"),
     MARKED(ternary_option, NUMBER, ternary.target_sparsity, 0, 0, "target-sparsity", 0, "X",
            "for bitnet_t158: the least share of zeros in a block (default: 0)"),
     OPTION(TEXT, report, "report", 0, "BASE",
@@ -100,9 +101,9 @@ static const struct command_option options[] = {
           "most N bytes; --type is a list of types to choose from (default:\n"
           "the first seven of --data)"),
     TAKEN(take_cosine, options.target_cosine, "target-cosine", 0, "C",
-          "with --data: likewise, but the smallest file whose embeddings have a\n"
-          "mean cosine of at least C to the original's, measured on one line in\n"
-          "five, which is held out"),
+          "with --data: likewise, but the smallest file whose embeddings have\n"
+          "a mean cosine of at least C to the original's on held-out texts,\n"
+          "one line in five"),
     OPTION(TEXT, options.ffn_type, "ffn-type", 0, "TYPE",
            "with --data: type of feed-forward matrices (default: as --type)"),
     OPTION(TEXT, options.position_type, "position-type", 0, "TYPE",

@@ -21,6 +21,8 @@ struct linear_entry {
     const char *names[LINEAR_MAX_PARTS + 1]; /* the last is followed by NULL */
     size_t n, k;                             /* outputs of each matrix, inputs */
     bool has_bias;                           /* each matrix has a bias beside it */
+    const char *norm;                        /* the tensor of the norm of inputs, named like the
+                                                matrices; NULL: there is none */
     enum block block;                        /* the block that computes it */
     enum linear_role role;
 };
