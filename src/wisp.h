@@ -640,6 +640,7 @@ WISP_API const char *wisp_cpu_features(void);
 #include "wisp/sources.h"
 #include "wisp/statistics.h"
 #include "wisp/tools.h"
+#include "wisp/vectors.h"
 
 #ifdef __cplusplus
 }

@@ -140,3 +140,13 @@ const struct command_option prompt_cache_options[] = {
            "recently used ones are deleted (default: 4G)"),
     LAST_OPTION,
 };
+
+const struct command_option vector_cache_options[] = {
+    OPTION(TEXT, vector_cache, "vector-cache", 0, "DIR",
+           "keep embeddings in a file in DIR, and read those of texts that were\n"
+           "embedded before by the same model and options, in any process; with\n"
+           "--portable on any machine"),
+    OPTION(BYTES, vector_cache_size, "vector-cache-size", 0, "BYTES",
+           "of the file: embeddings used longest ago are replaced (default: 1G)"),
+    LAST_OPTION,
+};
