@@ -10,7 +10,9 @@
 #include "base/checked.h"
 #include "calibrate/attention.h"
 
-enum { MOST_BUDGETS = 7, SURE_NATS = 1 };
+enum { MOST_BUDGETS = 7 };
+
+static const double sure_nats = 1; /* of an answer */
 
 /* Policies by budget. */
 static const struct family {
@@ -60,7 +62,7 @@ static wisp_status read_windows(const struct search *search, wisp_session *sessi
 }
 
 /* Looks for a hidden sentence. It is found if each token of the answer is the likeliest one, and
- * surely if they cost no more than SURE_NATS. */
+ * surely if they cost no more than sure_nats. */
 static wisp_status look_for(const struct attention_calibration *c, wisp_session *session,
                             size_t needle, bool *found, bool *surely, wisp_error *error) {
     const int32_t *ids = c->ids + (c->windows + needle % c->windows) * c->window;
@@ -71,7 +73,7 @@ static wisp_status look_for(const struct attention_calibration *c, wisp_session 
                               (uint32_t)needle, c->hidden, &text, error));
     TRY(attention_predict(session, &text, true, &prediction, error));
     *found = prediction.likeliest;
-    *surely = *found && prediction.nats * (double)(text.tokens - text.known) <= SURE_NATS;
+    *surely = *found && prediction.nats * (double)(text.tokens - text.known) <= sure_nats;
     return WISP_OK;
 }
 
