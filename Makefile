@@ -683,3 +683,4 @@ uninstall:
 .tools/stamp/python: tools/requirements.txt
 .tools/stamp/wheel: tools/requirements-wheel.txt
 .tools/stamp/adapters: tools/requirements-adapters.txt
+.tools/stamp/clickhouse: tools/requirements-clickhouse.txt
