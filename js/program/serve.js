@@ -119,7 +119,7 @@ function rangeOf(header, size) {
 
 /**
  * Finds the file of an address; for a folder that is its index.html. Returns undefined if there
- * is not a file, or if it is hidden or lies outside the root.
+ * is not a file, or if it is hidden or is outside the root.
  * @param {string} root
  * @param {Record<string, string>} files
  * @param {string} url

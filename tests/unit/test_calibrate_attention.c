@@ -393,7 +393,7 @@ static void options_are_checked(void **state) {
     expect_option((o){.bound = 1}, stories, LINES, WISP_ERROR_ARGUMENT, "bound", "1 is not below");
     expect_option((o){.threads = 1025}, stories, LINES, WISP_ERROR_ARGUMENT, "threads", "1025");
     expect_option((o){0}, stories, 1, WISP_ERROR_ARGUMENT, "texts",
-                  "where 4 windows of at least 256 are needed");
+                  "but 4 windows of at least 256 are needed");
     expect_option((o){.cancelled = cancels}, stories, LINES, WISP_ERROR_CANCELLED, "", "cancelled");
     expect_option((o){0}, write_tiny(&tiny_shape, "embeds.gguf"), LINES, WISP_ERROR_UNSUPPORTED,
                   "general.architecture", "for models that generate text");
