@@ -87,7 +87,7 @@ struct attention_rows {
     size_t row_stride, head_stride;
 };
 
-/* One sequence, in which the last query stands at the position of the last key: query i is at
+/* One sequence, in which the last query is at the position of the last key: query i is at
  * position keys - queries + i. A text that is embedded has queries == keys; a decoder that has
  * `past` keys from earlier calls has queries == keys - past.
  *

@@ -176,7 +176,7 @@ static wisp_status compute_logits(const struct pass *pass, uint32_t member, stru
     if (!pass->by_outputs && member > 0) /* member 0 computes them all */
         return WISP_OK;
     if (!pass->by_outputs) {
-        /* The rows lie together, so that the weights are read once for all texts. */
+        /* The rows are together, so that the weights are read once for all texts. */
         for (size_t i = 0; i < rows && !batch->all_logits; i++)
             memcpy(s->y + i * size, pass->x + (batch->starts[i + 1] - 1) * size,
                    size * sizeof *s->y);
@@ -253,7 +253,7 @@ static wisp_status read_factors(const struct network *network, const char *name,
 }
 
 /* Returns the index of the pair that turns `turns` times in the context. It is a fraction if the
- * number of turns lies between those of two pairs. */
+ * number of turns is between those of two pairs. */
 static double pair_of_turns(const struct model_config *c, double turns) {
     static const double pi = 3.14159265358979323846;
     return (double)c->rotary_size * log((double)c->yarn.context / (turns * 2 * pi)) /

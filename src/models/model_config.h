@@ -61,7 +61,7 @@ struct expert_config {
 struct rope_yarn {
     uint32_t context; /* 0: no YaRN */
     float beta_fast, beta_slow;
-    bool between_pairs; /* the limits may lie between pairs; else they are widened to whole ones */
+    bool between_pairs; /* the limits may be between pairs; else they are widened to whole ones */
 };
 
 struct model_config {
