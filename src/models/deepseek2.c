@@ -110,8 +110,12 @@ static wisp_status read_experts(const struct config_reader *r) {
                     "%u experts for all tokens beside %u for each are not supported", shared,
                     e->used);
     e->shared = shared * e->size;
-    layer_tensor_name(name, e->first_layer, TENSOR_ROUTER_CHOICE, TENSOR_BIAS);
-    e->has_bias = directory_find_tensor(r->dir, name) != NULL;
+    for (uint32_t l = e->first_layer; l < r->config->layers; l++) { /* if one has it, all must */
+        layer_tensor_name(name, l, TENSOR_ROUTER_CHOICE, TENSOR_BIAS);
+        e->has_bias |= directory_find_tensor(r->dir, name) != NULL;
+    }
+    if (!e->has_bias && !directory_find_metadata(r->dir, config_key(r, "expert_gating_func", key)))
+        e->gate = EXPERTS_SOFTMAX; /* as in llama.cpp */
     return WISP_OK;
 }
 
