@@ -13,7 +13,8 @@ static size_t linears(const struct network *network, uint32_t l, struct linear_e
     const struct llama_weights *w = network->weights;
     if (l == network->config.layers)
         return llama_linears(network, l, out);
-    return latent_attention_linears(&network->config, w->layer[l].attention.latent, out);
+    struct latent_attention *latent = w->layer[l].attention.latent; /* NULL if `load` failed */
+    return latent ? latent_attention_linears(&network->config, latent, out) : 0;
 }
 
 static wisp_status load(struct network *network, wisp_error *error) {
