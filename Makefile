@@ -682,3 +682,4 @@ uninstall:
 .tools/stamp/python: tools/requirements.txt
 .tools/stamp/wheel: tools/requirements-wheel.txt
 .tools/stamp/adapters: tools/requirements-adapters.txt
+.tools/stamp/clickhouse: tools/requirements-clickhouse.txt

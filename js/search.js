@@ -80,7 +80,8 @@ function embed(embedder, texts, options) {
 function vectorOf(given, field) {
   if (typeof given === 'string') return undefined;
   if (given instanceof Float32Array || given instanceof Float64Array) return given;
-  if (!Array.isArray(given)) throw wrong(field, `of type ${typeof given}, no text and no vector`);
+  if (!Array.isArray(given))
+    throw wrong(field, `of type ${typeof given}, neither a text nor a vector`);
   const at = given.findIndex((value) => typeof value !== 'number');
   if (at >= 0) throw wrong(`${field}[${at}]`, `of type ${typeof given[at]}, not a number`);
   return given;

@@ -327,7 +327,7 @@ function checkText(options) {
     if (!text) throw wrong('stop', 'empty');
   }
   if (grammar !== undefined && jsonSchema !== undefined) {
-    throw wrong('jsonSchema', 'a grammar is given too, and a text has one of them');
+    throw wrong('jsonSchema', 'a grammar is also given; a text takes only one');
   }
   if (given.keep && !given.contextShift) throw wrong('keep', 'it requires contextShift');
   // Copies, because the text may wait, and the caller may change what is its own.

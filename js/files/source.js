@@ -116,7 +116,7 @@ export async function readWhole(stream, size, name, reading, allocate) {
     bytes.set(part, at);
   });
   if (came >= size) return bytes.subarray(0, came);
-  throw new WispError('io', `${name} has ${came} bytes, and not the ${size} that the server said`);
+  throw new WispError('io', `${name} has ${came} bytes, not the ${size} that the server said`);
 }
 
 /**
@@ -137,7 +137,7 @@ export function checker(name, { integrity }) {
     end() {
       const found = hash?.end();
       if (found === integrity) return;
-      throw new WispError('format', `${name}: its hash is ${found}, and not ${integrity}`, {
+      throw new WispError('format', `${name}: its hash is ${found}, not ${integrity}`, {
         field: 'integrity',
       });
     },

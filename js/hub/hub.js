@@ -126,7 +126,7 @@ export function checkName(name, field, url) {
   }
   throw new HubError(
     'format',
-    `${url}: ${field}: '${name}' is not the name of a file: it comes from no Hub`,
+    `${url}: ${field}: '${name}' is not the name of a file: it does not come from a Hub`,
     200,
   );
 }
@@ -318,7 +318,7 @@ async function tryToAsk(url, init, token) {
   if (response.status < 400 && !isLaidOpen) return response;
   response.body?.cancel().catch(() => {});
   if (isLaidOpen) {
-    const text = `${url} leads to ${plain(end)}, where nothing is encrypted`;
+    const text = `${url} leads to ${plain(end)}, which is not encrypted`;
     return new HubError('io', text, REDIRECTED);
   }
   return Object.assign(refusal(url, response, token), { seconds: retryAfter(response) });
@@ -484,7 +484,7 @@ export function checkMagic(bytes, url) {
  * @param {number | undefined} expected
  */
 export const wrongLength = (url, size, expected) =>
-  new WispError('format', `${url}: ${size} bytes came, and not ${expected}`);
+  new WispError('format', `${url}: ${size} bytes came, not ${expected}`);
 
 /**
  * @param {string} url
@@ -494,7 +494,7 @@ export const wrongLength = (url, size, expected) =>
 export const wrongHash = (url, found, expected) =>
   new WispError(
     'format',
-    `${url}: the SHA-256 of what came is ${found}, and not ${expected} as the server names it. ` +
+    `${url}: the SHA-256 of the downloaded bytes is ${found}, not the ${expected} that the server names. ` +
       'Nothing was kept; load it again',
     { field: 'sha256' },
   );

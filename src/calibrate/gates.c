@@ -157,8 +157,8 @@ static wisp_status run_both(struct run *r, const float *norms, wisp_error *error
     TRY(run_texts(r, false, &tokens, error));
     if (tokens < LEAST_TOKENS)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "texts",
-                    "%zu texts with %zu tokens to fit to, where at least %d are needed", r->n,
-                    tokens, LEAST_TOKENS);
+                    "%zu texts with %zu tokens to fit to; at least %d are needed", r->n, tokens,
+                    LEAST_TOKENS);
     for (size_t i = 0; i < c->layers * c->neurons; i++)
         c->weights[i] = norms[i] * (float)sqrt(r->watchers->squares[i] / (double)tokens);
     watch(r, false, true);

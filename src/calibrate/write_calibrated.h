@@ -36,4 +36,8 @@ struct calibrated {
 wisp_status write_calibrated(const char *input, const char *output,
                              const struct calibrated *calibrated, wisp_error *error);
 
+/* Fails unless a directory was read from the files of the one that was calibrated. */
+wisp_status check_calibrated_input(const struct directory *dir, const struct directory *calibrated,
+                                   wisp_error *error);
+
 #endif

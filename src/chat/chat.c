@@ -82,7 +82,7 @@ static wisp_status find_sources(const struct directory *dir, const wisp_conversa
                                 struct prompt_call *call, wisp_error *error) {
     if (conversation->format && conversation->chat_template.length > 0)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "chat_format",
-                    "a chat template is given too, and a conversation has one of them");
+                    "a chat template is also given; a conversation takes only one");
     if (conversation->format) {
         TRY(find_format(dir, conversation->format, &call->source, error));
     } else if (conversation->chat_template.length > 0) {

@@ -80,6 +80,8 @@ struct model_arguments {
     const char *attention;
     const char *prompt_cache; /* a folder; NULL: none */
     unsigned long long prompt_cache_size;
+    const char *vector_cache; /* a folder; NULL: none */
+    unsigned long long vector_cache_size;
     unsigned long long kv_memory; /* 0: no limit */
     bool trace;                   /* the session keeps the times that --trace writes */
     bool recall;                  /* the session counts what --recall prints */

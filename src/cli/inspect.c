@@ -119,7 +119,7 @@ static void print_table(const wisp_file *file, const struct digest *digests,
         struct digest header;
         sha256_text(verified->header_sha256, header.text);
         fprintf(program_output,
-                "%llu chunks of %llu bytes are right; header: %llu bytes, sha256 %s\n",
+                "%llu chunks of %llu bytes verified; header: %llu bytes, sha256 %s\n",
                 (unsigned long long)verified->chunks, (unsigned long long)verified->chunk_bytes,
                 (unsigned long long)verified->header_bytes, header.text);
     }
@@ -133,8 +133,9 @@ static void print_table(const wisp_file *file, const struct digest *digests,
         print_value(wisp_text_of(metadata.text));
     }
     for (size_t i = 0; wisp_file_get_assumption(file, i, &assumption); i++)
-        fprintf(program_output, "%s  %-44s %s\n", i ? "" : "\nASSUMED, as the file does not say\n",
-                assumption.key, assumption.value);
+        fprintf(program_output, "%s  %-44s %s\n",
+                i ? "" : "\nASSUMED, because the file does not say\n", assumption.key,
+                assumption.value);
     for (n = 0; wisp_file_get_tensor(file, n, &tensor); n++)
         bytes += tensor.bytes;
     fprintf(program_output, "\nTENSORS (%zu, %llu bytes)\n", n, (unsigned long long)bytes);

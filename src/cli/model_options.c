@@ -46,7 +46,7 @@ static int take_header_sha256(void *field, const char *value) {
     *(const char **)field = value;
     if (strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64)
         return EXIT_GOOD;
-    complain("--header-sha256 %s: expected 64 hexadecimal digits of lower case", value);
+    complain("--header-sha256 %s: expected 64 lower-case hexadecimal digits", value);
     return EXIT_USAGE;
 }
 
@@ -112,7 +112,8 @@ const struct command_option cache_options[] = {
            "1000 parts of the weight; local[,window=N][,sinks=N]; strided, with\n"
            "[,stride=N]; PREFILL/DECODE for two policies, the second for one\n"
            "token at a time: full/quest[,tokens=N] or minference[,budget=N]/full,\n"
-           "N of 100 (default: full)"),
+           "N of 100; learned or auto: what wisp calibrate --attention has found\n"
+           "(default: full)"),
     LAST_OPTION,
 };
 
@@ -137,5 +138,15 @@ const struct command_option prompt_cache_options[] = {
     OPTION(BYTES, prompt_cache_size, "prompt-cache-size", 0, "BYTES",
            "the most bytes of all files in DIR; the least\n"
            "recently used ones are deleted (default: 4G)"),
+    LAST_OPTION,
+};
+
+const struct command_option vector_cache_options[] = {
+    OPTION(TEXT, vector_cache, "vector-cache", 0, "DIR",
+           "keep embeddings in a file in DIR, and read those of texts that were\n"
+           "embedded before by the same model and options, in any process; with\n"
+           "--portable on any machine"),
+    OPTION(BYTES, vector_cache_size, "vector-cache-size", 0, "BYTES",
+           "of the file: embeddings used longest ago are replaced (default: 1G)"),
     LAST_OPTION,
 };

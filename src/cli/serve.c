@@ -143,6 +143,7 @@ static const struct command_option options[] = {
     OPTION(NONE, server.log, "log", 0, NULL,
            "write a JSON object for each request to standard error"),
     GROUP(model, model_options),
+    GROUP(model, vector_cache_options),
     GROUP(model, cache_options),
     GROUP(model, prompt_cache_options),
     GROUP(model, expert_options),
@@ -219,6 +220,8 @@ int command_serve(int argc, char **argv) {
     a.server.attention = a.model.attention;
     a.server.kv_memory = a.model.kv_memory;
     a.server.prompt_cache = a.model.prompt_cache;
+    a.server.vector_cache = a.model.vector_cache;
+    a.server.vector_cache_bytes = a.model.vector_cache_size;
     a.server.prompt_cache_bytes = a.model.prompt_cache_size;
     a.server.others = a.others;
     a.server.open = open_other;

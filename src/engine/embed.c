@@ -432,11 +432,11 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
     if (RANKS && model->network.config.pooling == POOLING_SPLADE &&
         job.dimensions != wisp_model_dimensions(model))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "dimensions",
-                    "%zu were asked for, and each of the %zu words of the vocabulary has one",
+                    "%zu were asked for, but each of the %zu words of the vocabulary has one",
                     job.dimensions, wisp_model_dimensions(model));
     if (job.dimensions > wisp_model_dimensions(model))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "dimensions",
-                    "%zu were asked for, and the model has %zu", job.dimensions,
+                    "%zu were asked for, but the model has %zu", job.dimensions,
                     wisp_model_dimensions(model));
     if (n == 0)
         return WISP_OK;

@@ -340,7 +340,7 @@ static wisp_status add_llama3(struct directory *dir, const struct hf_rope_scalin
     TRY(read_number(s, ORIGINAL, 1, &original, error));
     if (high == low)
         return fail(error, WISP_ERROR_FORMAT, s->own.file, "high_freq_factor",
-                    "is low_freq_factor, which leaves nothing between them");
+                    "is low_freq_factor; they must differ");
     snprintf(key, sizeof key, "%s.rope.freq_base", architecture);
     TRY(metadata_f32(dir, key, &theta, error));
     TRY(add_factors(dir, "rope_freqs.weight", head_size / 2, &factors, error));

@@ -61,7 +61,7 @@ static wisp_status read_offsets(const struct reader *r, const struct json *offse
         !json_to_u64(offsets->first, &begin) || !json_to_u64(offsets->first->next, &end))
         return malformed(r, tensor->name, "data_offsets are not two whole numbers");
     if (begin > end || end > r->data_bytes)
-        return malformed(r, tensor->name, "data_offsets lie outside the file");
+        return malformed(r, tensor->name, "data_offsets are not within the file");
     tensor->offset = r->data_start + begin;
     TRY(directory_check_tensor(r->dir, tensor, r->error));
     if (tensor->bytes != end - begin)

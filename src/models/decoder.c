@@ -249,7 +249,7 @@ static wisp_status read_factors(const struct network *network, const char *name,
     for (size_t i = 0; i < pairs; i++)
         if (!((*factors)[i] >= 1))
             return fail(error, WISP_ERROR_FORMAT, network->dir->file, name,
-                        "factor %zu is %s, which is not at least 1", i,
+                        "factor %zu is %s, but must be at least 1", i,
                         number_text((double)(*factors)[i], 6).text);
     return WISP_OK;
 }
@@ -293,7 +293,7 @@ static wisp_status load_rope(const struct network *network, struct decoder_weigh
     float **factors = &weights->rope_factors;
     if (directory_find_tensor(network->dir, other))
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, other,
-                    "factors that do not go with the type of rope.scaling");
+                    "factors that do not match the type of rope.scaling");
     if (c->long_after > 0) {
         TRY(read_factors(network, of_short, factors, error));
         TRY(read_factors(network, of_long, &weights->long_factors, error));

@@ -11,6 +11,8 @@ struct embedding {
     struct request_texts in;
     size_t width;
     float *rows; /* [in.n, width] */
+    struct batcher *batcher;
+    bool busy; /* the batcher's queue is full */
 };
 
 static void refuse(struct call *call, const char *field, const char *problem) {
@@ -42,21 +44,38 @@ static bool take_dimensions(struct call *call, struct embedding *e, size_t *dime
     return true;
 }
 
+/* Embeds texts in the batches of the server, for wisp_vector_cache_embed. */
+static wisp_status compute(void *context, const wisp_text *texts, size_t n,
+                           const wisp_embed_options *options, float *rows, wisp_error *error) {
+    struct embedding *e = context;
+    const struct batch_job job = {.texts = texts,
+                                  .n = n,
+                                  .prompt = options->prompt,
+                                  .dimensions = options->dimensions,
+                                  .rows = rows};
+    return batcher_embed(e->batcher, &job, &e->busy, error);
+}
+
 /* Embeds the texts. Returns false after a reply. */
 static bool embed(struct call *call, struct embedding *e) {
-    struct batch_job job = {.texts = e->in.texts, .n = e->in.n};
-    if (!take_prompt(call, &job.prompt) || !take_dimensions(call, e, &job.dimensions))
+    const struct served_model *served = call->served;
+    wisp_embed_options options = {0};
+    if (!take_prompt(call, &options.prompt) || !take_dimensions(call, e, &options.dimensions))
         return false;
     wisp_error error = {0};
-    bool busy = false;
-    e->rows = job.rows = malloc((e->in.n * e->width + 1) * sizeof *e->rows);
+    e->batcher = served->batcher;
+    e->rows = malloc((e->in.n * e->width + 1) * sizeof *e->rows);
     if (!e->rows) {
         reply_problem(call, 500, "server_error", NULL, "not enough memory for the request");
         return false;
     }
-    if (batcher_embed(call->served->batcher, &job, &busy, &error) == WISP_OK)
+    const wisp_status status = served->vectors
+                                   ? wisp_vector_cache_embed(served->vectors, e->in.texts, e->in.n,
+                                                             &options, compute, e, e->rows, &error)
+                                   : compute(e, e->in.texts, e->in.n, &options, e->rows, &error);
+    if (status == WISP_OK)
         return true;
-    if (busy)
+    if (e->busy)
         reply_problem(call, 429, "rate_limit_error", NULL, "the server is busy: %s", error.message);
     else
         reply_error(call, &error);

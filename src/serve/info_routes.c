@@ -55,6 +55,7 @@ static void run_metrics(struct call *call) {
         {"wisp_queue_texts", "gauge", sums.embedding.waiting},
         {"wisp_batches_total", "counter", sums.embedding.batches},
         {"wisp_texts_total", "counter", sums.embedding.texts},
+        {"wisp_cached_texts_total", "counter", sums.vectors.found},
         {"wisp_writing", "gauge", sums.writing.writing},
         {"wisp_queue_requests", "gauge", sums.writing.waiting},
     };

@@ -11,7 +11,7 @@ struct models {
     pthread_cond_t changed; /* a model was opened, closed or given back */
     bool opening;           /* a thread opens a model */
     uint64_t uses;
-    struct batcher_counts closed; /* of models that were closed */
+    struct models_counts closed; /* what models that were closed leave */
     size_t n;
     struct served_model all[MOST_MODELS];
 };
@@ -25,7 +25,11 @@ static wisp_status begin(const struct models *models, struct served_model *serve
     served->bytes = served->info.resident_bytes;
     served->ranks = strcmp(served->info.pooling, "rank") == 0;
     if (*served->info.pooling) {
-        struct batcher_options batching = models->options.batching;
+        const struct models_options *options = &models->options;
+        if (options->vector_cache && !served->ranks)
+            TRY(wisp_vector_cache_open(served->session, options->vector_cache,
+                                       options->vector_cache_bytes, &served->vectors, error));
+        struct batcher_options batching = options->batching;
         batching.model = served->model;
         batching.session = served->session;
         return batcher_open(&batching, &served->batcher, error);
@@ -35,16 +39,36 @@ static wisp_status begin(const struct models *models, struct served_model *serve
     return writers_open(&writing, &served->writers, error);
 }
 
-static void end(struct models *models, struct served_model *served) {
+/* Adds what is counted of a model that is open. */
+static void count(const struct served_model *served, struct models_counts *sums) {
+    wisp_vector_cache_stats vectors;
     if (served->batcher) {
         const struct batcher_counts counts = batcher_get_counts(served->batcher);
-        models->closed.batches += counts.batches;
-        models->closed.texts += counts.texts;
+        sums->embedding.waiting += counts.waiting;
+        sums->embedding.batches += counts.batches;
+        sums->embedding.texts += counts.texts;
     }
+    if (served->vectors) {
+        wisp_vector_cache_get_stats(served->vectors, &vectors);
+        sums->vectors.found += vectors.found;
+        sums->vectors.computed += vectors.computed;
+        sums->vectors.lost += vectors.lost;
+    }
+    if (served->writers) {
+        const struct writers_counts counts = writers_get_counts(served->writers);
+        sums->writing.writing += counts.writing;
+        sums->writing.waiting += counts.waiting;
+    }
+}
+
+static void end(struct models *models, struct served_model *served) {
+    count(served, &models->closed);
     batcher_close(served->batcher);
     writers_close(served->writers);
+    wisp_vector_cache_close(served->vectors);
     served->batcher = NULL;
     served->writers = NULL;
+    served->vectors = NULL;
     if (served->of.path) {
         wisp_session_close(served->session);
         wisp_model_close(served->model);
@@ -131,6 +155,7 @@ static wisp_status open_model(struct models *models, struct served_model *served
         served->info = opened.info;
         served->batcher = opened.batcher;
         served->ranks = opened.ranks;
+        served->vectors = opened.vectors;
         served->writers = opened.writers;
     }
     return status;
@@ -227,22 +252,12 @@ void models_give(struct models *models, struct served_model *served) {
 
 struct models_counts models_get_counts(struct models *models) {
     pthread_mutex_lock(&models->lock);
-    struct models_counts sums = {.embedding = models->closed};
+    struct models_counts sums = models->closed;
     for (size_t i = 0; i < models->n; i++) {
         const struct served_model *served = &models->all[i];
         sums.open += served->model != NULL;
         sums.bytes += served->model ? served->bytes : 0;
-        if (served->batcher) {
-            const struct batcher_counts counts = batcher_get_counts(served->batcher);
-            sums.embedding.waiting += counts.waiting;
-            sums.embedding.batches += counts.batches;
-            sums.embedding.texts += counts.texts;
-        }
-        if (served->writers) {
-            const struct writers_counts counts = writers_get_counts(served->writers);
-            sums.writing.writing += counts.writing;
-            sums.writing.waiting += counts.waiting;
-        }
+        count(served, &sums);
     }
     pthread_mutex_unlock(&models->lock);
     return sums;

@@ -20,9 +20,10 @@ struct served_model {
     wisp_model *model;
     wisp_session *session;
     wisp_model_info info;
-    struct batcher *batcher; /* NULL: the model neither makes embeddings nor scores texts */
-    bool ranks;              /* the model scores texts, and makes no embeddings */
-    struct writers *writers; /* NULL: the model writes no text */
+    struct batcher *batcher;    /* NULL: the model neither makes embeddings nor scores texts */
+    bool ranks;                 /* the model scores texts, and makes no embeddings */
+    wisp_vector_cache *vectors; /* of embeddings; NULL: none is kept */
+    struct writers *writers;    /* NULL: the model writes no text */
     /* The rest is for models.c. */
     uint64_t bytes; /* in memory, when it was open last; 0: it never was */
     uint64_t used;  /* a number that grows with each use */
@@ -41,6 +42,8 @@ struct models_options {
     wisp_status (*open)(void *context, const char *path, wisp_model **model, wisp_session **session,
                         wisp_error *error);
     void *context;
+    const char *vector_cache; /* a folder; NULL: none */
+    uint64_t vector_cache_bytes;
     struct batcher_options batching; /* of each model: model and session are filled in */
     struct writers_options writing;  /* likewise */
 };
@@ -73,10 +76,11 @@ struct models_counts {
     size_t open;    /* models */
     uint64_t bytes; /* that these take */
     struct batcher_counts embedding;
+    wisp_vector_cache_stats vectors;
     struct writers_counts writing;
 };
 
-/* Returns the sums over all models: of batches and texts also those of models that were closed. */
+/* Returns the sums over all models: of what grows, also those of models that were closed. */
 struct models_counts models_get_counts(struct models *models);
 
 #endif

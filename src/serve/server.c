@@ -49,6 +49,8 @@ wisp_status server_start(const struct server_options *options, struct server **s
         .memory = options->models_memory,
         .open = options->open,
         .context = options->context,
+        .vector_cache = options->vector_cache,
+        .vector_cache_bytes = options->vector_cache_bytes,
         .batching = {.most_waiting = options->most_waiting, .batch_tokens = options->batch_tokens},
         .writing = {.session = {.threads = options->threads,
                                 .cache_type = options->cache_type,

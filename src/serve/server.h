@@ -30,6 +30,8 @@ struct server_options {
     uint64_t kv_memory;       /* of each session that writes; 0: no limit */
     const char *prompt_cache; /* of sessions that write: see wisp_session_use_prompt_cache */
     uint64_t prompt_cache_bytes;
+    const char *vector_cache; /* a folder; NULL: embeddings are not kept */
+    uint64_t vector_cache_bytes;
     unsigned long parallel; /* texts that are written at a time */
     unsigned long connections, most_waiting, batch_tokens, most_texts;
     unsigned long long most_bytes;

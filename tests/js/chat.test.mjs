@@ -78,7 +78,7 @@ describe('chat', () => {
       [`/save ${notThere}\n`, 1, /none\/x\.json/],
       [`/load ${notThere}\n`, 1, /x\.json: cannot open/],
       [`/load ${put('bad.json', '3')}\n`, 4, /bad\.json: messages: neither an array/],
-      [`${'x'.repeat(3000)}\n`, 2, /prompt: \d+ tokens, and the model's context has 512/],
+      [`${'x'.repeat(3000)}\n`, 2, /prompt: \d+ tokens, but the model's context has 512/],
     ])) {
       const run = chat(input);
       assert.deepEqual([run.code, run.out], [code, ''], run.err);

@@ -168,7 +168,7 @@ static const struct malformed cases[] = {
     {"39: an offset with an exponent", WEIGHTS, "[0,1024]", "[0,1e3]", FORMAT, NULL, NULL},
     {"39: a negative offset", WEIGHTS, "[0,1024]", "[-0,1024]", FORMAT, NULL, "whole numbers"},
     {"39: an offset of 2^53 + 1", WEIGHTS, "[0,1024]", "[0,9007199254740993]", FORMAT, NULL,
-     "outside"},
+     "not within"},
     {"39: an offset of 2^64 + 1024", WEIGHTS, "[0,1024]", "[0,18446744073709552640]", FORMAT, NULL,
      NULL},
     {"39: three offsets", WEIGHTS, "[0,1024]", "[0,512,1024]", FORMAT, NULL, NULL},
@@ -398,7 +398,7 @@ static const struct malformed cases[] = {
      UNSUPPORTED, "type", "second Transformer"},
     {"no Pooling", MODULES, NULL,
      "[{\"name\":\"0\",\"path\":\"\",\"type\":\"sentence_transformers.models.Transformer\"}]",
-     UNSUPPORTED, "type", "no module is a Pooling"},
+     UNSUPPORTED, "type", "there is no Pooling module"},
     {"Normalize before Pooling", MODULES, NULL,
      "[{\"name\":\"0\",\"path\":\"\",\"type\":\"sentence_transformers.models.Transformer\"},{"
      "\"name\":\"2\",\"path\":\"2_Normalize\",\"type\":\"sentence_transformers.models.Normalize\"},"

@@ -112,7 +112,7 @@ static void settings_of_config_json(void **state) {
         {t, CONFIG, "\"rope_scaling\":null",
          "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":2,\"low_freq_factor\":2,"
          "\"high_freq_factor\":2,\"original_max_position_embeddings\":8}",
-         FORMAT, "high_freq_factor", "nothing between"},
+         FORMAT, "high_freq_factor", "they must differ"},
         {t, CONFIG, "\"rope_scaling\":null", "\"rope_scaling\":[]", FORMAT, "rope_scaling",
          "object"},
         {t, CONFIG, "\"vocab_size\":300", "\"vocab_size\":299", FORMAT, "vocab_size", "300 rows"},
