@@ -239,7 +239,7 @@ async function fetchFolder(hub, cache, model, links, onProgress) {
 const REDIRECTS = 10;
 
 /**
- * Asks for the state of a file. A server may redirect to the place of its bytes; what it says of them stands in
+ * Asks for the state of a file. A server may redirect to the place of its bytes; what it says of them is in
  * its own answer.
  * @param {Hub} hub
  * @param {ModelFile} model
@@ -430,7 +430,7 @@ const isOfFile = (error) =>
   /^(write|ftruncate|read)$/.test(error.syscall) && error.code !== 'ECONNRESET';
 
 /**
- * Returns where a response's bytes stand in the file, and the length of the file.
+ * Returns the place of a response's bytes in the file, and the length of the file.
  * @param {Response} response
  */
 function extent({ status, headers }) {

@@ -8,7 +8,7 @@
 #include "base/number_text.h"
 #include "host/file.h"
 
-enum { DEFAULT_WINDOW = 4096, LEAST_WINDOW = 256, DEFAULT_WINDOWS = 2, DEFAULT_NEEDLES = 4 };
+enum { DEFAULT_WINDOW = 4096, LEAST_WINDOW = 256, DEFAULT_WINDOWS = 2, DEFAULT_NEEDLES = 6 };
 
 static const float default_loss = 0.01f, default_bound = 0.1f;
 
@@ -78,7 +78,7 @@ static wisp_status open_texts(struct attention_calibration *c, const wisp_text *
         c->window = smaller(c->window, count / (2 * c->windows));
     if (c->window < LEAST_WINDOW || count < 2 * c->windows * c->window)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "texts",
-                    "they have %zu tokens, where %zu windows of at least %zu are needed", count,
+                    "they have %zu tokens, but %zu windows of at least %zu are needed", count,
                     2 * c->windows, larger(c->window, LEAST_WINDOW));
     ARENA_TAKE(&c->arena, c->hidden, c->window, error);
     return WISP_OK;

@@ -36,7 +36,7 @@ wisp_status attention_learn(struct attention_calibration *c, wisp_error *error);
 /* Finds c->choice. attention_choice.c */
 wisp_status attention_find_choice(struct attention_calibration *c, wisp_error *error);
 
-/* Puts the masks and the choice, if it is known, into a directory in place of those that it has. */
+/* Replaces the masks and, if it is known, the choice of a directory. */
 wisp_status attention_put(const struct attention_calibration *c, struct directory *dir,
                           wisp_error *error);
 

@@ -37,7 +37,7 @@ wisp_status watch_open(struct watch *watch, struct arena *arena, wisp_error *err
 /* Ends a part: a text that has been read. */
 void watch_end_part(struct watch *watch);
 
-/* What a choice has in place of masks to use the policy below. */
+/* Marks a choice that uses the policy below instead of masks. */
 struct watched_masks {
     struct attention_masks masks;
     struct watch *watch;

@@ -26,7 +26,7 @@ struct calibrated {
     const struct directory *input; /* the model that was calibrated */
     const float *shares;           /* [CALIBRATED_LEVELS]: of neurons computed, rising */
     float share;                   /* the default */
-    bool one_level;                /* the file gets the thresholds of the default share alone */
+    bool one_level;                /* write only the thresholds of the default share */
     float hot; /* as in wisp_calibrate_options: the neurons and tokens that are */
     uint64_t hot_bytes, hot_tokens; /* hot in the file */
 };

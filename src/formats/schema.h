@@ -76,7 +76,7 @@ enum { DENSE_MODULES = 2 };
  * Default: 1 if tokenizer.ggml.model is bert, else 2. */
 #define KEY_PAIR_SEPARATORS "wisp.tokenizer.pair_separators"
 
-/* string, with one of these names in the place of %s: the activation that follows the layer,
+/* string, with one of these names for %s: the activation that follows the layer,
  * "identity", "tanh", "relu" or "sigmoid". Default: "identity", and of "cls" "tanh". */
 #define KEY_DENSE_ACTIVATION "wisp.%s.activation"
 
@@ -148,7 +148,7 @@ enum { DENSE_MODULES = 2 };
  * Default: none. */
 #define KEY_TOKENIZER_END_TOKENS "wisp.tokenizer.end_tokens"
 
-/* string: where SentencePiece's space before a text stands: "each" (before the text and after each
+/* string: where SentencePiece puts the space before a text: "each" (before the text and after each
  * added token), "first" (before the text, unless that begins with a space) or "always" (if
  * "each" has it, unless there is a space). Default: each, as in llama.cpp. */
 #define KEY_TOKENIZER_SPACE_PREFIX "wisp.tokenizer.space_prefix"
@@ -257,7 +257,7 @@ enum { DENSE_MODULES = 2 };
  * most often first. */
 #define KEY_TOKENS_ORDER "wisp.tokens.order"
 
-/* A file with hot tokens has the second and third tensor in the place of the first: the rows of the
+/* A file with hot tokens has the second and third tensor instead of the first: the rows of the
  * first tokens of KEY_TOKENS_ORDER, and the rows of all others, both in that order. */
 #define TENSOR_TOKENS "token_embd.weight"
 #define TENSOR_TOKENS_HOT "token_embd.hot"

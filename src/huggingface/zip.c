@@ -44,7 +44,7 @@ static wisp_status read(const struct reader *r, uint64_t offset, uint64_t bytes,
     return source_read(r->source, "zip", offset, buffer, (size_t)bytes, r->error);
 }
 
-/* Reads the list's place from the record of large archives, whose locator stands before `end`. */
+/* Reads the list's place from the record of large archives, whose locator is before `end`. */
 static wisp_status read_end_64(const struct reader *r, uint64_t end, struct list *list) {
     unsigned char bytes[END_64_BYTES];
     if (end < LOCATOR_64_BYTES)
@@ -77,7 +77,7 @@ static wisp_status find_list(const struct reader *r, struct list *list) {
     return malformed(r, "zip", "the archive has no end record: it is truncated");
 }
 
-/* Replaces the sizes and the place of a member, where they are 0xffffffff, by those of the extra
+/* Replaces the sizes and the place of a member, if they are 0xffffffff, by those of the extra
  * field. */
 static wisp_status read_extra(const struct reader *r, const unsigned char *extra, size_t bytes,
                               uint64_t *values, size_t n) {
