@@ -48,10 +48,10 @@ struct expert_config {
     uint32_t size;         /* neurons of an expert */
     uint32_t first_layer;  /* layers before it are dense */
     enum expert_gate gate; /* of which the weights of experts are made */
-    bool has_bias;         /* a bias is added to what the choice goes by, not to the weights */
-    bool adds_bias;        /* the router and the matrices of experts have biases */
-    bool normalised;       /* the weights of the chosen experts are divided by their sum */
-    float scale;           /* multiplies the weights */
+    bool has_bias;   /* a bias is added to the values that decide the choice, not to the weights */
+    bool adds_bias;  /* the router and the matrices of experts have biases */
+    bool normalised; /* the weights of the chosen experts are divided by their sum */
+    float scale;     /* multiplies the weights */
 };
 
 /* YaRN divides the angles of pairs that turn less than beta_slow times in `context`, the number of
