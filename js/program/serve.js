@@ -33,7 +33,7 @@ const ISOLATION = {
  * Whether a request names this machine. Any page could make its own name lead here, and read what is served.
  * @param {string | undefined} host
  */
-const isLocal = (host) =>
+export const isLocal = (host) =>
   /^(localhost|[\w-]+\.localhost|127\.0\.0\.1|\[::1])(:\d+)?$/i.test(host ?? '');
 
 /**
