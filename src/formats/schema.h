@@ -307,6 +307,11 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
 #define TENSOR_UP_EXPERTS "ffn_up_exps"
 #define TENSOR_DOWN_EXPERTS "ffn_down_exps"
 
+/* And those of experts that all tokens use, as one layer. */
+#define TENSOR_GATE_SHARED "ffn_gate_shexp"
+#define TENSOR_UP_SHARED "ffn_up_shexp"
+#define TENSOR_DOWN_SHARED "ffn_down_shexp"
+
 /* Rows of the hot neurons and of all others, in the order of their places; see docs/formats.md for
  * the bytes of a row. F32, F16 or BF16 [n, 2 or 3 times hidden_size], or I8 [n, bytes of a row] for
  * quantised matrices. No suffix. Absent if n is 0. */
