@@ -487,4 +487,5 @@ ALWAYS_INLINE void vi_store_i16_2(int16_t *p, vi a, vi b) {
 }
 
 #endif
+
 #include "kernels/vector_avx2_sparse.h"
