@@ -299,13 +299,18 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
 #define TENSOR_FFN_DOWN "ffn_down"
 
 /* llama.cpp's names of layers of experts: the router, a linear layer [experts, hidden_size]; a
- * value for each expert that is added to what the choice goes by, ".bias" alone; and the matrices
- * of all experts, each as those above, stacked in one tensor [experts, rows, columns]. */
+ * value for each expert that is added to the values that decide the choice, ".bias" alone; and the
+ * matrices of all experts, each as those above, stacked in one tensor [experts, rows, columns]. */
 #define TENSOR_ROUTER "ffn_gate_inp"
 #define TENSOR_ROUTER_CHOICE "exp_probs_b"
 #define TENSOR_GATE_EXPERTS "ffn_gate_exps"
 #define TENSOR_UP_EXPERTS "ffn_up_exps"
 #define TENSOR_DOWN_EXPERTS "ffn_down_exps"
+
+/* And those of experts that all tokens use, as one layer. */
+#define TENSOR_GATE_SHARED "ffn_gate_shexp"
+#define TENSOR_UP_SHARED "ffn_up_shexp"
+#define TENSOR_DOWN_SHARED "ffn_down_shexp"
 
 /* Rows of the hot neurons and of all others, in the order of their places; see docs/formats.md for
  * the bytes of a row. F32, F16 or BF16 [n, 2 or 3 times hidden_size], or I8 [n, bytes of a row] for

@@ -45,7 +45,9 @@ void decoder_take(const struct network *network, const struct pass_size *size,
     const size_t context_size = c->conv_taps > 0 ? larger(q_size(c), hidden_size) : q_size(c);
     scratch_bytes =
         larger(scratch_bytes, linear_workspace_bytes(rows, context_size) +
-                                  (c->has_sub_norms ? linear_norm_bytes(context_size) : 0));
+                                  (c->has_sub_norms || c->latent.rank > 0
+                                       ? linear_norm_bytes(larger(context_size, hidden_size))
+                                       : 0));
     struct decoder_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     s->kv_stride = 2 * kv_size(c) + (c->fused_qkv ? q_size(c) : 0);

@@ -222,7 +222,7 @@ void kv_bring(struct kv_file *f, struct kv_block block) {
 }
 /* ---- the thread that reads ahead ------------------------------------------------------------ */
 
-/* Returns whether a block that is wanted is in the file alone. */
+/* Returns whether a wanted block is only in the file. */
 static bool is_away(const struct kv_file *f, struct kv_block b) {
     const struct kv_entry *entry = kv_entry_of(f, b);
     return entry->frame == KV_NO_FRAME && entry->stored && kv_is_wanted(f, b);

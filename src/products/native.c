@@ -6,10 +6,10 @@
 #include "formats/neurons_read.h"
 #include "formats/stacked.h"
 #include "formats/token_split.h"
-#include "huggingface/decoders.h"
 #include "models/architectures.h"
 #include "models/bert.h"
 #include "models/bitnet.h"
+#include "models/deepseek2.h"
 #include "models/eurobert.h"
 #include "models/gemma.h"
 #include "models/glm4.h"
@@ -64,6 +64,7 @@ const struct architecture *const architectures[] = {&architecture_bert,
 #ifndef __wasm__ /* whose dense layers normalise no inputs (layers/linear.h) */
                                                     &architecture_bitnet,
                                                     &architecture_bitnet_b158,
+                                                    &architecture_deepseek2,
 #endif
                                                     NULL};
 
@@ -91,8 +92,6 @@ const struct weight_kind *const weight_kinds[] = {
 
 const struct block_format block_formats[] = {
     BLOCK_ROWS(BLOCK_FUNCTION, BLOCK_FUNCTION, BLOCK_FUNCTION)};
-
-const struct hf_decoder *const hf_decoders[] = {HF_DECODERS, HF_NATIVE_DECODERS, NULL};
 
 const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, NULL};
 

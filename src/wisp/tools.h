@@ -320,10 +320,10 @@ typedef struct wisp_calibrate_options {
     const char *predictor_type; /* of the predictors' matrices in the file: "f32", "q8_0" or "q4_0".
                                    NULL: q8_0, or f32 if a row is not whole blocks of q8_0 */
     bool sentence;              /* also fit predictors that choose once for a whole text */
-    bool one_sparsity; /* store thresholds for `sparsity` alone: a smaller file, but sessions cannot
-                          set another sparsity */
-    float hot;         /* these three as in wisp_convert_options: what is hot in the file. */
-    uint64_t hot_bytes;  /* If both are 0: nine tenths of needed activations, and neurons */
+    bool one_sparsity;  /* store thresholds only for `sparsity`: a smaller file, but sessions cannot
+                           set another sparsity */
+    float hot;          /* these three as in wisp_convert_options: what is hot in the file. */
+    uint64_t hot_bytes; /* If both are 0: nine tenths of needed activations, and neurons */
     uint64_t hot_tokens; /* become rows only in layers whose types allow it */
     size_t tokens;    /* fit to at most so many tokens. 0: 32768. Each layer keeps as many rows of
                          hidden_size floats in memory */
@@ -369,7 +369,7 @@ typedef struct wisp_tried_attention {
     double seen;     /* the share of the keys that was looked at */
     double read;     /* bytes of keys and values that were read, as a share of full attention's */
     bool searched;   /* it loses no more than `loss`, so that hidden sentences were looked for */
-    uint32_t hidden; /* sentences that full attention finds */
+    uint32_t hidden; /* sentences that full attention finds, with a probability above 1/e */
     uint32_t found;  /* of these; those after the first that is lost are not looked for */
     bool passes;     /* it loses no more than `loss`, and finds all */
 } wisp_tried_attention;
@@ -387,7 +387,7 @@ typedef struct wisp_calibrate_attention_options {
     uint32_t window;  /* tokens of the texts that are read, at least 256. 0: 4096, or as many as the
                          model's context and the texts allow */
     uint32_t windows; /* texts to learn from, and as many to measure on. 0: 2 */
-    uint32_t needles; /* sentences to hide, at different depths. 0: 4 */
+    uint32_t needles; /* sentences to hide, at different depths. 0: 6 */
     float loss;       /* of perplexity that `auto` may cost. 0: 0.01 */
     float bound; /* what the output of a head may lack with the policy `learned`, as a share of it.
                     0: 0.1. Below 0: nothing, so that all heads are full */
