@@ -370,7 +370,7 @@ static void want(struct kv_tier *tier, struct kv_block block, size_t keys) {
 
 /* ---- the thread that reads ahead ------------------------------------------------------------ */
 
-/* Returns whether a block that is wanted is in the file alone. */
+/* Returns whether a wanted block is only in the file. */
 static bool is_away(const struct kv_file *f, struct kv_block b) {
     const struct entry *entry = entry_of(f, b);
     return entry->frame == NONE && entry->stored && is_wanted(f, b);
