@@ -17,11 +17,12 @@ Embeds texts and converts models with the package wisp-engine.
   inspect      list what is in a model file
   tokenize     print the token ids of texts
   eval         measure a model: sentence similarity, perplexity, multiple choice
-  serve-demo   serve pages that use wisp, for this machine alone
+  serve        answer requests for embeddings over HTTP
+  serve-demo   serve pages that use wisp, for this machine only
 
-wisp-engine COMMAND --help describes a command; --version says what computes here. Those from quantize to
-eval are commands of the native program wisp, and call themselves so. Its other commands, such as search
-and generate, are not in this package: "make" builds it from its sources.
+wisp-engine COMMAND --help describes a command; --version says what computes here. The commands from
+quantize to eval are those of the native program wisp, and print its name. Its other commands, such as
+search and generate, are not in this package: "make" builds the program from its sources.
 `;
 
 /** Commands of the native program (src/cli/commands.c) that the package does not have. */
@@ -34,6 +35,7 @@ const PROGRAM = ['quantize', 'calibrate', 'inspect', 'tokenize', 'eval'];
 const COMMANDS = {
   embed: () => import('./program/cli-embed.js'),
   'serve-demo': () => import('./program/cli-demo.js'),
+  serve: () => import('./program/cli-serve.js'),
   convert: () => import('./program/cli-convert.js'),
   udf: () => import('./program/cli-udf.js'),
 };

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wisp: a sparse transformer inference engine. This header opens models, embeds texts, generates
- * text and runs chats. It includes the other headers of the API at its end, so `#include <wisp.h>`
- * is all that a program needs. Read them when you need what they declare:
+ * wisp: a sparse transformer inference engine. This header opens models, embeds texts and generates
+ * text. It includes the other headers of the API at its end, so `#include <wisp.h>` is all that a
+ * program needs. Read them when you need what they declare:
  *
+ *     wisp/chat.h        conversations, chat templates, tool calls
  *     wisp/statistics.h  what a model consists of; the times and counters of a session
  *     wisp/sequences.h   beam search, logits, scores; saving and loading a session
  *     wisp/sources.h     models that are not files, part of a model's bytes, limits of memory
  *     wisp/index.h       exact search among many vectors
+ *     wisp/vectors.h     embeddings kept on disk
  *     wisp/tools.h       inspect, convert, quantise and calibrate model files
  *
  * A complete program (`make test-example` compiles and runs exactly these lines):
@@ -134,13 +136,13 @@ typedef enum wisp_predictor {
      * Requires a model calibrated with `sentence`. AUTO never becomes SENTENCE, because LOWRANK is
      * more accurate at the same share of neurons. */
     WISP_PREDICTOR_SENTENCE = 4,
-    /* For models that generate, with gated feed-forward layers. Tokens of prompts take all neurons.
-     * Of a token that is generated, scored, or whose logits are asked for, the gates of all neurons
-     * are computed, and the rest of those whose gate counts more than a threshold, which
-     * wisp_calibrate writes into the model's file. */
+    /* For models that generate, with gated feed-forward layers. Prompt tokens use all neurons. For
+     * a token that is generated or scored, or whose logits are asked for, all gates are computed,
+     * and then the rest of each neuron whose gate exceeds a threshold. wisp_calibrate writes the
+     * thresholds into the model's file. */
     WISP_PREDICTOR_GATE = 5,
-    /* The same, with a fixed number of neurons in each layer, those whose gates count most. Needs
-     * no calibration, and is more accurate with it. */
+    /* Like GATE, with a fixed number of neurons in each layer: those with the largest gates. Needs
+     * no calibration, but is more accurate with it. */
     WISP_PREDICTOR_TOPK = 6
 } wisp_predictor;
 
@@ -172,7 +174,7 @@ typedef struct wisp_model_options {
     wisp_predictor predictor;
     bool in_memory;  /* also copy the token embeddings, so that nothing is read later */
     bool hot_only;   /* open without the cold neurons (wisp/sources.h) */
-    uint64_t memory; /* with `hot_only`, and of models with experts: the most bytes that the model
+    uint64_t memory; /* with `hot_only`, and for models with experts: the most bytes that the model
                         may hold (wisp/sources.h, "limits of memory"). 0: no limit */
     bool portable;   /* compute embeddings with the same bits on every machine, kernel set and
                         WebAssembly engine, so that an index made on one machine can be searched on
@@ -185,13 +187,13 @@ typedef struct wisp_model_options {
                                   that are present are verified when the model is opened (about 3 s
                                   per GB), others when they are provided. WISP_ERROR_FORMAT if the
                                   header differs, WISP_ERROR_UNSUPPORTED if it has no digests,
-                                  WISP_ERROR_ARGUMENT if this is not such a text. NULL: any */
-    const char *device; /* what computes embeddings and text: NULL or "cpu"; "cuda", the first
-                           NVIDIA GPU, by libwisp-cuda.so; or "auto", which is cuda if it can
-                           compute this model, else cpu. cuda computes in f16 or int8, but the
+                                  WISP_ERROR_ARGUMENT if these are not 64 digits. NULL: any */
+    const char *device; /* the device that computes: NULL or "cpu"; "cuda", the first NVIDIA GPU,
+                           with libwisp-cuda.so; or "auto", which is cuda if it can compute this
+                           model, else cpu. cuda computes in f16 or int8, but the
                            outputs of an encoder's attention always in f16, so results are close to
                            those of the CPU, but not equal. WISP_ERROR_UNSUPPORTED with the field
-                           "device" if library, driver or GPU are missing, and for architectures
+                           "device" if library, driver or GPU is missing, and for architectures
                            other than bert, llama, qwen2 and qwen3, sparse layers, bf16, `portable`
                            and `hot_only` */
 } wisp_model_options;
@@ -255,8 +257,8 @@ typedef struct wisp_session_options {
     bool trace;       /* record the times of all stages for wisp_session_write_trace */
     bool recall; /* count `compared`, `needed` and `found` of wisp_layer_stats. Sparse layers then
                     compute all activations a second time, which the times include */
-    wisp_cache_type cache_type; /* of models that generate */
-    /* Of models that generate: which keys a token looks at. "full", "local,window=1024,sinks=64"
+    wisp_cache_type cache_type; /* for models that generate */
+    /* For models that generate: which keys a token looks at. "full", "local,window=1024,sinks=64"
      * (the last and the first positions) or "strided,window=512,sinks=64,stride=8" (of the other
      * blocks of 64 positions, every stride-th, too); numbers are optional and count whole blocks.
      * "mass,mass=980": of each query and key-value head the heaviest blocks, which have 980
@@ -265,9 +267,11 @@ typedef struct wisp_session_options {
      * "quest,tokens=1024,window=128,sinks=64": blocks by a bound of their scores. Only for other
      * calls is "minference,budget=30,window=100,sinks=30": 30 hundredths of the blocks, as vertical
      * lines and slashes that the call's last tokens choose, or vertical=N,slash=N positions.
-     * NULL: "full". Others leave out what may matter: docs/decisions.md, 80 and 82 */
+     * Natively "learned" and "auto" are what wisp_calibrate_attention has written into the model's
+     * file: masks, and a choice of policies. NULL: "full". Others leave out what may matter:
+     * docs/decisions.md, 80 and 82 */
     const char *attention;
-    bool skip_absent; /* of models opened with `hot_only`: do not wait for absent neurons, but
+    bool skip_absent; /* for models opened with `hot_only`: do not wait for absent neurons, but
                          compute without them, as if the predictor had not chosen them. A call still
                          waits for the embeddings of its tokens */
 } wisp_session_options;
@@ -357,7 +361,7 @@ WISP_API wisp_status wisp_detokenize(const wisp_model *model, const int32_t *ids
 
 typedef struct wisp_embed_options {
     const char *prompt; /* added before every text. NULL: the model's default prompt; "": none */
-    size_t dimensions;  /* keep the first values of each embedding, so many, and normalise it again
+    size_t dimensions;  /* keep this many first values of each embedding and normalise it again
                            (Matryoshka). 0: wisp_model_dimensions */
     uint64_t *skipped;  /* [n]: receives, for each text, how many neurons were skipped because they
                            were absent (session option `skip_absent`), summed over its tokens and the
@@ -372,11 +376,12 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
                                 const wisp_embed_options *options, float *rows, wisp_error *error);
 
 /* Scores `n` texts by how well they answer a query, with a model whose pooling is "rank" (a
- * cross-encoder): the model reads query and text as one sequence. Writes scores [n], of which more
- * is better, as CrossEncoder.predict of sentence-transformers computes them: from 0 to 1 unless the
- * model's settings say otherwise. A pair that is too long is cut as Hugging Face's tokenizers do.
- * As with wisp_embed, the bits of a score do not depend on the other texts. WISP_ERROR_UNSUPPORTED
- * if the model does not score pairs, as wisp_embed returns for a model that does. */
+ * cross-encoder): the model reads query and text as one sequence. Writes scores [n], as
+ * CrossEncoder.predict of sentence-transformers computes them. Higher is better; scores are from 0
+ * to 1 unless the model's settings say otherwise. A pair that is too long is truncated as Hugging
+ * Face's tokenizers do. As with wisp_embed, the bits of a score do not depend on the other texts.
+ * Fails with WISP_ERROR_UNSUPPORTED if the model does not score pairs. wisp_embed fails so if it
+ * does. */
 WISP_API wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text *texts,
                                  size_t n, float *scores, wisp_error *error);
 
@@ -489,10 +494,10 @@ typedef struct wisp_generate_options {
      * is the beginning of a text that does. The model can end it only when it is complete. May be
      * NULL. */
     const wisp_grammar *grammar;
-    /* Guess up to this many of the next tokens, at most 16, if the last ones stand in prompt or
-     * text before, and compute them in one pass, which confirms as many as are right. Text and
-     * pieces are the same as without, also with a seed. Fewer are guessed while guesses are wrong.
-     * 0: none. Not for models with short convolutions. */
+    /* Guess up to this many next tokens, at most 16, if the last tokens occur earlier in prompt or
+     * text. One pass computes all guesses and keeps those that are right. Text and pieces are the
+     * same as without guesses, also with a seed. Fewer are guessed while guesses are wrong. 0:
+     * none. Not for models with short convolutions. */
     uint32_t drafts;
     uint32_t logprobs; /* compute the log-probabilities of each token and of this many most likely
                           ones, at most the vocabulary's size. 0: none */
@@ -546,78 +551,6 @@ WISP_API wisp_status wisp_generate_batch(wisp_session *session, const wisp_reque
                                          size_t n, size_t at_once, wisp_generation *results,
                                          wisp_error *error);
 
-typedef enum wisp_role {
-    WISP_ROLE_SYSTEM = 0, /* instructions for the model, usually the first message */
-    WISP_ROLE_USER = 1,
-    WISP_ROLE_ASSISTANT = 2 /* the model */
-} wisp_role;
-
-/* Work as wisp_compute_name and wisp_compute_find. The names are "system", "user" and "assistant".
- */
-WISP_API const char *wisp_role_name(size_t role);
-WISP_API bool wisp_role_find(const char *name, wisp_role *role);
-
-typedef struct wisp_message {
-    wisp_role role;
-    wisp_text content;
-} wisp_message;
-
-/* A conversation that the model continues with a message of the assistant. The chat template in the
- * model's file turns messages into a prompt, with control tokens that mark the beginning and end of
- * each message. It is a Jinja program, run as transformers runs it, and can read nothing but the
- * conversation (docs/formats.md). */
-typedef struct wisp_conversation {
-    const wisp_message *messages; /* [n]; or, with all that templates may use, in JSON: */
-    size_t n;
-    wisp_text json;     /* instead of `messages`: a JSON array of objects with "role", "content",
-                           "tool_calls", "reasoning_content" and so on */
-    const char *format; /* a name of wisp_chat_format_name. NULL: a template */
-    wisp_text chat_template; /* a template instead of the model's own, or empty */
-    wisp_text variables;     /* a JSON object with other variables of the template: "tools",
-                                "documents", "add_generation_prompt" and so on; or empty */
-    const char *date;        /* the result of strftime_now in a template: "2026-11-26" or
-                                "2026-11-26T05:47:20". NULL: the function is undefined, and many templates
-                                then write no date or an old one */
-    bool no_thinking;        /* set the variable enable_thinking to false */
-} wisp_conversation;
-
-/* Returns the name of a format for models without a template, and NULL after the last: "chatml",
- * and "plain", in which messages are plain text. */
-WISP_API const char *wisp_chat_format_name(size_t index);
-
-/* Sets *source to the template of the model's file, which lives as long as the model. Fails with
- * WISP_ERROR_NOT_FOUND if the file has none, and with WISP_ERROR_UNSUPPORTED if the model does not
- * generate text. */
-WISP_API wisp_status wisp_model_chat_template(const wisp_model *model, wisp_text *source,
-                                              wisp_error *error);
-
-/* Generates the reply to a conversation. It ends with the control token that the template writes
- * after a reply (WISP_END_TOKEN). Otherwise this works like wisp_generate: if a conversation
- * extends the last one, only the new tokens are computed. Messages and variables are text and
- * cannot produce control tokens. Fails as wisp_generate and wisp_model_chat_template do, with
- * WISP_ERROR_ARGUMENT if a field is invalid or the template rejects the conversation, and with
- * WISP_ERROR_UNSUPPORTED if the template uses an unsupported feature: the message names it and the
- * line. */
-WISP_API wisp_status wisp_chat(wisp_session *session, const wisp_conversation *conversation,
-                               const wisp_generate_options *options, wisp_generation *result,
-                               wisp_error *error);
-
-/* Finds tool calls in a reply, given by the n ids that wisp_chat delivered. If there are any, sets
- * *length to the length of the reply as a JSON message, and writes it to json [capacity] if it
- * fits: {"role": "assistant", "content": ..., "tool_calls": [{"type": "function", "id": ...,
- * "function": {"name": ..., "arguments": {...}}}]}, in the form that templates accept. If there are
- * none, or one is incomplete, *length is 0. Recognises the formats of Hermes, Qwen, Llama 3,
- * Mistral, Granite, Command R7B, Kimi, DeepSeek, Functionary and Firefunction. Call it only if the
- * conversation had tools, because any text may look like a call. */
-WISP_API wisp_status wisp_chat_tool_calls(const wisp_model *model, const int32_t *ids, size_t n,
-                                          char *json, size_t capacity, size_t *length,
-                                          wisp_error *error);
-
-/* Converts a conversation to the token ids of its prompt. Writes ids as wisp_tokenize does. */
-WISP_API wisp_status wisp_chat_tokenize(const wisp_model *model,
-                                        const wisp_conversation *conversation, int32_t *ids,
-                                        size_t capacity, size_t *count, wisp_error *error);
-
 /* ---- this build ----------------------------------------------------------------------------- */
 
 /* Returns version, target and compiler: "wisp 0.2.0 (x86_64, gcc 12.2.0)". */
@@ -637,11 +570,13 @@ enum { WISP_DEVICE_BYTES = 256 };
  * capability 9.0". Returns false after the last, and if the device's library is not there. */
 WISP_API bool wisp_cuda_device(uint32_t index, char name[WISP_DEVICE_BYTES]);
 
+#include "wisp/chat.h"
 #include "wisp/index.h"
 #include "wisp/sequences.h"
 #include "wisp/sources.h"
 #include "wisp/statistics.h"
 #include "wisp/tools.h"
+#include "wisp/vectors.h"
 
 #ifdef __cplusplus
 }

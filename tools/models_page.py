@@ -89,7 +89,9 @@ ROWS = [
     [model("LFM2, LFM2.5", GENERATES, "lfm2", "Lfm2ForCausalLM", "lfm2", **LFM2)],
     [model("LFM2-8B-A1B", GENERATES, "lfm2_moe", "Lfm2MoeForCausalLM", "lfm2moe", **LFM2)],
     [model("Granite 3", GENERATES, "granite", "GraniteForCausalLM", "granite"),
-     model("Granite 4", GENERATES, "granitemoehybrid", "GraniteMoeHybridForCausalLM", None)],
+     model("Granite 4 (350M, 1B, Micro)", GENERATES, "granitemoehybrid", "GraniteMoeHybridForCausalLM", "granitemoehybrid, attention in all layers",
+           layer_types=["attention", "attention"], shared_intermediate_size=64, position_embedding_type="rope", num_local_experts=0),
+     model("Granite 4 H", GENERATES, "granitemoehybrid", "GraniteMoeHybridForCausalLM", None, layer_types=["mamba", "attention"])],
     [model("Mistral 7B, Nemo", GENERATES, "mistral", "MistralForCausalLM", "mistral, a sliding window", sliding_window=None),
      model("Ministral 3", GENERATES, "ministral3", "Ministral3ForCausalLM", "ministral3",
            rope_parameters={"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 32,
@@ -97,10 +99,13 @@ ROWS = [
     [model("OLMo 2 and 3", GENERATES, "olmo2", "Olmo2ForCausalLM", "olmo2")],
     [model("OLMoE", GENERATES, "olmoe", "OlmoeForCausalLM", "olmoe")],
     [model("GLM-4", GENERATES, "glm4", "Glm4ForCausalLM", "glm4")],
-    [model("GLM-4.7-Flash", GENERATES, "glm4_moe_lite", "Glm4MoeLiteForCausalLM", None)],
-    [model("gpt-oss", GENERATES, "gpt_oss", "GptOssForCausalLM", None)],
+    [model("GLM-4.7-Flash", GENERATES, "glm4_moe_lite", "Glm4MoeLiteForCausalLM", "glm4_moe_lite", q_lora_rank=16, kv_lora_rank=16,
+           qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=16, n_routed_experts=4, n_group=1, topk_group=1, topk_method="noaux_tc")],
+    [model("gpt-oss", GENERATES, "gpt_oss", "GptOssForCausalLM", "gpt-oss", sliding_window=16, quantization_config={"quant_method": "mxfp4"},
+           rope_scaling={"rope_type": "yarn", "factor": 32.0, "truncate": False, "original_max_position_embeddings": 32})],
     [model("Falcon-H1", GENERATES, "falcon_h1", "FalconH1ForCausalLM", None)],
-    [model("BitNet b1.58 2B4T", GENERATES, "bitnet", "BitNetForCausalLM", None)],
+    [model("BitNet b1.58 2B4T", GENERATES, "bitnet", "BitNetForCausalLM", "bitnet", hidden_act="relu2", quantization_config={
+        "quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"})],
     [model("MiniCPM", GENERATES, "minicpm", "MiniCPMForCausalLM", "minicpm")],
     [model("GPT-NeoX, Pythia", GENERATES, "gpt_neox", "GPTNeoXForCausalLM", "gptneox")],
     [model("StarCoder2", GENERATES, "starcoder2", "Starcoder2ForCausalLM", "starcoder2")],
@@ -108,7 +113,6 @@ ROWS = [
 ]
 
 NOTES = {
-    "gpt-oss": "from GGUF files of architecture gpt-oss, which run natively",
     "nomic-embed-text v2-moe": "layers of experts in encoders",
 }
 

@@ -12,7 +12,7 @@ const POOLINGS = {
   cls: ['cls', 'first_token'],
 };
 
-/** Squared lengths of normalised rows differ from 1 by rounding alone. */
+/** Squared lengths of normalised rows differ from 1 only by rounding. */
 const UNIT = 1e-3;
 
 /** @param {string} field @param {string} what */
@@ -31,7 +31,7 @@ export const pipelineOf =
    * @param {any} [options]
    */
   async (task, model, options) => {
-    if (task !== TASK) throw unsupported('task', `'${task}': wisp has '${TASK}' alone`);
+    if (task !== TASK) throw unsupported('task', `'${task}': wisp has only '${TASK}'`);
     const isEmbedder = typeof model?.embed === 'function';
     if (isEmbedder && options !== undefined) {
       throw wrong('options', 'the embedder is loaded, and takes no more');

@@ -31,7 +31,7 @@ export async function loadReranker(platform, own, source, options = {}) {
   if (loaded.pool.info?.pooling === 'rank') return loaded;
   await loaded.pool.destroy();
   await loaded.release();
-  throw new WispError('unsupported', 'the model does not score pairs of texts: it is no cross-encoder', { field: 'pooling' }); // prettier-ignore
+  throw new WispError('unsupported', 'the model does not score pairs of texts: it is not a cross-encoder', { field: 'pooling' }); // prettier-ignore
 }
 
 /** The methods of types/rerank.d.ts. Made by Reranker.load. */

@@ -76,11 +76,11 @@ export class Engine {
     const { memory } = env ?? {};
     engine.#exports = /** @type {Exports} */ (/** @type {unknown} */ ({ memory, ...instance.exports })); // prettier-ignore
     engine.#open(size, lasting, options);
-    if (!lasting) source = undefined; // lets go of the bytes, which the import would keep alive
+    if (!lasting) source = undefined; // frees the bytes, which the import would keep alive
     return engine;
   }
 
-  /** What else a module of this kind of engine imports. @returns {Record<string, Function>} */
+  /** Further imports of a module of this kind of engine. @returns {Record<string, Function>} */
   imports() {
     return {};
   }
@@ -392,7 +392,7 @@ export function prepare(engine, texts, { prompt, dimensions = 0 } = {}) {
     throw new WispError('argument', message, { field: 'dimensions' });
   }
   if (prompt?.includes('\0')) {
-    // The module would take what stands before it.
+    // The module would use the text before it.
     throw wrong('prompt', 'contains a NUL');
   }
   const size = dimensions || most;

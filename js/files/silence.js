@@ -14,7 +14,7 @@ export const limits = {
 
 /** Watches that bytes come. */
 export class Silence {
-  /** Bytes that have come. */
+  /** Bytes that have arrived. */
   came = 0;
   /** Whether it has given up. */
   isOver = false;
@@ -34,7 +34,7 @@ export class Silence {
     this.restart();
   }
 
-  /** Begins the time anew. @param {number} [pause] milliseconds in which nothing has to come */
+  /** Begins the time again. @param {number} [pause] milliseconds in which nothing has to come */
   restart(pause = 0) {
     clearTimeout(this.#timer);
     this.#counted = this.came;
@@ -44,7 +44,7 @@ export class Silence {
     }, this.#limit + pause);
   }
 
-  /** @param {number} bytes that have come */
+  /** @param {number} bytes that have arrived */
   add(bytes) {
     this.came += bytes;
     if (this.came >= this.#counted + this.#limit * limits.slowest) this.restart();
@@ -54,7 +54,7 @@ export class Silence {
     clearTimeout(this.#timer);
   }
 
-  /** What has come, for a message. @param {number} [all] bytes that should come */
+  /** Describes what has arrived, for a message. @param {number} [all] bytes that should come */
   shown(all) {
     const of = all === undefined ? '' : ` of ${all}`;
     return `${this.came}${of} bytes have come, ${this.came - this.#counted} in the last ${this.#limit} ms`;

@@ -81,7 +81,7 @@ export class HttpFile {
     } finally {
       clearTimeout(timer);
       forget();
-      stop.abort(); // lets go of the body
+      stop.abort(); // frees the body
     }
   }
 
@@ -110,12 +110,12 @@ export class HttpFile {
   }
 
   /**
-   * Makes one request, and writes what comes. A time limit begins anew when enough of the body has come, and after
+   * Makes one request, and writes its bytes. A time limit begins again when enough of the body has arrived, and after
    * pauses that the server asks for.
    * @param {Range} range
    * @param {Bytes} bytes
    * @param {AbortSignal} signal
-   * @param {(at: number) => void} reach says how far the bytes have come
+   * @param {(at: number) => void} reach reports how far the bytes have arrived
    */
   async #request(range, bytes, signal, reach) {
     const stop = new AbortController();
@@ -155,7 +155,7 @@ export class HttpFile {
     } finally {
       silence.end();
       forget();
-      stop.abort(); // lets go of a body that is not read
+      stop.abort(); // frees a body that is not read
     }
   }
 
@@ -183,7 +183,7 @@ export class HttpFile {
   }
 
   /**
-   * Checks an answer, and returns where its bytes stand in the file.
+   * Checks an answer, and returns the place of its bytes in the file.
    * @param {Response} response
    * @param {Range} range that was asked for
    * @returns {Range}
@@ -220,7 +220,7 @@ export class HttpFile {
     const isPart = from === start && last >= from && last < end && last < size;
     if (!isPart || !Number.isSafeInteger(size)) {
       void response.body?.cancel().catch(() => {});
-      const came = `bytes ${start} to ${end - 1} were asked for, and '${text}' came`;
+      const came = `bytes ${start} to ${end - 1} were asked for, but '${text}' came`;
       throw new HubError('io', `${this.name}: ${came}`, OTHER_RANGE);
     }
     if (this.size && size !== this.size) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a browser keeps chunks: in its file system for the origin (OPFS), else IndexedDB, else the page's memory.
+// The store of chunks in browsers: the origin's file system (OPFS), else IndexedDB, else the page's memory.
 import { openDatabase } from '../files/database-store.js';
 
 /** @typedef {import('./cold-store.js').Store} Store */
@@ -36,7 +36,7 @@ const lockOf = (/** @type {string} */ header) => `wisp-engine use ${header}`;
 /** @returns {Promise<Store>} */
 export async function openStore() {
   try {
-    // Safari before 26 has such files, and writes them in workers alone.
+    // Safari before 26 has such files, and writes them only in workers.
     if ('createWritable' in FileSystemFileHandle.prototype) return await openFolder();
   } catch {
     // not a secure page, or a private window

@@ -18,7 +18,7 @@ export class ChunkTable {
   /**
    * @param {object} places
    * @param {number} places.start of the first chunk, which is the end of the header
-   * @param {number} places.cold the first byte of the cold part, in which chunks are counted anew
+   * @param {number} places.cold the first byte of the cold part, in which chunks are counted again
    * @param {number} places.end of the file
    * @param {number} places.bytes of a chunk
    * @param {Uint8Array} [digests]
@@ -50,7 +50,7 @@ export class ChunkTable {
   }
 
   /**
-   * Returns the first and the end of the chunks that lie wholly within a range.
+   * Returns the first and the end of the chunks that are wholly within a range.
    * @param {Range} range
    * @returns {Range}
    */
@@ -105,7 +105,7 @@ export class ChunkTable {
  */
 export function otherHeader(name, wanted, found) {
   const what = found
-    ? `the header's SHA-256 is ${found}, and not ${wanted}`
+    ? `the header's SHA-256 is ${found}, not ${wanted}`
     : 'the file has no digests, and so its header says nothing of the other bytes';
   const code = found ? 'format' : 'unsupported';
   return new WispError(code, `${name}: ${what}`, { field: 'sha256' });

@@ -149,7 +149,7 @@ class ColdModel {
 
   /**
    * Returns the part of a model's file that it opens from. If threads do not start, load asks for it once more, and
-   * gets what has come.
+   * receives the bytes that have arrived.
    * @param {RangeFile} file
    * @param {import('../../types/internal.js').Reading} reading
    */
@@ -211,7 +211,7 @@ class ColdModel {
     ranges.bytes.onWrite = () => {};
     ranges.bytes.forget(this.#hotBytes);
     if (this.#how.memory !== undefined && this.#hotBytes === file.size) {
-      const message = `memory: nothing can be evicted, because the model is in memory as a whole: ${this.reason}`;
+      const message = `memory: nothing can be evicted, because the whole model is in memory: ${this.reason}`;
       throw new WispError('unsupported', message, { field: 'memory' });
     }
     this.#beginning = bytes;
@@ -586,7 +586,7 @@ class ColdModel {
     };
   }
 
-  /** Ends all requests. Resolves when what has come is stored, and nothing writes to the store any more. */
+  /** Ends all requests. Resolves when all received bytes are stored, and nothing writes to the store any more. */
   async close() {
     this.#rest?.stop();
     await this.#ranges?.close();

@@ -25,7 +25,7 @@ export function embedStream(embedder, source, options = {}) {
   const { field, ahead = AHEAD } = options;
   if (!Number.isInteger(ahead) || ahead < 1) throw wrong('ahead', 'not a whole number from 1');
   if (field !== undefined) checkString(field, 'field');
-  if (typeof embedder?.embed !== 'function') throw wrong('embedder', 'no Embedder');
+  if (typeof embedder?.embed !== 'function') throw wrong('embedder', 'not an Embedder');
   return new RowStream(embedder, opener(source), { ...options, ahead });
 }
 
@@ -189,7 +189,7 @@ class RowStream {
       this.#ask();
       if (this.#items.length >= most) this.#submit();
     }
-    // A slow source: the workers get what there is, and more comes together while they compute it.
+    // A slow source: the workers take what there is, and more arrives while they compute it.
     if (this.#items.length >= most || this.#calls.length === 0 || this.#ended) this.#submit();
   }
 

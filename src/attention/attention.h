@@ -74,6 +74,11 @@ struct attention_counts {
     uint64_t visible; /* keys that masks let queries see, for each key-value head */
     uint64_t seen;    /* of these, those in steps that were looked at */
     uint64_t bytes;   /* of keys and values that were read */
+    /* Is told of each step of keys that queries of a step could see, how many they could, and how
+     * many they have looked at. NULL: nobody asks. */
+    void (*see)(void *map, size_t kv_head, size_t query_step, size_t key_step, uint64_t seen,
+                uint64_t visible);
+    void *map;
 };
 
 /* Vectors [rows, heads, head_size]; strides are the floats from one row or head to the next. */
@@ -82,7 +87,7 @@ struct attention_rows {
     size_t row_stride, head_stride;
 };
 
-/* One sequence, in which the last query stands at the position of the last key: query i is at
+/* One sequence, in which the last query is at the position of the last key: query i is at
  * position keys - queries + i. A text that is embedded has queries == keys; a decoder that has
  * `past` keys from earlier calls has queries == keys - past.
  *
@@ -104,6 +109,7 @@ struct attention_sequence {
      * attention. */
     const struct attention_policy *policy;
     const struct attention_settings *settings;
+    const struct attention_masks *masks; /* of the choice */
     const unsigned char *plan;
     size_t plan_bytes;
     struct attention_counts *counts; /* to which the call adds; NULL: nothing is counted */
@@ -111,7 +117,9 @@ struct attention_sequence {
     size_t first, end;               /* first < end <= queries */
 };
 
-struct step_block; /* steps.h */
+struct step_block;      /* steps.h */
+struct attention_masks; /* learned.h */
+struct directory;       /* formats/directory.h */
 
 /* The steps that the queries of a block look at. */
 struct step_looks {
@@ -180,7 +188,7 @@ extern const struct attention_policy attention_full;
 /* Full attention with a causal mask or a sliding window over a key-value cache. cached.c */
 extern const struct attention_policy attention_cached;
 
-/* What policies over a cache have in common. cached.c */
+/* Shared by policies over a cache (cached.c). */
 size_t attention_cached_bytes(const struct kernels *kernels, const struct attention_shape *shape,
                               size_t keys);
 void attention_cached_run(const struct kernels *kernels, const struct attention_shape *shape,
@@ -195,6 +203,9 @@ bool attention_sees_local(const struct attention_settings *settings, size_t quer
 /* Steps by their share of the weight of all keys, by a bound of their scores, and by what the last
  * queries of a call look at. mass.c, quest.c, minference.c */
 extern const struct attention_policy attention_mass, attention_quest, attention_minference;
+
+/* Masks of blocks for each layer and key-value head, from the model's file. learned.c */
+extern const struct attention_policy attention_learned;
 
 /* Orders indices [n] so that those of the largest weights come first, among equals the later, as
  * far as `enough` says: it is asked after each whether the ones so far are. Returns their number.
@@ -211,6 +222,8 @@ extern const struct attention_policy *const attention_policies[];
 struct attention_choice {
     const struct attention_policy *prefill, *decode;
     struct attention_settings prefill_settings, decode_settings;
+    /* By which `learned` chooses: learned.h. The session frees it. NULL: neither policy does. */
+    struct attention_masks *masks;
 };
 
 /* Reads a choice of policies over a cache: "local,window=1024,sinks=64" for all calls, or
@@ -218,6 +231,17 @@ struct attention_choice {
  * the policy's default. Fails with WISP_ERROR_ARGUMENT if there is no such policy, or it does not
  * take a number or its value, and says what can be. choose.c */
 wisp_status attention_choose(const char *text, struct attention_choice *choice, wisp_error *error);
+
+/* Reads a choice as attention_choose does, where the file of the model may have a part in it:
+ * "auto" is what the file says, and `learned` goes by the file's masks of so many layers with keys
+ * and values. The function is NULL in products that have neither. from_file.c */
+extern wisp_status (*const attention_choose_by_file)(const struct directory *dir, size_t layers,
+                                                     size_t kv_heads, const char *text,
+                                                     struct attention_choice *choice,
+                                                     wisp_error *error);
+wisp_status attention_from_file(const struct directory *dir, size_t layers, size_t kv_heads,
+                                const char *text, struct attention_choice *choice,
+                                wisp_error *error);
 
 /* Returns the choice of full attention: over keys and values in a cache, or over rows. */
 struct attention_choice attention_default(bool cached);
@@ -230,6 +254,7 @@ attention_policy_of(const struct attention_choice *choice, struct attention_sequ
     const struct attention_policy *policy = decode ? choice->decode : choice->prefill;
     sequence->policy = policy;
     sequence->settings = decode ? &choice->decode_settings : &choice->prefill_settings;
+    sequence->masks = choice->masks;
     return policy;
 }
 

@@ -36,14 +36,35 @@ size_t attention_full_bytes(const struct kernels *kernels, const struct attentio
     return measured.used;
 }
 
-static void count(const struct step_block *block, uint64_t seen, uint64_t visible, size_t steps) {
+/* Counts keys, and the bytes of so many steps: those of the values only if the policy has counted
+ * the keys, whose scores it has kept. */
+static void count(const struct step_block *block, uint64_t seen, uint64_t visible, size_t steps,
+                  bool scored) {
     struct attention_counts *counts = block->sequence->counts;
     const struct kv_shape *shape = &block->sequence->cache->shape;
     if (!counts)
         return;
     counts->seen += seen;
     counts->visible += visible;
-    counts->bytes += steps * (kv_step_key_bytes(shape) + kv_step_value_bytes(shape));
+    counts->bytes += steps * ((scored ? 0 : kv_step_key_bytes(shape)) + kv_step_value_bytes(shape));
+}
+
+/* Returns the keys of a step that the queries of a block see. */
+static uint64_t visible_in(const struct step_block *block, size_t step) {
+    uint64_t visible = 0;
+    for (size_t i = 0; i < block->queries; i++)
+        visible += step_keys_seen(block, i, step, step + 1);
+    return visible;
+}
+
+static void show(const struct step_block *block, size_t step, uint64_t seen, uint64_t visible) {
+    const struct attention_counts *counts = block->sequence->counts;
+    counts->see(counts->map, block->sequence->kv_head + block->kv_head, step_own(block), step, seen,
+                visible);
+}
+
+static bool is_shown(const struct step_block *block) {
+    return block->sequence->counts && block->sequence->counts->see;
 }
 
 /* Goes through all steps. */
@@ -54,7 +75,9 @@ static void look_at_all(struct step_block *block) {
         step_add(block, s);
     for (size_t i = 0; i < block->queries; i++)
         seen += step_keys_seen(block, i, first, end);
-    count(block, seen, seen, end - first);
+    count(block, seen, seen, end - first, false);
+    for (size_t s = first; s < end && is_shown(block); s++)
+        show(block, s, visible_in(block, s), visible_in(block, s));
 }
 
 /* Asks the policy which steps the queries of a block look at. */
@@ -75,6 +98,7 @@ static void look_at_chosen(struct step_block *block, struct step_looks *looks) {
     size_t steps = 0;
     select_steps(block, looks);
     for (size_t s = looks->first; s < looks->end; s++) {
+        const uint64_t before = seen;
         bool any = false;
         for (size_t i = 0, end; i < block->queries; i = end + 1) {
             while (i < block->queries && !looks->at[i * looks->ld + s])
@@ -92,10 +116,12 @@ static void look_at_chosen(struct step_block *block, struct step_looks *looks) {
             any = true;
         }
         steps += any;
+        if (is_shown(block))
+            show(block, s, seen - before, visible_in(block, s));
     }
     for (size_t i = 0; i < block->queries; i++)
         visible += step_keys_seen(block, i, looks->first, looks->end);
-    count(block, seen, visible, steps);
+    count(block, seen, visible, steps, looks->scores != NULL);
 }
 
 /* Tells a tier which pages a call for one token looks at, in all of its key-value heads, before it

@@ -47,7 +47,7 @@ static struct parts take_parts(const struct kernels *kernels, const struct atten
 }
 
 /* Queries of a part of the sequence that ATTENTION_NEAR multiplies with the same keys: as many as
- * these see beside them, so that at most a third of the products is of no use. */
+ * these see beside them, so that at most a third of the products is unused. */
 static size_t near_queries(const struct attention_shape *shape) {
     return round_up(larger(shape->window + shape->ahead, QUERY_ROWS) / 2 + 1, QUERY_ROWS);
 }
@@ -97,7 +97,7 @@ struct group {
     size_t packed;     /* keys that the last query sees: later ones are not packed */
 };
 
-/* The outputs that a product with the values computes at once. Panels of packed values lie as far
+/* The outputs that a product with the values computes at once. Panels of packed values are as far
  * apart as all packed keys take, so a product with fewer keys goes panel by panel. */
 static size_t outputs_at_once(const struct group *g, const struct block *block) {
     return block->keys == g->packed ? g->shape->head_size : g->kernels->f32_panel;

@@ -80,6 +80,8 @@ struct model_arguments {
     const char *attention;
     const char *prompt_cache; /* a folder; NULL: none */
     unsigned long long prompt_cache_size;
+    const char *vector_cache; /* a folder; NULL: none */
+    unsigned long long vector_cache_size;
     unsigned long long kv_memory; /* 0: no limit */
     bool trace;                   /* the session keeps the times that --trace writes */
     bool recall;                  /* the session counts what --recall prints */
@@ -90,7 +92,7 @@ struct model_arguments {
     unsigned long long memory;
     const char *header_sha256;   /* an option of the library */
     const char *device;          /* another */
-    bool offline;                /* use the cache alone for a model at a URL */
+    bool offline;                /* use only the cache for a model at a URL */
     struct remote_model *remote; /* receives what remote_embed needs for such a model. NULL: the
                                     whole file is fetched (cli/remote.h) */
 };
@@ -104,6 +106,11 @@ uint32_t threads_of(const struct model_arguments *arguments);
 /* Opens model and session. Returns an exit code, after complaining if it is not EXIT_GOOD. */
 int open_model(const struct model_arguments *arguments, wisp_model **model, wisp_session **session);
 
+/* Opens the model at a path or URL, and its session, by the other arguments. On failure the model,
+ * and the session, may be open. */
+wisp_status open_model_at(const struct model_arguments *arguments, const char *path,
+                          wisp_model **model, wisp_session **session, wisp_error *error);
+
 /* Warns of texts that the session has cut to the length that the model reads, and adds `advice`. */
 void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, const char *advice);
 
@@ -113,7 +120,7 @@ void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, con
  * request to terminate and the loss of the terminal do the same. */
 void watch_signals(wisp_session *session);
 
-/* Returns whether one of these signals has come. */
+/* Returns whether one of these signals has arrived. */
 bool was_interrupted(void);
 
 /* Forgets that Ctrl-C came and watches the signals again, so that the program can go on. Returns

@@ -22,7 +22,7 @@ struct input {
     size_t n_items, current;
     bool ndjson;
     bool skip_blank;     /* plain lines without a character but spaces are left out, too */
-    bool keep_malformed; /* a line that is no record, but the input goes on, becomes one with
+    bool keep_malformed; /* the input continues after a malformed line, which becomes a record with
                             `fault` */
     const char *member;  /* the member of an object that is its text; NULL: "text" */
     unsigned long shard, shards; /* only records shard, shard + shards, ... count, from 1 on. 0: all
@@ -87,7 +87,7 @@ int complain_of_text(const char *name, size_t line, const wisp_error *error);
 /* Returns the share of the files' bytes that has been taken; -1 if their size is not known. */
 double input_fraction(const struct input *input);
 
-/* Writes a member of a record's object, key and value, as it stands in the input. */
+/* Writes a member of a record's object, key and value, as it is in the input. */
 void print_member(FILE *stream, const struct json *member);
 
 void input_close(struct input *input);

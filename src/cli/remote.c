@@ -46,9 +46,9 @@ static wisp_status bring_start(struct remote_model *r, uint64_t bytes, wisp_erro
     cached_file_drop(&r->cached);
     return fail(error, WISP_ERROR_FORMAT, r->name, NULL, "%s",
                 magic[0] == '<' ? "an HTML page and not a GGUF file: name the file itself; a login "
-                                  "page or a proxy may stand before the server"
+                                  "page or a proxy may be in front of the server"
                 : memcmp(magic, "vers", sizeof magic) == 0 ? "a pointer of Git LFS and not the file"
-                                                           : "no GGUF file");
+                                                           : "not a GGUF file");
 }
 
 static int read_source(void *context, uint64_t offset, void *buffer, size_t length) {
@@ -56,12 +56,13 @@ static int read_source(void *context, uint64_t offset, void *buffer, size_t leng
 }
 
 /* Returns whether the header is not the one that was asked for: the hash may be mistyped, so that
- * all is well with the parts, or the header was damaged on its way. Then it alone comes again. */
+ * all is well with the parts, or the header was damaged on its way. Then only the header is fetched
+ * again. */
 static bool is_of_pin(const wisp_error *error) {
     return strcmp(error->field, "header_sha256") == 0;
 }
 
-/* Opens the model from its hot bytes, which stand at the beginning of the file. The file must have
+/* Opens the model from its hot bytes, which are at the beginning of the file. The file must have
  * been entered into the cache. */
 static wisp_status open_hot(struct remote_model *r, const wisp_model_options *options,
                             wisp_model **model, wisp_error *error) {
@@ -125,7 +126,8 @@ static wisp_status verify(const struct remote_model *r, wisp_error *error) {
     wisp_file_close(file);
     if (status == WISP_OK || status == WISP_ERROR_NOT_FOUND || status == WISP_ERROR_UNSUPPORTED)
         return WISP_OK;
-    return fail(error, status, r->name, NULL, "what came is damaged: %s", found.message);
+    return fail(error, status, r->name, NULL, "the downloaded bytes are damaged: %s",
+                found.message);
 }
 
 /* Fetches the whole file in the server's state, unless another process has done so meanwhile. */
@@ -139,7 +141,7 @@ static wisp_status fetch_whole(struct remote_model *r, wisp_error *error) {
     r->server.progress = show_download;
     r->server.context = &download;
     progress_start(&download.progress, "kB");
-    /* A page that is no model is found out before much of it has come. */
+    /* A page that is not a model is detected before much of it has arrived. */
     wisp_status status = bring_start(r, CACHE_BLOCK_BYTES, error);
     if (status == WISP_OK)
         status = bring(r, &all, 1, error);
@@ -263,7 +265,7 @@ static wisp_status provide(struct remote_model *r, wisp_session *session, wisp_r
     const wisp_status status =
         wisp_session_provide(session, range.offset, r->buffer, length, error);
     if (status == WISP_ERROR_FORMAT)
-        cached_file_drop(&r->cached); /* the next run fetches them anew */
+        cached_file_drop(&r->cached); /* the next run fetches them again */
     return status;
 }
 

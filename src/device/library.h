@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a device library offers: a shared library, such as libwisp-cuda.so, that computes whole
- * encoders and decoders on a device. wisp opens it by name and needs none of it otherwise.
+ * The interface of a device library: a shared library, such as libwisp-cuda.so, that computes whole
+ * encoders and decoders on a device. wisp opens it by name and does not link it.
  * Everything passes through the one table that the library's only function, wisp_device_library,
  * returns. C and CUDA C++ include this file. */
 #ifndef WISP_DEVICE_LIBRARY_H
@@ -44,7 +44,7 @@ enum device_tensor {
     DEVICE_POSITIONS, /* [positions, hidden_size], with the embedding of token type 0 added */
     DEVICE_EMBEDDING_NORM,
     DEVICE_EMBEDDING_NORM_BIAS,
-    /* Of each layer: */
+    /* For each layer: */
     DEVICE_QKV, /* [3 hidden_size, hidden_size]: queries, keys, values */
     DEVICE_QKV_BIAS,
     DEVICE_OUTPUT,
@@ -97,7 +97,7 @@ enum device_decoder_tensor {
     DECODER_LOGITS, /* [vocabulary_size, hidden_size]; those of DECODER_TOKENS if it is never put */
     DECODER_OUTPUT_NORM,
     DECODER_ROTATIONS, /* [positions, head_size]: a position's cosines, then its sines */
-    /* Of each layer: */
+    /* For each layer: */
     DECODER_ATTENTION_NORM,
     DECODER_Q, /* [heads head_size, hidden_size] */
     DECODER_K, /* [kv_heads head_size, hidden_size] */
@@ -174,7 +174,7 @@ struct device_decoder_library {
 
     /* Adds tokens to texts. Points *logits to [texts or tokens, vocabulary_size], in memory of the
      * context until its next step; NULL: they are not copied to the host. The bits of a row depend
-     * on the text before it alone; where neurons are left out, also on whether the step has one
+     * on only the text before it; where neurons are left out, also on whether the step has one
      * token. */
     device_status (*step)(struct device_context *context, const struct device_step *step,
                           const float **logits, char message[DEVICE_MESSAGE_BYTES]);

@@ -43,7 +43,7 @@ struct beam_search {
     struct beam *all;                    /* [3 * beams]: the memory of running, next and ended */
     struct beam *running, *next, *ended; /* [beams]; `ended` has the highest score first */
     size_t n_running, n_ended;
-    int32_t *ids;                 /* where the beams' ids lie */
+    int32_t *ids;                 /* the beams' ids */
     struct candidate *candidates; /* [vocabulary] */
     struct extension *extensions; /* [beams * keep] */
     struct addition *additions;   /* [beams] */
@@ -176,7 +176,7 @@ static wisp_status step(struct beam_search *s, const float *logits, wisp_error *
 
 /* Chooses what the next pass adds, and returns the number of additions. Sets *reads where that is
  * not the last token of each running beam, but what comes before it: a part of the prompt, or of a
- * text that has become long and is read anew. */
+ * text that has become long and is read again. */
 static size_t plan(const struct beam_search *s, bool *reads) {
     const size_t prompt = s->prompt.count;
     *reads = true;

@@ -37,7 +37,7 @@ struct job {
     const wisp_text *texts;
     size_t n;
     bool pairs;           /* each text is the second of a pair whose first is the prompt */
-    wisp_text prompt;     /* stands before each text */
+    wisp_text prompt;     /* is before each text */
     size_t prompt_tokens; /* leading tokens of each text that pooling leaves out */
     size_t dimensions;    /* length of a row */
     float *rows;          /* [n, dimensions] */
@@ -171,7 +171,7 @@ static size_t head_bytes(const struct network *network) {
 }
 
 /* Begins a pass over the batch, which begins with text `first` of the job. Its rows [texts,
- * hidden_size] lie in the worker's memory until its next batch. */
+ * hidden_size] are in the worker's memory until its next batch. */
 static wisp_status begin_pass(const struct job *job, struct worker *worker, size_t first,
                               const struct batch *batch, wisp_error *error) {
     wisp_session *session = job->session;
@@ -247,7 +247,7 @@ static wisp_status finish_batch(const struct job *job, struct worker *worker, si
     const struct dense_modules *dense = &model->network.dense;
     const size_t size = dense_modules_outputs(dense, model->network.config.hidden_size);
     /* sentence-transformers normalises the whole row and then cuts it if the model says so. A
-     * caller that asks for fewer values gets them normalised again. */
+     * caller that asks for fewer values receives them normalised again. */
     const bool cut = job->dimensions < model->dimensions;
     const bool normalize = model->network.config.normalize || cut;
     const struct batch *batch = &worker->pass.batch;
@@ -318,9 +318,9 @@ static wisp_status resume_batch(void *context, uint32_t member, wisp_error *erro
     return finish_batch(job, worker, worker->first, worker->end, error);
 }
 
-/* Chooses how large batches are and how many workers take them, so that every worker gets several.
+/* Chooses how large batches are and how many workers take them, so that every worker has several.
  * If the texts make only one batch, its tokens are split among the members instead, provided
- * that each member gets enough of them. So are those of every batch if the memory of cold
+ * that each member has enough of them. So are those of every batch if the memory of cold
  * neurons and tokens is limited: it has to hold the needs of one batch, not of several. */
 static void plan_batches(struct job *job) {
     const size_t threads = pool_size(job->session->team);
@@ -390,7 +390,7 @@ wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text 
     const wisp_model *model = session->model;
     if (model->network.config.pooling != POOLING_RANK)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
-                    "the model does not score pairs of texts: it is no cross-encoder");
+                    "the model does not score pairs of texts: it is not a cross-encoder");
     struct job job = {.session = session,
                       .texts = texts,
                       .n = n,
@@ -432,11 +432,11 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
     if (RANKS && model->network.config.pooling == POOLING_SPLADE &&
         job.dimensions != wisp_model_dimensions(model))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "dimensions",
-                    "%zu were asked for, and each of the %zu words of the vocabulary has one",
+                    "%zu were asked for, but each of the %zu words of the vocabulary has one",
                     job.dimensions, wisp_model_dimensions(model));
     if (job.dimensions > wisp_model_dimensions(model))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "dimensions",
-                    "%zu were asked for, and the model has %zu", job.dimensions,
+                    "%zu were asked for, but the model has %zu", job.dimensions,
                     wisp_model_dimensions(model));
     if (n == 0)
         return WISP_OK;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Says which bytes a call of wisp_embed waits for, and takes them (sparse/neuron_cold.h). */
+ * Names the bytes that a call of wisp_embed waits for, and takes them (sparse/neuron_cold.h). */
 #include <stdlib.h>
 
 #include "base/checksum.h"
 #include "engine/session.h"
 
 /* Ranges are not joined beyond this length, so that they can be read into a buffer. The chunks that
- * one row lies in may be longer. */
+ * one row is in may be longer. */
 static const uint64_t MOST_RANGE_BYTES = UINT64_C(1) << 20;
 
 static int compare_ranges(const void *a, const void *b) {
@@ -57,7 +57,7 @@ static size_t join_ranges(wisp_session *session, size_t n, uint64_t gap) {
         /* Several workers may wait for one row, and several rows for one chunk. */
         if (last && next.offset + next.length <= end)
             continue;
-        /* A row whose chunks fit no longer gets all of them in a range of its own. */
+        /* A row whose chunks no longer fit has a range of its own with all of them. */
         if (last && (next.offset <= end || next.offset - end <= gap) && joined <= MOST_RANGE_BYTES)
             last->length = joined;
         else
@@ -133,7 +133,7 @@ static wisp_status check_chunk(wisp_session *session, uint64_t i, const unsigned
     return WISP_OK;
 }
 
-/* Compares the cold chunks that lie wholly within bytes [offset, offset + length) of the file with
+/* Compares the cold chunks that are wholly within bytes [offset, offset + length) of the file with
  * their digests, and sets *checked to the range of them, which has no bytes if there are none.
  */
 static wisp_status check_chunks(wisp_session *session, uint64_t offset, const unsigned char *bytes,

@@ -10,7 +10,7 @@
  * others. Fails if the file is of another version or block size than wisp knows. */
 wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_error *error);
 
-/* What makes the floats of a type whose rows depend on bytes outside of the row. */
+/* Makes the floats of a type whose rows depend on bytes outside the row. */
 struct bitnet_maker {
     uint32_t type;
     bool keeps_format; /* the format of the file says which values a tensor has */
@@ -21,7 +21,7 @@ struct bitnet_maker {
 
 extern const struct bitnet_maker bitnet_t158, bitnet_i2_s;
 
-/* Those that this product has (src/products); NULL ends them. */
+/* Those of this product (src/products); NULL ends the list. */
 extern const struct bitnet_maker *const bitnet_makers[];
 
 /* Replaces tensors whose rows depend on bytes outside of the row by F32 tensors made from them, so

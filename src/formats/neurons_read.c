@@ -13,7 +13,7 @@ enum { NAME_BYTES = 64 };
 /* ---- keys ----------------------------------------------------------------------------------- */
 
 /* Finds the array of i32 with this key; sets *numbers to NULL if the file has none. The array
- * lies in the directory's arena, which aligns it. */
+ * is in the directory's arena, which aligns it. */
 static wisp_status find_numbers(const struct directory *dir, const char *key,
                                 const int32_t **numbers, uint64_t *count, wisp_error *error) {
     const struct metadata *array = directory_find_metadata(dir, key);
@@ -72,7 +72,7 @@ wisp_status neurons_read_hot(const struct directory *dir, uint64_t layers,
     for (uint64_t l = 0; *hot && l < layers; l++)
         if ((*hot)[l] < 0 || (uint64_t)(*hot)[l] > intermediate_size)
             return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_HOT,
-                        "entry %llu is %d, where a layer has %llu neurons", (unsigned long long)l,
+                        "entry %llu is %d, but a layer has %llu neurons", (unsigned long long)l,
                         (int)(*hot)[l], (unsigned long long)intermediate_size);
     return WISP_OK;
 }
@@ -372,7 +372,7 @@ wisp_status neurons_hot_bytes(const struct directory *dir, uint64_t *bytes, wisp
             *bytes = tensor->offset;
         if (cold && !is_cold)
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, tensor->name,
-                        "it follows %s, and only cold neurons may stand there", cold->name);
+                        "it follows %s, where only cold neurons may be", cold->name);
         cold = is_cold && !cold ? tensor : cold;
     }
     return WISP_OK;

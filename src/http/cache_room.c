@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keeps the cache of files from servers within its bound: whoever opens a model makes room by
- * deleting those that were used longest ago. */
+ * Keeps the cache of files from servers within its bound: opening a model deletes the least
+ * recently used ones. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -208,9 +208,9 @@ wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *er
     return WISP_OK;
 }
 
-/* ---- URLs that are signed anew -------------------------------------------------------- */
+/* ---- URLs that are signed again -------------------------------------------------------- */
 
-/* Returns whether a parameter of a query is a part of a signature, which servers make anew each
+/* Returns whether a parameter of a query is a part of a signature, which servers make again each
  * time for one file. These are the parameters of Amazon's, Google's, Microsoft's and CloudFront's
  * signed URLs. */
 static bool is_of_signature(const char *parameter, size_t length) {
@@ -244,7 +244,7 @@ static bool is_of_signature(const char *parameter, size_t length) {
     return false;
 }
 
-/* Moves to the next parameter of a query that is no part of a signature. Returns its length; 0:
+/* Moves to the next parameter of a query that is not part of a signature. Returns its length; 0:
  * there is none. */
 static size_t next_parameter(const char **query) {
     for (;;) {
@@ -271,7 +271,7 @@ static bool are_same_but_signature(const char *a, const char *b) {
     }
 }
 
-/* Returns whether a record is of a URL that differs from that of `file` in its signature alone, and
+/* Returns whether a record is of a URL that differs from that of `file` only in its signature, and
  * whose file was in this state. A state alone says nothing of two addresses. */
 static bool is_same_file(const struct cached_file *file, const char *record,
                          const struct file_state *state) {

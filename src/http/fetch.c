@@ -119,7 +119,7 @@ static void take_header(const char *line, size_t length, const char *name, char 
     snprintf(value, capacity, "%.*s", (int)(end - from), from);
 }
 
-/* Takes a line of headers. libcurl hands on those of redirects, too: each answer begins anew. */
+/* Takes a line of headers. libcurl hands on those of redirects, too: each answer begins again. */
 static size_t on_header(char *line, size_t size, size_t n, void *context) {
     struct transfer *t = context;
     struct answer *a = &t->answer;
@@ -203,7 +203,7 @@ static void judge_range(struct transfer *t) {
     const bool good = read_content_range(text, numbers);
     const unsigned long long from = numbers[0], last = numbers[1], size = numbers[2];
     if (!good || from != t->at || last < from || last >= t->end || last >= size) {
-        refuse(t, WISP_ERROR_IO, "bytes %llu to %llu were asked for, and '%s' came",
+        refuse(t, WISP_ERROR_IO, "bytes %llu to %llu were asked for, but '%s' came",
                (unsigned long long)t->at, (unsigned long long)t->end - 1, text);
         /* A cache on the way may have sent another range. */
         t->busy = !t->misplaced;
@@ -246,7 +246,7 @@ static void judge_whole(struct transfer *t) {
     t->end = t->body_end = file->state.size;
 }
 
-/* Looks at the headers of an answer, once. If it is of no use, t->status or t->done says so. */
+/* Reads the headers of an answer, once. If the answer is unusable, sets t->status or t->done. */
 static void judge(struct transfer *t) {
     const struct answer *a = &t->answer;
     struct server_file *file = t->file;
@@ -278,7 +278,7 @@ static void judge(struct transfer *t) {
         judge_whole(t);
 }
 
-/* Stores the whole blocks that have come, and the file's last one. */
+/* Stores the whole blocks that have arrived, and the file's last one. */
 static bool flush(struct transfer *t) {
     const uint64_t size = t->file->state.size;
     const size_t rest = t->at < size ? t->filled % CACHE_BLOCK_BYTES : 0;

@@ -264,7 +264,7 @@ static wisp_status check_token_types(const struct network *network, wisp_error *
                 "the tensor is missing, and the model has %u types of tokens", types);
 }
 
-/* Loads the embeddings of positions or, with rotary ones, those of token types alone. Positions
+/* Loads the embeddings of positions or, with rotary ones, only those of token types. Positions
  * that no text reaches, because texts are truncated to fewer tokens, are left out. */
 static wisp_status load_positions(struct network *network, struct bert_weights *w,
                                   wisp_error *error) {

@@ -41,9 +41,13 @@ void decoder_take(const struct network *network, const struct pass_size *size,
     const size_t rows = smaller(tokens, PASS_PART_TOKENS); /* member 0 computes all logits */
     size_t scratch_bytes =
         larger(feed_forward_workspace_bytes(network, rows), pass_attention_bytes(network, size));
-    /* The result of a convolution lies where that of attention does. */
+    /* The result of a convolution is where that of attention is. */
     const size_t context_size = c->conv_taps > 0 ? larger(q_size(c), hidden_size) : q_size(c);
-    scratch_bytes = larger(scratch_bytes, linear_workspace_bytes(rows, context_size));
+    scratch_bytes =
+        larger(scratch_bytes, linear_workspace_bytes(rows, context_size) +
+                                  (c->has_sub_norms || c->latent.rank > 0
+                                       ? linear_norm_bytes(larger(context_size, hidden_size))
+                                       : 0));
     struct decoder_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     s->kv_stride = 2 * kv_size(c) + (c->fused_qkv ? q_size(c) : 0);
@@ -174,7 +178,7 @@ static wisp_status compute_logits(const struct pass *pass, uint32_t member, stru
     if (!pass->by_outputs && member > 0) /* member 0 computes them all */
         return WISP_OK;
     if (!pass->by_outputs) {
-        /* The rows lie together, so that the weights are read once for all texts. */
+        /* The rows are together, so that the weights are read once for all texts. */
         for (size_t i = 0; i < rows && !batch->all_logits; i++)
             memcpy(s->y + i * size, pass->x + (batch->starts[i + 1] - 1) * size,
                    size * sizeof *s->y);
@@ -245,13 +249,13 @@ static wisp_status read_factors(const struct network *network, const char *name,
     for (size_t i = 0; i < pairs; i++)
         if (!((*factors)[i] >= 1))
             return fail(error, WISP_ERROR_FORMAT, network->dir->file, name,
-                        "factor %zu is %s, which is not at least 1", i,
+                        "factor %zu is %s, but must be at least 1", i,
                         number_text((double)(*factors)[i], 6).text);
     return WISP_OK;
 }
 
 /* Returns the index of the pair that turns `turns` times in the context. It is a fraction if the
- * number of turns lies between those of two pairs. */
+ * number of turns is between those of two pairs. */
 static double pair_of_turns(const struct model_config *c, double turns) {
     static const double pi = 3.14159265358979323846;
     return (double)c->rotary_size * log((double)c->yarn.context / (turns * 2 * pi)) /
@@ -289,7 +293,7 @@ static wisp_status load_rope(const struct network *network, struct decoder_weigh
     float **factors = &weights->rope_factors;
     if (directory_find_tensor(network->dir, other))
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, other,
-                    "factors that do not go with the type of rope.scaling");
+                    "factors that do not match the type of rope.scaling");
     if (c->long_after > 0) {
         TRY(read_factors(network, of_short, factors, error));
         TRY(read_factors(network, of_long, &weights->long_factors, error));

@@ -63,7 +63,7 @@ static wisp_status read_expert_size(const struct config_reader *r, const char *n
  * Experts have the layer's neurons if the file does not say how many. Refuses what some models have
  * besides. */
 static wisp_status read_experts(const struct config_reader *r) {
-    enum { MOST_EXPERTS = 4096, MOST_NEURONS = 1 << 20 };
+    enum { MOST_EXPERTS = 4096, MOST_NEURONS = 1 << 20, SHARING = 4 };
     static const char *const zeros[] = {"expert_shared_count", "expert_shared_feed_forward_length",
                                         "expert_group_count", "expert_group_used_count",
                                         "moe_every_n_layers"};
@@ -73,7 +73,7 @@ static wisp_status read_experts(const struct config_reader *r) {
     char key[CONFIG_KEY_BYTES];
     e->size = c->intermediate_size;
     e->scale = 1;
-    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+    for (size_t i = e->may_share ? SHARING : 0; i < sizeof zeros / sizeof *zeros; i++)
         TRY(config_refuse_others(r, zeros[i], "0"));
     TRY(read_expert_size(r, "expert_count", 1, MOST_EXPERTS, &e->count));
     TRY(read_expert_size(r, "expert_used_count", 1, e->count, &e->used));
@@ -175,7 +175,7 @@ static wisp_status read_original_context(const struct config_reader *r, uint32_t
     TRY(metadata_u32_or(r->dir, config_key(r, "rope.scaling.original_context_length", key), context,
                         r->error));
     if (*context == 0)
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0, which is not a length");
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0 is not a length");
     return WISP_OK;
 }
 
@@ -209,7 +209,7 @@ static wisp_status read_yarn(const struct config_reader *r) {
                                yarn->beta_fast == 0 ? "rope.scaling.yarn_beta_fast"
                                                     : "rope.scaling.yarn_beta_slow",
                                key),
-                    "0, which is not a number of turns");
+                    "0 is not a number of turns");
     TRY(read_float(r, ATTENTION_FACTOR, 0, &share));
     TRY(read_float(r, "rope.scaling.yarn_log_multiplier", 0, &of_all));
     c->rope_length = share * (float)((0.1 * log((double)c->rope_divisor) + 1) /

@@ -47,11 +47,21 @@ struct expert_config {
     uint32_t used;
     uint32_t size;         /* neurons of an expert */
     uint32_t first_layer;  /* layers before it are dense */
+    uint32_t shared;       /* neurons of those that all tokens use; 0: there are none */
+    bool may_share;        /* the architecture's page reads `shared` */
     enum expert_gate gate; /* of which the weights of experts are made */
-    bool has_bias;         /* a bias is added to what the choice goes by, not to the weights */
-    bool adds_bias;        /* the router and the matrices of experts have biases */
-    bool normalised;       /* the weights of the chosen experts are divided by their sum */
-    float scale;           /* multiplies the weights */
+    bool has_bias;   /* a bias is added to the values that decide the choice, not to the weights */
+    bool adds_bias;  /* the router and the matrices of experts have biases */
+    bool normalised; /* the weights of the chosen experts are divided by their sum */
+    float scale;     /* multiplies the weights */
+};
+
+/* Latent attention (latent_attention.h). */
+struct latent_config {
+    uint32_t rank;       /* values of a token's latent; 0: there is no such attention */
+    uint32_t q_rank;     /* of what queries are made of; 0: they are made of the hidden states */
+    uint32_t key_size;   /* of a head's query and key, those that rotate included */
+    uint32_t value_size; /* of a head's value */
 };
 
 /* YaRN divides the angles of pairs that turn less than beta_slow times in `context`, the number of
@@ -61,7 +71,7 @@ struct expert_config {
 struct rope_yarn {
     uint32_t context; /* 0: no YaRN */
     float beta_fast, beta_slow;
-    bool between_pairs; /* the limits may lie between pairs; else they are widened to whole ones */
+    bool between_pairs; /* the limits may be between pairs; else they are widened to whole ones */
 };
 
 struct model_config {
@@ -82,6 +92,8 @@ struct model_config {
     bool
         has_qkv_bias; /* the layers of queries, keys and values add a bias, even without has_bias */
     bool has_qk_norm; /* the queries and keys of each head go through an RMS norm */
+    bool has_sub_norms;     /* RMS norms of what attention's and the feed-forward layer's last dense
+                               layers read */
     bool has_relative_bias; /* scores have a bias by the distance of key and query */
     bool wide_qk_norm;      /* one norm is of the queries of all heads, and one of the keys */
     enum pooling pooling;
@@ -94,6 +106,8 @@ struct model_config {
     bool is_parallel;     /* both blocks of a layer read norms of the same hidden states */
     bool has_experts;     /* of the architecture; the file says how many */
     struct expert_config experts;
+    struct latent_config
+        latent;            /* of caches kv_heads is 1 then, and head_size rank + rotary_size */
     bool has_scales;       /* the file has the three numbers that follow */
     float embedding_scale; /* multiplies token embeddings; 0: nothing does, as for the next two */
     float residual_scale;  /* multiplies the outputs of blocks before the hidden states get them */
@@ -131,7 +145,7 @@ static inline bool config_is_local(const struct model_config *config, uint32_t l
     return layer < config->layers && config->local_layers[layer / 64] >> layer % 64 & 1;
 }
 
-/* Returns whether a layer has a short convolution in the place of attention. */
+/* Returns whether a layer has a short convolution instead of attention. */
 static inline bool config_is_conv(const struct model_config *config, uint32_t layer) {
     return layer < config->layers && config->conv_layers[layer / 64] >> layer % 64 & 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What native code and the program for Node have: everything. */
+ * The tables of native code and of the program for Node: everything. */
 #include "attention/attention.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
@@ -8,6 +8,8 @@
 #include "formats/token_split.h"
 #include "models/architectures.h"
 #include "models/bert.h"
+#include "models/bitnet.h"
+#include "models/deepseek2.h"
 #include "models/eurobert.h"
 #include "models/gemma.h"
 #include "models/glm4.h"
@@ -59,13 +61,24 @@ const struct architecture *const architectures[] = {&architecture_bert,
                                                     &architecture_glm4,
                                                     &architecture_eurobert,
                                                     &architecture_gpt_oss,
+#ifndef __wasm__ /* whose dense layers normalise no inputs (layers/linear.h) */
+                                                    &architecture_bitnet,
+                                                    &architecture_bitnet_b158,
+                                                    &architecture_deepseek2,
+#endif
                                                     NULL};
 
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &tokenizer_codecs, NULL};
 
 const struct attention_policy *const attention_policies[] = {
-    &attention_full, &attention_cached, &attention_local,      &attention_strided,
-    &attention_mass, &attention_quest,  &attention_minference, NULL};
+    &attention_full,       &attention_cached,  &attention_local,
+    &attention_strided,    &attention_mass,    &attention_quest,
+    &attention_minference, &attention_learned, NULL};
+
+wisp_status (*const attention_choose_by_file)(const struct directory *dir, size_t layers,
+                                              size_t kv_heads, const char *text,
+                                              struct attention_choice *choice,
+                                              wisp_error *error) = attention_from_file;
 
 const struct weight_kind *const weight_kinds[] = {
 #ifndef __wasm__ /* whose engines have no products of bfloats */

@@ -37,13 +37,13 @@ struct literal {
     enum literal_kind kind;
 };
 
-/* What one schema says of an array's items. */
+/* The constraints of one schema on an array's items. */
 struct item_source {
     struct literal rest;       /* of items after `prefix`; json NULL: any */
     const struct json *prefix; /* the first of a list of schemas; NULL: none */
     uint32_t n;                /* of prefix */
     enum literal_kind kind;    /* of prefix */
-    uint32_t only;             /* prefix stands for the item of this index alone; UINT32_MAX: no */
+    uint32_t only;             /* prefix stands only for the item of this index; UINT32_MAX: no */
     const struct item_source *next;
 };
 
@@ -53,13 +53,13 @@ struct item_count {
     const struct item_count *next;
 };
 
-/* What one schema says of an object's members. */
+/* The constraints of one schema on an object's members. */
 struct member_source {
     const struct json *properties; /* the first member; NULL: none */
     const struct json *patterns;   /* the first member; NULL: none */
     struct literal rest;           /* of other members; json NULL: any */
     enum literal_kind kind;        /* of properties */
-    const char *name; /* not NULL: the source is of this member alone, which is `rest` */
+    const char *name; /* not NULL: the source is only of this member, which is `rest` */
     const struct member_source *next;
 };
 
@@ -238,7 +238,7 @@ wisp_status schema_differs(struct schema_compiler *c, const struct json *value,
 wisp_status schema_types(struct schema_compiler *c, const struct json *schema, unsigned *types,
                          bool *whole);
 
-/* What a schema says of items and members. */
+/* Read a schema's constraints on items and members. */
 wisp_status schema_items(struct schema_compiler *c, const struct json *schema,
                          struct item_source *source);
 wisp_status schema_members(struct schema_compiler *c, const struct json *schema,

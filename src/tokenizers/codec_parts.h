@@ -15,7 +15,7 @@
 #include "tokenizers/token_list.h"
 #include "tokenizers/wordpiece.h"
 
-/* Where SentencePiece's space before a text stands. */
+/* Where SentencePiece puts the space before a text. */
 enum codec_prefix {
     PREFIX_EACH,  /* before the text, and again after each added token */
     PREFIX_FIRST, /* before the text, unless that begins with a space */
@@ -62,7 +62,7 @@ struct codec {
     bool cuts_at_spaces;      /* nothing is merged across the beginning of a run of spaces */
     struct charsmap charsmap;
     struct piece_trie trie;
-    double unknown_score; /* of a character that is no token */
+    double unknown_score; /* of a character that is not a token */
     /* Byte-level BPE: */
     struct cutter cutter;
     bool composes;       /* texts are brought into normalization form C */

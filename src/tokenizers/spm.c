@@ -2,7 +2,7 @@
  * SentencePiece's BPE, which Llama 1 and 2 use: a text's characters are merged, pair by pair, into
  * the token with the highest score, the leftmost first. If the file lists merges, as files of
  * Hugging Face tokenizers do, these say which pairs merge and which comes first. Characters that
- * are no token become byte tokens. Source: Kudo and Richardson, SentencePiece (2018), model type
+ * are not tokens become byte tokens. Source: Kudo and Richardson, SentencePiece (2018), model type
  * BPE. */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,8 +30,8 @@ static size_t first_word(wisp_text text) {
     return n;
 }
 
-/* Returns whether words can be encoded one by one. They can if every piece lies within a word,
- * and if the space is a piece: it then stands between unknown characters at the end of one word
+/* Returns whether words can be encoded one by one. They can if every piece is within a word,
+ * and if the space is a piece: it then is between unknown characters at the end of one word
  * and the beginning of the next, which would otherwise become one unknown token. */
 static bool pieces_are_within_words(const struct codec *codec, const wisp_text *spellings) {
     bool has_space = false;

@@ -135,8 +135,8 @@ typedef struct wisp_convert_options {
 /* Writes the model at `input`, a GGUF file or a Hugging Face folder, as a GGUF file. The output
  * appears complete or not at all: it is written under a temporary name beside `output`, synced and
  * renamed. If `output` cannot be written, for example because its folder does not exist, the call
- * fails with WISP_ERROR_IO before it does any work. `options` may be NULL. In the native library
- * and the package's module for conversion. */
+ * fails with WISP_ERROR_IO before it does any work. `options` may be NULL. Only in the native
+ * library and the WebAssembly module for conversion. */
 WISP_API wisp_status wisp_convert(const char *input, const char *output,
                                   const wisp_convert_options *options, wisp_error *error);
 
@@ -229,8 +229,8 @@ typedef struct wisp_quantize_options {
 /* Writes the model at `input`, a GGUF file or a Hugging Face folder, with its matrices as `type`:
  * "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "q6_k" to "q2_k", "iq4_xs", "iq4_nl",
  * "mxfp4", "tq2_0", "tq1_0", "bitnet_t158". The bits are those of ggml's reference quantiser
- * without importances, and for the last type those of PT-BitNet's document. Norms, biases,
- * positions and token types become floats. What wisp_calibrate added stays, but neurons that are
+ * without importances; for bitnet_t158, those of PT-BitNet's specification. Norms, biases,
+ * positions and token types become floats. Tensors of wisp_calibrate stay, but neurons that are
  * stored as rows become plain matrices. If `output` is NULL, nothing is written, and the loss of
  * each tensor is measured. The output appears complete or not at all, as with wisp_convert. About 1
  * MB of a tensor is in memory at a time. `options` may be NULL. Fails with WISP_ERROR_UNSUPPORTED
@@ -250,9 +250,9 @@ WISP_API wisp_status wisp_quantize(const char *input, const char *output, const 
  * matrix with k inputs and n outputs, about 32 k^2 + 40 n k bytes.
  *
  * With a target, one text in five is held out. The loss of the model with one matrix rounded at a
- * time, and the error of each matrix with each type, predict the losses, by which types are chosen.
- * Fails with WISP_ERROR_ARGUMENT if the target cannot be reached; the message says what can. Native
- * only. */
+ * time, and the error of each matrix with each type, predict the losses by which types are chosen.
+ * Fails with WISP_ERROR_ARGUMENT if the target cannot be reached; the message says what can be
+ * reached. Native only. */
 WISP_API wisp_status wisp_quantize_for_texts(const char *input, const char *output,
                                              const char *type, const wisp_text *texts, size_t n,
                                              const wisp_quantize_options *options,
@@ -298,11 +298,11 @@ enum { WISP_GATE_THRESHOLDS = 7 };
 /* The quality of the predictor `gate` in one layer at one level, measured on held-out texts if
  * there are some. A token needs the neurons that have the largest fifth of its contributions. */
 typedef struct wisp_calibrated_gate {
-    float share;   /* of the layer's neurons, that the level is for */
-    float least;   /* the score from which on the layer computes a neuron */
+    float share;   /* the share of the layer's neurons that the level is for */
+    float least;   /* the layer computes neurons whose score is at least this */
     double active; /* the share of the layer's neurons that is computed */
     double recall; /* the share of the needed neurons that is computed */
-    double loss;   /* the part that is left out of the sum of the squares of contributions */
+    double loss;   /* the share that is lost of the sum of squares of contributions */
 } wisp_calibrated_gate;
 
 /* The result of calibrating one layer of a model that generates. */
@@ -320,10 +320,10 @@ typedef struct wisp_calibrate_options {
     const char *predictor_type; /* of the predictors' matrices in the file: "f32", "q8_0" or "q4_0".
                                    NULL: q8_0, or f32 if a row is not whole blocks of q8_0 */
     bool sentence;              /* also fit predictors that choose once for a whole text */
-    bool one_sparsity; /* store thresholds for `sparsity` alone: a smaller file, but sessions cannot
-                          set another sparsity */
-    float hot;         /* these three as in wisp_convert_options: what is hot in the file. */
-    uint64_t hot_bytes;  /* If both are 0: nine tenths of needed activations, and neurons */
+    bool one_sparsity;  /* store thresholds only for `sparsity`: a smaller file, but sessions cannot
+                           set another sparsity */
+    float hot;          /* these three as in wisp_convert_options: what is hot in the file. */
+    uint64_t hot_bytes; /* If both are 0: nine tenths of needed activations, and neurons */
     uint64_t hot_tokens; /* become rows only in layers whose types allow it */
     size_t tokens;    /* fit to at most so many tokens. 0: 32768. Each layer keeps as many rows of
                          hidden_size floats in memory */
@@ -338,7 +338,7 @@ typedef struct wisp_calibrate_options {
     bool (*cancelled)(void *context);
     /* Called for each layer in order. `found` and its arrays live until the function returns. */
     void (*layer)(void *context, uint32_t layer, const wisp_calibrated_layer *found);
-    /* In its place for models that generate. */
+    /* Called instead of `layer` for models that generate. */
     void (*gates)(void *context, uint32_t layer, const wisp_calibrated_gates *found);
 } wisp_calibrate_options;
 
@@ -350,11 +350,76 @@ typedef struct wisp_calibrate_options {
  * is checked first, as with wisp_convert. `options` may be NULL. Fails with WISP_ERROR_IO if the
  * input changes meanwhile. Native only.
  *
- * A model that generates, whose layers must be gated and without biases, gets the thresholds of the
- * predictor gate in place of predictors, and stays plain. Of the options, sparsity (0: 0.5), tokens
- * and the functions but `layer` are for it; others are refused. */
+ * For a model that generates, whose layers must be gated and without biases, it writes the
+ * thresholds of the predictor gate instead of predictors, and the model stays plain. Only the
+ * options sparsity (0: 0.5) and tokens and the functions except `layer` apply; others are refused.
+ */
 WISP_API wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts,
                                     size_t n, const wisp_calibrate_options *options,
                                     wisp_error *error);
+
+/* ---- attention ------------------------------------------------------------------------------ */
+
+/* Policies of attention that were tried on texts. */
+typedef struct wisp_tried_attention {
+    const char *policies; /* as in wisp_session_options */
+    bool one_by_one;      /* tokens were added one at a time, else in calls that read texts */
+    double perplexity;
+    double loss;     /* by how much it exceeds that of full attention, as a share of it */
+    double seen;     /* the share of the keys that was looked at */
+    double read;     /* bytes of keys and values that were read, as a share of full attention's */
+    bool searched;   /* it loses no more than `loss`, so that hidden sentences were looked for */
+    uint32_t hidden; /* sentences that full attention finds, with a probability above 1/e */
+    uint32_t found;  /* of these; those after the first that is lost are not looked for */
+    bool passes;     /* it loses no more than `loss`, and finds all */
+} wisp_tried_attention;
+
+/* The steps that a key-value head of a layer attends to with the policy `learned`. */
+typedef struct wisp_learned_attention {
+    uint32_t layer, kv_head; /* of the layers that have keys and values */
+    const char *kind;        /* "full", "local", "lines" or "blocks" */
+    double kept;             /* the share of the keys, */
+    double error;            /* and what its output then lacks, as a share of it */
+} wisp_learned_attention;
+
+typedef struct wisp_calibrate_attention_options {
+    wisp_cache_type cache_type;
+    uint32_t window;  /* tokens of the texts that are read, at least 256. 0: 4096, or as many as the
+                         model's context and the texts allow */
+    uint32_t windows; /* texts to learn from, and as many to measure on. 0: 2 */
+    uint32_t needles; /* sentences to hide, at different depths. 0: 6 */
+    float loss;       /* of perplexity that `auto` may cost. 0: 0.01 */
+    float bound; /* what the output of a head may lack with the policy `learned`, as a share of it.
+                    0: 0.1. Below 0: nothing, so that all heads are full */
+    uint32_t threads; /* 0 means 1, at most 1024. The file does not depend on it */
+    void *context;    /* passed to the functions below, each of which may be NULL */
+    /* Called on the calling thread, as those of wisp_calibrate_options. The stages are "weights",
+     * "masks" and "policies". */
+    void (*progress)(void *context, const char *stage, size_t done, size_t total);
+    bool (*cancelled)(void *context);
+    /* Called for each head in order, and for all policies that are tried. What they are given lives
+     * until they return. */
+    void (*learned)(void *context, const wisp_learned_attention *found);
+    void (*tried)(void *context, const wisp_tried_attention *found);
+} wisp_calibrate_attention_options;
+
+/* Finds what attention of a model that generates may leave out, for texts like these, which follow
+ * each other, and writes the model with it to `output`; weights and other calibrations stay. Two
+ * things are found. The first is a mask for each layer and key-value head, for the policy
+ * `learned`: the one with the fewest keys, of a window, of lines (steps at some distances, and some
+ * steps), of blocks and of all keys, with which the head's output stays within `bound`, on average
+ * over the tokens of each text, and at the ends of texts that ask for a sentence hidden in them.
+ * The second is the choice of policies that `auto` stands for: the one that reads least of those
+ * whose perplexity on the texts loses no more than `loss` and which find each hidden sentence that
+ * full attention finds. For a model of less than 1e9 parameters these are `full` and `mass` alone,
+ * since in so small ones all estimates have lost sentences (docs/decisions.md, 82).
+ *
+ * The texts must have twice `windows` windows; those that are measured on are not learned from.
+ * `options` may be NULL. Output and errors are as of wisp_calibrate; wisp_convert with `plain`
+ * removes what was written. Native only. */
+WISP_API wisp_status wisp_calibrate_attention(const char *input, const char *output,
+                                              const wisp_text *texts, size_t n,
+                                              const wisp_calibrate_attention_options *options,
+                                              wisp_error *error);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "native/open_path.h"
 #include "support/allocations.h"
 #include "support/decoder_folder.h"
@@ -199,6 +200,142 @@ static void settings_of_experts(void **state) {
     };
     (void)state;
     check_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_gpt_oss(void **state) {
+    static const enum decoder_family f = FAMILY_GPT_OSS, p = FAMILY_GPT_OSS_PACKED;
+    static const struct edit edits[] = {
+        {f, CONFIG, "\"swiglu_limit\":7.0,", "", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"sliding_window\":4", "\"sliding_window\":5", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"swiglu_limit\":7.0", "\"swiglu_limit\":6.0", UNSUPPORTED, "swiglu_limit",
+         "only 7"},
+        {f, CONFIG, "\"sliding_window\":4,", "", NOT_FOUND, "sliding_window", NULL},
+        {f, CONFIG, "\"rope_scaling\"", "\"others\"", NOT_FOUND, "rope_parameters", NULL},
+        {f, CONFIG, "\"truncate\":false,", "", UNSUPPORTED, "truncate", "only false"},
+        {f, CONFIG, "\"truncate\":false", "\"truncate\":0", FORMAT, "truncate", "true or false"},
+        {f, CONFIG, "\"attention_bias\":true", "\"attention_bias\":false", UNSUPPORTED,
+         "attention_bias", "only true"},
+        {f, CONFIG, "\"num_local_experts\":2", "\"num_local_experts\":3", FORMAT,
+         "blk.0.ffn_gate_inp.weight", NULL},
+        {f, CONFIG, "{", "{\"quantization_config\":{\"quant_method\":\"gptq\"},", UNSUPPORTED,
+         "quantization_config", "only mxfp4, F32, F16 and BF16"},
+        {f, WEIGHTS, "[2,8,24]", "[2,96,2]", FORMAT, "blk.0.ffn_gate_exps.weight",
+         "expected [2, 12, 8]"},
+        {f, WEIGHTS, "[2,8,24]", "[2,8,8,3]", FORMAT, NULL, "shape of experts"},
+        {f, WEIGHTS, "[2,24]", "[48]", FORMAT, NULL, "shape of experts"},
+        {p, WEIGHTS, "[2,64,1,16]", "[2,64,16]", FORMAT, NULL, "shape"},
+        {p, WEIGHTS, "[2,64,1,16]", "[2,64,16,1]", FORMAT, NULL, "shape of experts"},
+        {p, WEIGHTS, "[2,64,1]", "[2,1,64]", FORMAT, NULL, "shape of experts"},
+        {p, WEIGHTS, "0.mlp.experts.gate_up_proj_scales", "0.mlp.experts.gate_up_proj_scalez",
+         NOT_FOUND, "model.layers.0.mlp.experts.gate_up_proj_scales", "missing"},
+        {p, CONFIG, "\"intermediate_size\":32", "\"intermediate_size\":64", FORMAT,
+         "blk.0.ffn_gate_exps.weight", "expected [2, 64, 32]"},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_glm4_moe_lite(void **state) {
+    static const enum decoder_family f = FAMILY_GLM4_MOE_LITE;
+    static const struct edit edits[] = {
+        {f, CONFIG, "\"first_k_dense_replace\":1", "\"mlp_layer_types\":[\"dense\",\"sparse\"]",
+         WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"norm_topk_prob\":true,", "", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"rope_scaling\":null", "\"rope_interleave\":true", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"rope_scaling\":null", "\"rope_interleave\":false", UNSUPPORTED,
+         "rope_interleave", "only true"},
+        {f, CONFIG, "\"rope_scaling\":null", "\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}",
+         UNSUPPORTED, "rope_scaling", "only type default"},
+        {f, CONFIG, "\"n_group\":1", "\"n_group\":2", UNSUPPORTED, "n_group", "only 1"},
+        {f, CONFIG, "noaux_tc", "greedy", UNSUPPORTED, "topk_method", "only noaux_tc"},
+        {f, CONFIG, "\"topk_method\":\"noaux_tc\"", "\"scoring_func\":\"softmax\"", UNSUPPORTED,
+         "scoring_func", "only sigmoid"},
+        {f, CONFIG, "\"first_k_dense_replace\":1", "\"first_k_dense_replace\":2", UNSUPPORTED,
+         "first_k_dense_replace", "only 1"},
+        {f, CONFIG, "\"first_k_dense_replace\":1", "\"mlp_layer_types\":[\"sparse\",\"dense\"]",
+         UNSUPPORTED, "mlp_layer_types", "dense layers, then sparse ones"},
+        {f, CONFIG, "\"attention_bias\":false", "\"attention_bias\":true", UNSUPPORTED,
+         "attention_bias", "only false"},
+        {f, CONFIG, "\"n_shared_experts\":1", "\"n_shared_experts\":2", UNSUPPORTED,
+         "deepseek2.expert_shared_count", "beside 1 for each"},
+        {f, CONFIG, "\"q_lora_rank\":6", "\"q_lora_rank\":9", UNSUPPORTED,
+         "deepseek2.attention.q_lora_rank", "between 1 and 8"},
+        {f, CONFIG, "\"q_lora_rank\":6", "\"q_lora_rank\":null", NOT_FOUND, "blk.0.attn_q.weight",
+         NULL},
+        {f, CONFIG, "\"v_head_dim\":4", "\"v_head_dim\":8", FORMAT,
+         "model.layers.0.self_attn.kv_b_proj.weight", "12 rows for each of 2 heads"},
+        {f, CONFIG, "\"qk_nope_head_dim\":4,\"qk_rope_head_dim\":2,\"v_head_dim\":4",
+         "\"qk_nope_head_dim\":6,\"qk_rope_head_dim\":2,\"v_head_dim\":2", UNSUPPORTED,
+         "deepseek2.attention.key_length_mla", "between 1 and 6"},
+        {f, CONFIG, "\"kv_lora_rank\":4", "\"kv_lora_rank\":70000", FORMAT, "kv_lora_rank",
+         "more than 65535"},
+        {f, WEIGHTS, "0.self_attn.kv_b_proj", "0.self_attn.kv_x_proj", UNSUPPORTED,
+         "model.layers.0.self_attn.kv_x_proj.weight", NULL},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_granite_hybrid(void **state) {
+    static const enum decoder_family f = FAMILY_GRANITE_HYBRID;
+    static const struct edit edits[] = {
+        {f, CONFIG, "\"layer_types\"", "\"layers_block_type\"", WISP_OK, NULL, NULL},
+        {f, CONFIG, "[\"attention\",\"attention\"]", "[\"mamba\",\"attention\"]", UNSUPPORTED,
+         "layer_types", "only attention"},
+        {f, CONFIG, "\"layer_types\"", "\"others\"", UNSUPPORTED, "layer_types",
+         "attention in all layers"},
+        {f, CONFIG, "\"num_local_experts\":0", "\"num_local_experts\":2", UNSUPPORTED,
+         "num_local_experts", "only 0"},
+        {f, CONFIG, "\"rope\"", "\"nope\"", UNSUPPORTED, "position_embedding_type", "only rope"},
+        {f, CONFIG, "\"shared_intermediate_size\":12", "\"shared_intermediate_size\":14", FORMAT,
+         "blk.0.ffn_up.weight", "14"},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_bitnet(void **state) {
+    static const enum decoder_family p = FAMILY_BITNET, f = FAMILY_BITNET_FLOATS;
+    static const struct edit edits[] = {
+        {p, CONFIG, "\"quantization_mode\":\"offline\"", "\"quantization_mode\":null", WISP_OK,
+         NULL, NULL},
+        {p, CONFIG, "\"hidden_act\":\"relu2\"", "\"hidden_act\":\"silu\"", WISP_OK, NULL, NULL},
+        {p, CONFIG, "relu2", "gelu", UNSUPPORTED, "hidden_act", "only relu2, relu and silu"},
+        {p, CONFIG, "autobitlinear", "bitlinear", UNSUPPORTED, "linear_class",
+         "only autobitlinear"},
+        {p, CONFIG, "offline", "sometimes", UNSUPPORTED, "quantization_mode",
+         "only offline and online"},
+        {p, CONFIG, "\"quant_method\":\"bitnet\"",
+         "\"use_rms_norm\":true,\"quant_method\":\"bitnet\"", UNSUPPORTED, "use_rms_norm",
+         "only false"},
+        {p, CONFIG, "{", "{\"attention_bias\":true,", UNSUPPORTED, "attention_bias", "only false"},
+        {p, CONFIG, "offline", "online", FORMAT, NULL, "not a matrix of floats"},
+        {f, CONFIG, "online", "offline", FORMAT, NULL, "not a matrix of bytes"},
+        {p, CONFIG, "\"intermediate_size\":12", "\"intermediate_size\":16", FORMAT,
+         "blk.0.ffn_up.weight", "16"},
+        {p, WEIGHTS, "0.mlp.up_proj.weight_scale", "0.mlp.up_proj.weight_scalf", NOT_FOUND,
+         "model.layers.0.mlp.up_proj.weight_scale", "missing"},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
+/* The code 3 stands for no weight. */
+static void packed_codes_are_checked(void **state) {
+    static const char name[] = "\"model.layers.0.mlp.up_proj.weight\"", place[] = "offsets\":[";
+    struct folder folder;
+    (void)state;
+    decoder_folder_make_family(&folder, FAMILY_BITNET);
+    unsigned char *file = (unsigned char *)folder_file(&folder, WEIGHTS)->data;
+    const char *entry = strstr((const char *)file + 8, name);
+    assert_non_null(entry);
+    const char *offset = strstr(entry, place) + strlen(place);
+    file[8 + load_u64(file) + strtoul(offset, NULL, 10)] = 0x20 | 3;
+    folder_write(&folder, temporary_path("model"));
+    folder_release(&folder);
+    const struct opening opening = open_path(temporary_path("model"), 1 << 20);
+    expect_outcome(&opening, WISP_ERROR_FORMAT, "model.layers.0.mlp.up_proj.weight",
+                   "the code 3 in row 0");
 }
 
 static void settings_of_lfm2(void **state) {
@@ -456,6 +593,11 @@ int main(void) {
         cmocka_unit_test(settings_of_gemma),
         cmocka_unit_test(settings_of_lfm2),
         cmocka_unit_test(settings_of_experts),
+        cmocka_unit_test(settings_of_gpt_oss),
+        cmocka_unit_test(settings_of_bitnet),
+        cmocka_unit_test(settings_of_granite_hybrid),
+        cmocka_unit_test(settings_of_glm4_moe_lite),
+        cmocka_unit_test(packed_codes_are_checked),
         cmocka_unit_test(settings_of_phi3),
         cmocka_unit_test(settings_of_scaling),
         cmocka_unit_test(converted_families_have_the_same_logits),

@@ -28,7 +28,7 @@ struct text {
     struct token_list reply;       /* the ids of the reply then */
     const wisp_generation *result; /* NULL: it failed when it was read */
     bool has_ended;
-    wisp_error *failure; /* of this text alone; NULL: none */
+    wisp_error *failure; /* of this text only; NULL: none */
 };
 
 struct writing {
@@ -100,7 +100,7 @@ static const struct {
 };
 
 static wisp_status fail_description(struct writing *writing) {
-    return fail(&writing->engine->error, WISP_ERROR_ARGUMENT, NULL, "texts", "no description");
+    return fail(&writing->engine->error, WISP_ERROR_ARGUMENT, NULL, "texts", "not a description");
 }
 
 /* Sets an option to a number, a double, after which the option's name stands. js/calls/generator.js
@@ -197,7 +197,7 @@ static wisp_status set_schema(struct text *text, const char *bytes, size_t lengt
     wisp_error *error = &text->writing->engine->error;
     const wisp_status status = wisp_grammar_open_schema(source, &text->grammar, error);
     text->options.grammar = text->grammar;
-    if (status == WISP_ERROR_FORMAT && !error->field[0]) /* the schema is no JSON */
+    if (status == WISP_ERROR_FORMAT && !error->field[0]) /* the schema is not JSON */
         snprintf(error->field, sizeof error->field, "json_schema");
     return status;
 }
@@ -261,7 +261,7 @@ static void take_failure(void *context, const wisp_error *error) {
         text->failure = &no_memory;
 }
 
-/* Returns a string of the description as it stands there until the writing is freed. */
+/* Returns a string of the description as it is there until the writing is freed. */
 static const char *text_of(const struct json *string) {
     return json_is(string, JSON_STRING) ? string->text : NULL;
 }

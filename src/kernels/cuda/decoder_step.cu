@@ -10,7 +10,7 @@
 /* Products of up to 16 rows take wider tiles of columns if so many blocks of threads are busy with them. */
 enum { MOST_COLUMN_TILES = 4, WIDEST_BLOCKS = 512, WIDE_BLOCKS = 128 };
 
-/* What the kernels of a step share. */
+/* Shared by the kernels of a step. */
 struct run {
     const device_context *context;
     const step_plan *plan;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Instructions of compute capability 9.0a (wgmma): four neighbouring warps, a warpgroup, multiply
- * tiles that lie in shared memory. Wrappers as in ptx.h; other architectures have none of them, and
+ * tiles that are in shared memory. Wrappers as in ptx.h; other architectures have none of them, and
  * kernels that use them are empty there. */
 #ifndef WISP_KERNELS_CUDA_PTX_WARPGROUP_H
 #define WISP_KERNELS_CUDA_PTX_WARPGROUP_H
@@ -71,7 +71,7 @@ static __device__ __forceinline__ void warpgroup_mma_u8(int32_t d[64], uint64_t 
                  : "l"(a), "l"(b), "r"(add));
 }
 
-/* The same of halves, 16 of each row. */
+/* The same for halves, 16 of each row. */
 static __device__ __forceinline__ void warpgroup_mma_f16(float d[64], uint64_t a, uint64_t b,
                                                          int add) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "
