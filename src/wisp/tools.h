@@ -374,7 +374,7 @@ typedef struct wisp_tried_attention {
     bool passes;     /* it loses no more than `loss`, and finds all */
 } wisp_tried_attention;
 
-/* What a key-value head of a layer looks at with the policy `learned`. */
+/* The steps that a key-value head of a layer attends to with the policy `learned`. */
 typedef struct wisp_learned_attention {
     uint32_t layer, kv_head; /* of the layers that have keys and values */
     const char *kind;        /* "full", "local", "lines" or "blocks" */
