@@ -98,7 +98,7 @@ bool wisp_model_get_expert_stats(const wisp_model *model, wisp_expert_stats *sta
         return false;
     const struct expert_counts counts = expert_store_counts(model->network.experts);
     *stats = (wisp_expert_stats){
-        .layers = model->network.config.layers - e->first_layer,
+        .layers = config_expert_layers(&model->network.config),
         .experts = e->count,
         .used = e->used,
         .bytes = expert_store_bytes(model->network.experts),

@@ -38,6 +38,9 @@
 /* string: the name of the prompt that is used unless the caller names another. Default: none. */
 #define KEY_DEFAULT_PROMPT_NAME "wisp.default_prompt_name"
 
+/* string: the adapter of a task that was merged into the weights. Default: none. */
+#define KEY_ADAPTER "wisp.adapter"
+
 /* bool: pooling includes the prompt's tokens. Otherwise mean pooling leaves them out, and cls
  * pooling takes the first token after them. Default: true. */
 #define KEY_POOL_PROMPT "wisp.pool_prompt"
@@ -277,6 +280,9 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
 #define TENSOR_GATE_EXPERTS "ffn_gate_exps"
 #define TENSOR_UP_EXPERTS "ffn_up_exps"
 #define TENSOR_DOWN_EXPERTS "ffn_down_exps"
+
+/* What is added to the sum of a token's experts: ".bias" [hidden_size] alone. Of wisp. */
+#define TENSOR_EXPERTS "ffn_exps"
 
 /* Rows of the hot neurons and of all others, in the order of their places; see docs/formats.md for
  * the bytes of a row. F32, F16 or BF16 [n, 2 or 3 times hidden_size], or I8 [n, bytes of a row] for

@@ -8,6 +8,7 @@
 #include "formats/schema.h"
 #include "host/file.h"
 #include "host/input_file.h"
+#include "huggingface/adapters.h"
 #include "huggingface/codec_files.h"
 #include "huggingface/cross_encoder.h"
 #include "huggingface/decoders.h"
@@ -64,11 +65,14 @@ static wisp_status find_family(const struct hf_config *config, bool any,
     const struct json *type = json_get(config->root, "model_type");
     char known[512] = "";
     for (size_t i = 0; hf_encoders[i]; i++) {
-        if (json_equals(type, hf_encoders[i]->type)) {
-            *encoder = hf_encoders[i];
+        const struct hf_encoder *e = hf_encoders[i];
+        if (json_equals(type, e->type) && (!e->is_meant || e->is_meant(config))) {
+            *encoder = e;
             return WISP_OK;
         }
         const size_t used = strlen(known);
+        if (e->is_meant)
+            continue;
         snprintf(known + used, sizeof known - used, "%s, ", hf_encoders[i]->type);
     }
     for (size_t i = 0; hf_decoders[i]; i++) {
@@ -176,6 +180,8 @@ static wisp_status read_encoder(struct directory *dir, const char *folder, const
     TRY(directory_put_u32(dir, key, pooling, error));
     TRY(read_tokenizer(dir, proper, config, sentence.lowercase_first, error));
     TRY(hf_read_weights(dir, proper, error));
+    if (encoder->has_adapters)
+        TRY(hf_merge_adapter(dir, config, error));
     if (pooling == POOLING_TYPE_SPLADE)
         TRY(hf_find_splade(config, encoder, &head, error));
     TRY(hf_encoder_rename_tensors(dir, encoder, head, config, error));
@@ -245,6 +251,11 @@ static wisp_status read_folder(struct directory *dir, const char *folder, bool a
     }
     TRY(check_adapter(dir, proper, error));
     TRY(open_config(dir, proper, any, &config, &encoder, &decoder, error));
+    const bool has_adapters = encoder && encoder->has_adapters;
+    if (dir->adapter && !has_adapters)
+        return fail(error, WISP_ERROR_ARGUMENT, config.file, "adapter",
+                    "the model has no adapters");
+    TRY(hf_check_transformer(folder, &modules, has_adapters, error));
     if (encoder)
         TRY(read_encoder(dir, folder, proper, &modules, &config, encoder, error));
     else if (decoder)

@@ -63,10 +63,27 @@ static wisp_status unsupported(const char *folder, const char *what, wisp_error 
                 what);
 }
 
+/* The Transformer of jina-embeddings-v3: code of the model's author, which chooses an adapter. */
+static const char custom[] = "custom_st.Transformer";
+
+static wisp_status refuse_type(const char *folder, const char *type, wisp_error *error) {
+    char full[HF_PATH_BYTES];
+    return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(full, folder, FILE_NAME), "type",
+                "modules of type %.160s are not supported, only sentence-transformers' "
+                "Transformer, Pooling, SpladePooling, Dense and Normalize",
+                type);
+}
+
+wisp_status hf_check_transformer(const char *folder, const struct hf_modules *modules,
+                                 bool has_adapters, wisp_error *error) {
+    const struct json *type = modules->list ? json_get(modules->list->first, "type") : NULL;
+    return json_equals(type, custom) && !has_adapters ? refuse_type(folder, custom, error)
+                                                      : WISP_OK;
+}
+
 /* Checks a member of the list, and sets *kind and *path, which is "" for the model's own folder. */
 static wisp_status read_module(const char *folder, const struct json *module, enum kind *kind,
                                const char **path, wisp_error *error) {
-    char full[HF_PATH_BYTES];
     const struct json *type = json_get(module, "type"), *given = json_get(module, "path");
     *kind = KINDS;
     *path = "";
@@ -75,11 +92,10 @@ static wisp_status read_module(const char *folder, const struct json *module, en
     *kind = kind_of(type->text);
     if (*kind == MASKED) /* as versions before 6 call a Transformer before a SpladePooling */
         *kind = TRANSFORMER;
+    if (strcmp(type->text, custom) == 0)
+        *kind = TRANSFORMER;
     if (*kind == KINDS)
-        return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(full, folder, FILE_NAME), "type",
-                    "modules of type %.160s are not supported, only sentence-transformers' "
-                    "Transformer, Pooling, SpladePooling, Dense and Normalize",
-                    type->text);
+        return refuse_type(folder, type->text, error);
     *path = strcmp(given->text, ".") == 0 ? "" : given->text;
     if (**path && !hf_is_plain_name(*path))
         return hf_wrong_value(folder, FILE_NAME, "path", "a path without folders", error);

@@ -21,6 +21,11 @@ struct hf_modules {
 wisp_status hf_find_modules(struct directory *dir, const char *folder, struct hf_modules *modules,
                             wisp_error *error);
 
+/* Refuses a Transformer that is code of jina-embeddings-v3's author, unless the model is one like
+ * it, with adapters. */
+wisp_status hf_check_transformer(const char *folder, const struct hf_modules *modules,
+                                 bool has_adapters, wisp_error *error);
+
 /* Reads the other modules and their settings: adds wisp.normalize and wisp.pool_prompt, fills
  * modules->dense, and sets *pooling to the number of the way to pool. Without modules.json
  * the model pools by mean and does not normalise, as in sentence-transformers. */

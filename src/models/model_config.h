@@ -45,11 +45,13 @@ enum expert_gate { EXPERTS_SOFTMAX = 1, EXPERTS_SIGMOID = 2 }; /* the numbers of
 struct expert_config {
     uint32_t count; /* 0: there are none */
     uint32_t used;
-    uint32_t size;         /* neurons of an expert */
-    uint32_t first_layer;  /* layers before it are dense */
+    uint32_t size;        /* neurons of an expert */
+    uint32_t first_layer; /* layers before it are dense */
+    uint32_t step;        /* from first_layer on, each layer of this number has some; 0: all have */
     enum expert_gate gate; /* of which the weights of experts are made */
     bool has_bias;         /* a bias is added to what the choice goes by, not to the weights */
     bool adds_bias;        /* the router and the matrices of experts have biases */
+    bool adds_sum_bias;    /* a bias is added to what a token's experts give together */
     bool normalised;       /* the weights of the chosen experts are divided by their sum */
     float scale;           /* multiplies the weights */
 };
@@ -83,6 +85,7 @@ struct model_config {
         has_qkv_bias; /* the layers of queries, keys and values add a bias, even without has_bias */
     bool has_qk_norm; /* the queries and keys of each head go through an RMS norm */
     bool has_relative_bias; /* scores have a bias by the distance of key and query */
+    bool has_slopes;        /* each head has a slope, by which scores fall with the distance */
     bool wide_qk_norm;      /* one norm is of the queries of all heads, and one of the keys */
     enum pooling pooling;
     bool normalize; /* embeddings are scaled to length 1 */
@@ -152,12 +155,27 @@ static inline uint32_t config_kv_layer(const struct model_config *config, uint32
 
 /* Returns whether the feed-forward layer of a layer consists of experts. */
 static inline bool config_is_experts(const struct model_config *config, uint32_t layer) {
-    return config->experts.count > 0 && layer >= config->experts.first_layer;
+    const struct expert_config *e = &config->experts;
+    return e->count > 0 && layer >= e->first_layer &&
+           (e->step == 0 || (layer - e->first_layer) % e->step == 0);
+}
+
+/* Returns how many layers have experts. */
+static inline uint32_t config_expert_layers(const struct model_config *config) {
+    uint32_t count = 0;
+    for (uint32_t l = 0; l < config->layers; l++)
+        count += config_is_experts(config, l);
+    return count;
 }
 
 /* Returns the number of values of a token's embedding. */
 static inline uint32_t config_token_size(const struct model_config *config) {
     return PROJECTS && config->token_size ? config->token_size : config->hidden_size;
+}
+
+/* Returns whether the dense layers that make neurons add a bias. */
+static inline bool config_biases_neurons(const struct model_config *config) {
+    return config->has_bias && !config->has_bare_neurons;
 }
 
 static inline bool config_is_gated(const struct model_config *config) {

@@ -9,15 +9,24 @@
 #include "formats/token_split.h"
 #include "models/architectures.h"
 #include "models/bert.h"
+#include "models/bert_variants.h"
 #include "models/modern_bert.h"
 #include "models/static.h"
 #include "quant/block_rows.h"
 #include "tokenizers/tokenizer.h"
 #include "weights/weight_kind.h"
 
-const struct architecture *const architectures[] = {
-    &architecture_bert, &architecture_nomic_bert, &architecture_mpnet,       &architecture_electra,
-    &architecture_gte,  &architecture_static,     &architecture_modern_bert, NULL};
+const struct architecture *const architectures[] = {&architecture_bert,
+                                                    &architecture_nomic_bert,
+                                                    &architecture_mpnet,
+                                                    &architecture_electra,
+                                                    &architecture_gte,
+                                                    &architecture_static,
+                                                    &architecture_modern_bert,
+                                                    &architecture_jina_bert_v2,
+                                                    &architecture_jina_bert_v3,
+                                                    &architecture_nomic_bert_moe,
+                                                    NULL};
 
 /* Encoders of many languages have the vocabularies of decoders. */
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &tokenizer_codecs, NULL};

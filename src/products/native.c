@@ -8,6 +8,7 @@
 #include "formats/token_split.h"
 #include "models/architectures.h"
 #include "models/bert.h"
+#include "models/bert_variants.h"
 #include "models/eurobert.h"
 #include "models/gemma.h"
 #include "models/glm4.h"
@@ -33,6 +34,9 @@ const struct architecture *const architectures[] = {&architecture_bert,
                                                     &architecture_mpnet,
                                                     &architecture_electra,
                                                     &architecture_gte,
+                                                    &architecture_jina_bert_v2,
+                                                    &architecture_jina_bert_v3,
+                                                    &architecture_nomic_bert_moe,
                                                     &architecture_static,
                                                     &architecture_llama,
                                                     &architecture_qwen2,
