@@ -9,7 +9,7 @@ export const ARCHITECTURES = [
   ...'starcoder2 modern-bert gemma-embedding gptneox stablelm qwen3moe olmoe granitemoe lfm2moe gpt-oss'.split(
     ' ',
   ),
-  ...'mistral3 glm4 eurobert'.split(' '),
+  ...'mistral3 glm4 eurobert jina-bert-v2 jina-bert-v3 nomic-bert-moe'.split(' '),
 ];
 
 /** The values of model_type in folders that wisp opens: those of src/huggingface. */

@@ -120,6 +120,22 @@ static wisp_status read_experts(const struct config_reader *r) {
     return config_refuse_others(r, "expert_gating_func", "1");
 }
 
+/* Finds whether something is added to the sum of experts, as no file of llama.cpp has it: in all
+ * layers of experts or in none. */
+static wisp_status find_sum_bias(const struct config_reader *r) {
+    struct model_config *c = r->config;
+    uint32_t found = 0;
+    char name[TENSOR_NAME_BYTES];
+    for (uint32_t l = 0; l < c->layers; l++)
+        found += directory_find_tensor(
+                     r->dir, layer_tensor_name(name, l, TENSOR_EXPERTS, TENSOR_BIAS)) != NULL;
+    c->experts.adds_sum_bias = found > 0;
+    if (found == 0 || found == config_expert_layers(c))
+        return WISP_OK;
+    return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, TENSOR_EXPERTS TENSOR_BIAS,
+                "%u layers have it, of %u with experts", found, config_expert_layers(c));
+}
+
 static wisp_status read_nomic_bert_moe(const struct directory *dir, struct model_config *config,
                                        wisp_error *error) {
     const struct config_reader r = {dir, architecture_nomic_bert_moe.name, config, error};
@@ -131,9 +147,8 @@ static wisp_status read_nomic_bert_moe(const struct directory *dir, struct model
                               .experts = {.gate = EXPERTS_SOFTMAX, .first_layer = 1, .scale = 1}};
     TRY(bert_read_encoder(&r));
     config->experts.size = config->intermediate_size;
-    config->experts.adds_sum_bias = directory_find_tensor(
-        dir, TENSOR_LAYER_PREFIX "1." TENSOR_EXPERTS TENSOR_BIAS); /* not in files of llama.cpp */
     TRY(read_experts(&r));
+    TRY(find_sum_bias(&r));
     return config_read_rope(&r);
 }
 

@@ -42,6 +42,10 @@ static void take_arrays(struct neuron_layer *l, const struct neuron_store *store
         l->down_scales = workspace_take(space, 1, (size_t)l->rows->stored[DOWN_SCALES].bytes, 1);
 }
 
+static bool lacks_row_biases(const struct neuron_store *store) {
+    return store->shape.unbiased || store->shape.bare;
+}
+
 /* Loads W_up and W_gate as one dense layer, for layers that compute all neurons. */
 static wisp_status load_dense(const struct neuron_store *store, size_t index,
                               struct tensor_cache *cache, wisp_error *error) {
@@ -50,7 +54,7 @@ static wisp_status load_dense(const struct neuron_store *store, size_t index,
                                  layer_tensor_name(gate, index, TENSOR_FFN_GATE, "")};
     const struct linear_source source = {.dir = store->dir,
                                          .names = names,
-                                         .unbiased = store->shape.bare,
+                                         .unbiased = lacks_row_biases(store),
                                          .parts =
                                              activation_is_gated(store->shape.activation) ? 2 : 1,
                                          .n = store->shape.intermediate_size,
@@ -77,8 +81,8 @@ static wisp_status load_row_biases(const struct neuron_store *store, size_t inde
     static const char *const parts[] = {TENSOR_FFN_UP, TENSOR_FFN_GATE};
     struct neuron *const scalars[] = {l->up_scalars, l->gate_scalars};
     for (size_t part = 0; part < 2 && scalars[part]; part++) {
-        TRY(load_bias(store, index, parts[part], store->shape.bare, l->intermediate_size, bias,
-                      error));
+        TRY(load_bias(store, index, parts[part], lacks_row_biases(store), l->intermediate_size,
+                      bias, error));
         for (size_t i = 0; i < l->intermediate_size; i++)
             scalars[part][i].bias = bias[order ? (size_t)order[i] : i];
     }
