@@ -57,7 +57,9 @@ static const char *pooling_name(enum pooling pooling) {
                                         [POOLING_CLS] = "cls",
                                         [POOLING_LAST] = "last",
                                         [POOLING_RANK] = "rank"};
-    return pooling == POOLING_SPLADE ? "splade" : names[pooling];
+    return pooling == POOLING_SPLADE   ? "splade"
+           : pooling == POOLING_TOKENS ? "tokens"
+                                       : names[pooling];
 }
 
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {

@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "device/open.h"
 #include "engine/residency.h"
+#include "engine/token_vectors.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
@@ -345,6 +346,9 @@ static wisp_status check_portable(const wisp_model *model, const wisp_model_opti
     if (RANKS && options->portable && model->network.config.pooling == POOLING_SPLADE)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "the values of words of a SPLADE have no portable results");
+    if (RANKS && options->portable && model->network.config.pooling == POOLING_TOKENS)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
+                    "vectors of tokens have no portable results");
     if (options->portable && model->network.architecture->generates)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "only embeddings of encoders are portable, and this model is a decoder");
@@ -418,6 +422,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         TRY(read_pair_separators(model, error));
     TRY(read_dimensions(model, error));
     TRY(read_default_prompt(model, error));
+    if (RANKS && model->network.config.pooling == POOLING_TOKENS)
+        TRY(token_settings_load(model, &model->tokens, error));
     TRY(residency_reserve(model, options->memory, error));
     if (options->in_memory)
         directory_close_sources(&model->dir);
@@ -499,5 +505,6 @@ void wisp_model_close(wisp_model *model) {
     network_release(&model->network);
     tokenizer_close(model->tokenizer);
     directory_release(&model->dir);
+    free(model->tokens);
     free(model);
 }

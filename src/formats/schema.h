@@ -65,6 +65,20 @@ enum { DENSE_MODULES = 2 };
  * with a value for each word of the vocabulary (SPLADE). llama.cpp has no number for it. */
 #define POOLING_TYPE_SPLADE 65536
 
+/* And that of models of late interaction, whose texts have a vector for each token. u32: the most
+ * tokens of a query, and of a document (default: those of a text); how many tokens queries are
+ * filled up to with tokenizer.ggml.mask_token_id (default: they are not). bool: other tokens see
+ * those (default: false); the prompts "query" and "document" begin with a word that is a token,
+ * which stands behind the first token of each text (default: false). strings: words whose tokens
+ * have no vector in documents. */
+#define POOLING_TYPE_TOKENS 65537
+#define KEY_TOKENS_QUERY_LENGTH "wisp.tokens.query_length"
+#define KEY_TOKENS_DOCUMENT_LENGTH "wisp.tokens.document_length"
+#define KEY_TOKENS_EXPANDED "wisp.tokens.expanded_length"
+#define KEY_TOKENS_ATTENDS "wisp.tokens.attends"
+#define KEY_TOKENS_PREFIXES "wisp.tokens.prefixes"
+#define KEY_TOKENS_SKIPPED "wisp.tokens.skipped"
+
 /* The head: a dense layer with a GELU, a layer norm, and a dense layer that gives each word a
  * value, whose weight is token_embd.weight unless it is there. */
 #define TENSOR_SPLADE_DENSE "splade_dense"

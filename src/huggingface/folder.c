@@ -18,6 +18,7 @@
 #include "huggingface/sentence_config.h"
 #include "huggingface/splade.h"
 #include "huggingface/static.h"
+#include "huggingface/token_vectors.h"
 #include "huggingface/weights.h"
 
 enum { NAME_BYTES = 256, POOLING_TYPE_RANK = 4 };
@@ -152,7 +153,8 @@ static wisp_status read_sentence(struct directory *dir, const char *folder, cons
     const bool guesses = *pooling == POOLING_TYPE_SPLADE;
     if (modules->list)
         TRY(hf_read_sentence_model(dir, folder, guesses, error));
-    TRY(hf_read_sentence_transformer(dir, proper, modules->list != NULL, guesses, sentence, error));
+    TRY(hf_read_sentence_transformer(dir, proper, modules->list != NULL, *pooling, sentence,
+                                     error));
     config->max_seq_length = sentence->max_seq_length;
     return WISP_OK;
 }
@@ -162,14 +164,23 @@ static wisp_status read_sentence(struct directory *dir, const char *folder, cons
 static wisp_status read_encoder(struct directory *dir, const char *folder, const char *proper,
                                 struct hf_modules *modules, struct hf_config *config,
                                 const struct hf_encoder *encoder, wisp_error *error) {
-    const bool ranks = hf_is_cross_encoder(config, modules);
     char key[NAME_BYTES];
     uint32_t pooling = POOLING_TYPE_RANK;
     struct hf_sentence sentence = {0};
-    const struct hf_name *head = ranks ? hf_head_names : NULL;
+    const struct hf_name *head = NULL;
+    bool of_tokens;
+    TRY(hf_read_token_vectors(dir, folder, proper, config, modules, &head, &of_tokens, error));
+    const bool ranks = !of_tokens && hf_is_cross_encoder(config, modules);
+    head = ranks ? hf_head_names : head;
     if (!modules->list)
         TRY(check_class(config, error));
-    if (ranks)
+    if (of_tokens) {
+        pooling = POOLING_TYPE_TOKENS;
+        TRY(hf_read_sentence_transformer(dir, proper, modules->list != NULL, pooling, &sentence,
+                                         error));
+        config->max_seq_length = sentence.max_seq_length;
+        hf_raise_token_limit(dir, config);
+    } else if (ranks)
         TRY(hf_read_cross_encoder(dir, folder, proper, config, encoder, error));
     else
         TRY(read_sentence(dir, folder, proper, modules, config, &pooling, &sentence, error));

@@ -134,11 +134,11 @@ wisp_status config_read_pooling(const struct config_reader *r) {
     char key[CONFIG_KEY_BYTES];
     TRY(metadata_u32_or(r->dir, config_key(r, "pooling_type", key), &type, r->error));
     /* RANKS: not with WISP_EMBED_ONLY. */
-    const bool has_head = type == POOLING_RANK || type == POOLING_SPLADE;
+    const bool has_head = type == POOLING_RANK || type == POOLING_SPLADE || type == POOLING_TOKENS;
     if (type != POOLING_MEAN && type != POOLING_CLS && !(RANKS && has_head))
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
                     "pooling type %u is not supported, only 1 (mean), 2 (cls)%s", type,
-                    RANKS ? ", 4 (rank) and 65536 (SPLADE)" : "");
+                    RANKS ? ", 4 (rank), 65536 (SPLADE) and 65537 (tokens)" : "");
     r->config->pooling = (enum pooling)type;
     /* Files of llama.cpp have no key for this, and llama.cpp normalises every embedding. */
     r->config->normalize = !has_head;

@@ -17,7 +17,9 @@ enum pooling {
     POOLING_CLS = 2,
     POOLING_LAST = 3, /* that of the last token; only of decoders */
     POOLING_RANK = 4, /* that of CLS, of which a head makes a score of a pair of texts */
-    POOLING_SPLADE = POOLING_TYPE_SPLADE /* all, of which a head makes values of words (splade.h) */
+    POOLING_SPLADE =
+        POOLING_TYPE_SPLADE,             /* all, of which a head makes values of words (splade.h) */
+    POOLING_TOKENS = POOLING_TYPE_TOKENS /* none: each token has a vector (token_vectors.h) */
 };
 
 /* The places of norms beside blocks. */
