@@ -16,7 +16,7 @@ export function embeddingModel(embedder, options = {}) {
   if (!['v3', 'v4'].includes(specificationVersion)) {
     throw wrong('specificationVersion', `'${specificationVersion}' is neither 'v3' nor 'v4'`);
   }
-  if (typeof embedder?.embed !== 'function') throw wrong('embedder', 'no Embedder');
+  if (typeof embedder?.embed !== 'function') throw wrong('embedder', 'not an Embedder');
   if (prompt !== undefined) checkString(prompt, 'prompt');
   return {
     specificationVersion,

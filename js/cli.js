@@ -17,11 +17,11 @@ Embeds texts and converts models with the package wisp-engine.
   inspect      list what is in a model file
   tokenize     print the token ids of texts
   eval         measure a model: sentence similarity, perplexity, multiple choice
-  serve-demo   serve pages that use wisp, for this machine alone
+  serve-demo   serve pages that use wisp, for this machine only
 
-wisp-engine COMMAND --help describes a command; --version says what computes here. Those from quantize to
-eval are commands of the native program wisp, and call themselves so. Its other commands, such as search
-and generate, are not in this package: "make" builds it from its sources.
+wisp-engine COMMAND --help describes a command; --version says what computes here. The commands from
+quantize to eval are those of the native program wisp, and print its name. Its other commands, such as
+search and generate, are not in this package: "make" builds the program from its sources.
 `;
 
 /** Commands of the native program (src/cli/commands.c) that the package does not have. */

@@ -264,7 +264,7 @@ platform.readModel = async (own, source, reading) => {
     signal,
     onProgress: ({ loaded, total }) => progress(loaded, total),
   });
-  return readModel(own, blob, { ...reading, progress() {} }); // a second pass over the bytes is no progress
+  return readModel(own, blob, { ...reading, progress() {} }); // the second pass over the bytes does not count as progress
 };
 
 /**
@@ -275,7 +275,7 @@ export async function listCached() {
   const store = await openStore();
   const models = [];
   for (const entry of await listKept(store)) {
-    // The small files of a folder are no models; they are deleted with their repository.
+    // The small files of a folder are not models; they are deleted with their repository.
     if (entry.state === 'hub' && /\.(json|txt|jinja|model)$/.test(nameOf(entry).file)) continue;
     const source = await getKept(store, entry);
     const parts = entry.keys.length - (entry.about ? 1 : 0);

@@ -13,7 +13,8 @@ export { WispError } from './base/errors.js';
 /** @param {unknown} place */
 function pathOf(place) {
   const path = place instanceof URL ? fileURLToPath(place) : place;
-  if (typeof path !== 'string' || path === '') throw wrong('path', 'no path and no file: URL');
+  if (typeof path !== 'string' || path === '')
+    throw wrong('path', 'neither a path nor a file: URL');
   return path;
 }
 

@@ -23,7 +23,7 @@ export class WispEmbeddings {
    */
   constructor(embedder, options = {}) {
     checkOptions(options, ['queryPrompt', 'documentPrompt', 'dimensions', 'signal']);
-    if (typeof embedder?.embed !== 'function') throw wrong('embedder', 'no Embedder');
+    if (typeof embedder?.embed !== 'function') throw wrong('embedder', 'not an Embedder');
     for (const name of /** @type {const} */ (['queryPrompt', 'documentPrompt'])) {
       if (options[name] !== undefined) checkString(options[name], name);
     }

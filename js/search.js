@@ -66,7 +66,7 @@ export async function search(embedder, query, options) {
  */
 function embed(embedder, texts, options) {
   if (typeof embedder?.embed !== 'function') {
-    throw wrong('embedder', 'no Embedder, which a text needs');
+    throw wrong('embedder', 'not an Embedder, which a text needs');
   }
   return embedder.embed(texts, { ...options, priority: 'high' });
 }
@@ -80,7 +80,8 @@ function embed(embedder, texts, options) {
 function vectorOf(given, field) {
   if (typeof given === 'string') return undefined;
   if (given instanceof Float32Array || given instanceof Float64Array) return given;
-  if (!Array.isArray(given)) throw wrong(field, `of type ${typeof given}, no text and no vector`);
+  if (!Array.isArray(given))
+    throw wrong(field, `of type ${typeof given}, neither a text nor a vector`);
   const at = given.findIndex((value) => typeof value !== 'number');
   if (at >= 0) throw wrong(`${field}[${at}]`, `of type ${typeof given[at]}, not a number`);
   return given;
@@ -95,7 +96,7 @@ function vectorOf(given, field) {
 function sizeOf(rows, asked, otherwise) {
   const isOne = rows instanceof Float32Array;
   if (!isOne && !Array.isArray(rows)) {
-    throw wrong('rows', 'no Rows, no Float32Array and no array of vectors');
+    throw wrong('rows', 'not Rows, a Float32Array or an array of vectors');
   }
   const own = isOne ? /** @type {any} */ (rows).dimensions : rows[0]?.length;
   const size = asked ?? own ?? otherwise;

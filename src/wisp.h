@@ -134,13 +134,13 @@ typedef enum wisp_predictor {
      * Requires a model calibrated with `sentence`. AUTO never becomes SENTENCE, because LOWRANK is
      * more accurate at the same share of neurons. */
     WISP_PREDICTOR_SENTENCE = 4,
-    /* For models that generate, with gated feed-forward layers. Tokens of prompts take all neurons.
-     * Of a token that is generated, scored, or whose logits are asked for, the gates of all neurons
-     * are computed, and the rest of those whose gate counts more than a threshold, which
-     * wisp_calibrate writes into the model's file. */
+    /* For models that generate, with gated feed-forward layers. Prompt tokens use all neurons. For
+     * a token that is generated or scored, or whose logits are asked for, all gates are computed,
+     * and then the rest of each neuron whose gate exceeds a threshold. wisp_calibrate writes the
+     * thresholds into the model's file. */
     WISP_PREDICTOR_GATE = 5,
-    /* The same, with a fixed number of neurons in each layer, those whose gates count most. Needs
-     * no calibration, and is more accurate with it. */
+    /* Like GATE, with a fixed number of neurons in each layer: those with the largest gates. Needs
+     * no calibration, but is more accurate with it. */
     WISP_PREDICTOR_TOPK = 6
 } wisp_predictor;
 
@@ -172,7 +172,7 @@ typedef struct wisp_model_options {
     wisp_predictor predictor;
     bool in_memory;  /* also copy the token embeddings, so that nothing is read later */
     bool hot_only;   /* open without the cold neurons (wisp/sources.h) */
-    uint64_t memory; /* with `hot_only`, and of models with experts: the most bytes that the model
+    uint64_t memory; /* with `hot_only`, and for models with experts: the most bytes that the model
                         may hold (wisp/sources.h, "limits of memory"). 0: no limit */
     bool portable;   /* compute embeddings with the same bits on every machine, kernel set and
                         WebAssembly engine, so that an index made on one machine can be searched on
@@ -185,13 +185,13 @@ typedef struct wisp_model_options {
                                   that are present are verified when the model is opened (about 3 s
                                   per GB), others when they are provided. WISP_ERROR_FORMAT if the
                                   header differs, WISP_ERROR_UNSUPPORTED if it has no digests,
-                                  WISP_ERROR_ARGUMENT if this is not such a text. NULL: any */
-    const char *device; /* what computes embeddings and text: NULL or "cpu"; "cuda", the first
-                           NVIDIA GPU, by libwisp-cuda.so; or "auto", which is cuda if it can
-                           compute this model, else cpu. cuda computes in f16 or int8, but the
+                                  WISP_ERROR_ARGUMENT if these are not 64 digits. NULL: any */
+    const char *device; /* the device that computes: NULL or "cpu"; "cuda", the first NVIDIA GPU,
+                           with libwisp-cuda.so; or "auto", which is cuda if it can compute this
+                           model, else cpu. cuda computes in f16 or int8, but the
                            outputs of an encoder's attention always in f16, so results are close to
                            those of the CPU, but not equal. WISP_ERROR_UNSUPPORTED with the field
-                           "device" if library, driver or GPU are missing, and for architectures
+                           "device" if library, driver or GPU is missing, and for architectures
                            other than bert, llama, qwen2 and qwen3, sparse layers, bf16, `portable`
                            and `hot_only` */
 } wisp_model_options;
@@ -256,8 +256,8 @@ typedef struct wisp_session_options {
     bool trace;       /* record the times of all stages for wisp_session_write_trace */
     bool recall; /* count `compared`, `needed` and `found` of wisp_layer_stats. Sparse layers then
                     compute all activations a second time, which the times include */
-    wisp_cache_type cache_type; /* of models that generate */
-    /* Of models that generate: which keys a token looks at. "full", "local,window=1024,sinks=64"
+    wisp_cache_type cache_type; /* for models that generate */
+    /* For models that generate: which keys a token looks at. "full", "local,window=1024,sinks=64"
      * (the last and the first positions) or "strided,window=512,sinks=64,stride=8" (of the other
      * blocks of 64 positions, every stride-th, too); numbers are optional and count whole blocks.
      * "mass,mass=980": of each query and key-value head the heaviest blocks, which have 980
@@ -268,7 +268,7 @@ typedef struct wisp_session_options {
      * lines and slashes that the call's last tokens choose, or vertical=N,slash=N positions.
      * NULL: "full". Others leave out what may matter: docs/decisions.md, 80 and 82 */
     const char *attention;
-    bool skip_absent; /* of models opened with `hot_only`: do not wait for absent neurons, but
+    bool skip_absent; /* for models opened with `hot_only`: do not wait for absent neurons, but
                          compute without them, as if the predictor had not chosen them. A call still
                          waits for the embeddings of its tokens */
 } wisp_session_options;
@@ -358,7 +358,7 @@ WISP_API wisp_status wisp_detokenize(const wisp_model *model, const int32_t *ids
 
 typedef struct wisp_embed_options {
     const char *prompt; /* added before every text. NULL: the model's default prompt; "": none */
-    size_t dimensions;  /* keep the first values of each embedding, so many, and normalise it again
+    size_t dimensions;  /* keep this many first values of each embedding and normalise it again
                            (Matryoshka). 0: wisp_model_dimensions */
     uint64_t *skipped;  /* [n]: receives, for each text, how many neurons were skipped because they
                            were absent (session option `skip_absent`), summed over its tokens and the
@@ -372,12 +372,13 @@ typedef struct wisp_embed_options {
 WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
                                 const wisp_embed_options *options, float *rows, wisp_error *error);
 
-/* Scores `n` texts by how well they answer a query, with a model whose pooling is "tokens" by MaxSim
- * (wisp_embed_tokens), or with one whose pooling is "rank" (a cross-encoder), which reads query and text as one sequence. Writes scores [n], of which more
- * is better, as CrossEncoder.predict of sentence-transformers computes them: from 0 to 1 unless the
- * model's settings say otherwise. A pair that is too long is cut as Hugging Face's tokenizers do.
- * As with wisp_embed, the bits of a score do not depend on the other texts. WISP_ERROR_UNSUPPORTED
- * if the model does not score pairs, as wisp_embed returns for a model that does. */
+/* Scores `n` texts by how well they answer a query, with a model whose pooling is "rank" (a
+ * cross-encoder): the model reads query and text as one sequence. Writes scores [n], as
+ * CrossEncoder.predict of sentence-transformers computes them. Higher is better; scores are from 0
+ * to 1 unless the model's settings say otherwise. A pair that is too long is truncated as Hugging
+ * Face's tokenizers do. With a model whose pooling is "tokens", scores are those of MaxSim
+ * (wisp_embed_tokens). As with wisp_embed, the bits of a score do not depend on the other texts.
+ * Fails with WISP_ERROR_UNSUPPORTED if the model does neither. wisp_embed fails so if it does. */
 WISP_API wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text *texts,
                                  size_t n, float *scores, wisp_error *error);
 
@@ -393,7 +394,8 @@ WISP_API wisp_status wisp_embed_tokens(wisp_session *session, const wisp_text *t
                                        bool are_queries, wisp_token_vectors **vectors,
                                        wisp_error *error);
 
-/* Returns the vectors [*count, wisp_model_dimensions] of a text, which live as long as `vectors`. */
+/* Returns the vectors [*count, wisp_model_dimensions] of a text, which live as long as `vectors`.
+ */
 WISP_API const float *wisp_token_vectors_get(const wisp_token_vectors *vectors, size_t text,
                                              size_t *count);
 
@@ -513,10 +515,10 @@ typedef struct wisp_generate_options {
      * is the beginning of a text that does. The model can end it only when it is complete. May be
      * NULL. */
     const wisp_grammar *grammar;
-    /* Guess up to this many of the next tokens, at most 16, if the last ones stand in prompt or
-     * text before, and compute them in one pass, which confirms as many as are right. Text and
-     * pieces are the same as without, also with a seed. Fewer are guessed while guesses are wrong.
-     * 0: none. Not for models with short convolutions. */
+    /* Guess up to this many next tokens, at most 16, if the last tokens occur earlier in prompt or
+     * text. One pass computes all guesses and keeps those that are right. Text and pieces are the
+     * same as without guesses, also with a seed. Fewer are guessed while guesses are wrong. 0:
+     * none. Not for models with short convolutions. */
     uint32_t drafts;
     uint32_t logprobs; /* compute the log-probabilities of each token and of this many most likely
                           ones, at most the vocabulary's size. 0: none */
@@ -591,11 +593,12 @@ typedef struct wisp_message {
  * each message. It is a Jinja program, run as transformers runs it, and can read nothing but the
  * conversation (docs/formats.md). */
 typedef struct wisp_conversation {
-    const wisp_message *messages; /* [n]; or, with all that templates may use, in JSON: */
+    const wisp_message *messages; /* [n] */
     size_t n;
-    wisp_text json;     /* instead of `messages`: a JSON array of objects with "role", "content",
-                           "tool_calls", "reasoning_content" and so on */
-    const char *format; /* a name of wisp_chat_format_name. NULL: a template */
+    wisp_text json;          /* instead of `messages`: a JSON array of objects with everything that
+                                templates may use: "role", "content", "tool_calls",
+                                "reasoning_content" and so on */
+    const char *format;      /* a name of wisp_chat_format_name. NULL: a template */
     wisp_text chat_template; /* a template instead of the model's own, or empty */
     wisp_text variables;     /* a JSON object with other variables of the template: "tools",
                                 "documents", "add_generation_prompt" and so on; or empty */
@@ -660,6 +663,7 @@ WISP_API const char *wisp_cpu_features(void);
 #include "wisp/sources.h"
 #include "wisp/statistics.h"
 #include "wisp/tools.h"
+#include "wisp/vectors.h"
 
 #ifdef __cplusplus
 }

@@ -100,18 +100,18 @@ ROWS = [
     [model("OLMoE", GENERATES, "olmoe", "OlmoeForCausalLM", "olmoe")],
     [model("GLM-4", GENERATES, "glm4", "Glm4ForCausalLM", "glm4")],
     [model("GLM-4.7-Flash", GENERATES, "glm4_moe_lite", "Glm4MoeLiteForCausalLM", None)],
-    [model("gpt-oss", GENERATES, "gpt_oss", "GptOssForCausalLM", None)],
+    [model("gpt-oss", GENERATES, "gpt_oss", "GptOssForCausalLM", "gpt-oss", sliding_window=16, quantization_config={"quant_method": "mxfp4"},
+           rope_scaling={"rope_type": "yarn", "factor": 32.0, "truncate": False, "original_max_position_embeddings": 32})],
     [model("Falcon-H1", GENERATES, "falcon_h1", "FalconH1ForCausalLM", None)],
-    [model("BitNet b1.58 2B4T", GENERATES, "bitnet", "BitNetForCausalLM", None)],
+    [model("BitNet b1.58 2B4T", GENERATES, "bitnet", "BitNetForCausalLM", "bitnet", hidden_act="relu2", quantization_config={
+        "quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"})],
     [model("MiniCPM", GENERATES, "minicpm", "MiniCPMForCausalLM", "minicpm")],
     [model("GPT-NeoX, Pythia", GENERATES, "gpt_neox", "GPTNeoXForCausalLM", "gptneox")],
     [model("StarCoder2", GENERATES, "starcoder2", "Starcoder2ForCausalLM", "starcoder2")],
     [model("StableLM 2", GENERATES, "stablelm", "StableLmForCausalLM", "stablelm")],
 ]
 
-NOTES = {
-    "gpt-oss": "from GGUF files of architecture gpt-oss, which run natively",
-}
+NOTES = {}
 
 
 def write_json(path, value):

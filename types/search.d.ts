@@ -44,7 +44,7 @@ export function similarity(
 
 /**
  * Resolves to the k rows most similar to a text or vector, the best first, equal ones in the order of their
- * indices; to all if there are fewer. All rows are compared. A row with a NaN is no match.
+ * indices; to all if there are fewer. All rows are compared. A row with a NaN is not a match.
  */
 export function search(
   embedder: MaybeEmbedder,

@@ -54,7 +54,7 @@ class Reader:
     def metadata(self):
         magic, _, _, count = struct.unpack("<4sIQQ", self.take(24))
         if magic != b"GGUF":
-            raise SystemExit("big: no GGUF file")
+            raise SystemExit("big: not a GGUF file")
         entries = {}
         for _ in range(count):
             name = self.take(self.number("Q")).decode()

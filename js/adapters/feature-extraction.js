@@ -31,7 +31,7 @@ export const pipelineOf =
    * @param {any} [options]
    */
   async (task, model, options) => {
-    if (task !== TASK) throw unsupported('task', `'${task}': wisp has '${TASK}' alone`);
+    if (task !== TASK) throw unsupported('task', `'${task}': wisp has only '${TASK}'`);
     const isEmbedder = typeof model?.embed === 'function';
     if (isEmbedder && options !== undefined) {
       throw wrong('options', 'the embedder is loaded, and takes no more');

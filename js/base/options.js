@@ -5,9 +5,9 @@ import { WispError } from './errors.js';
 /** @typedef {import('../../types/index.js').SparseOptions} SparseOptions */
 
 /**
- * What an option may be: its type, the bounds of a number, and names that are other values. `of` is what takes it in C, by
- * its name: a model, whose weights engines share only if all options of models are equal, or a session. JavaScript takes
- * the others. tests/js/options.test.mjs compares this with types/ and src/binding/.
+ * The values of an option: its type, the bounds of a number, and names that stand for values. `of` says what takes the
+ * option in C, by its name: a model, whose weights engines share only if all options of models are equal, or a session.
+ * JavaScript takes the others. tests/js/options.test.mjs compares this with types/ and src/binding/.
  * @typedef {{ is?: string, least?: number, most?: number, names?: string[], of?: 'model' | 'session' }} Option
  */
 

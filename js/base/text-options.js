@@ -11,7 +11,7 @@ import { BULK_OPTIONS } from './options.js';
 /** @type {TextOption} */
 const COUNT = { is: 'whole', least: 0, most: 2 ** 32 - 1 };
 /**
- * Of these the library takes 0 for an option that is not given.
+ * Counts for which the library takes 0 as "not given".
  * @type {TextOption}
  */
 const FROM_1 = { ...COUNT, least: 1 };
@@ -53,7 +53,7 @@ export const GENERATE_OPTIONS = { ...TEXT_OPTIONS, signal };
 /** Options of generateBatch. */
 export const BATCH_OPTIONS = { ...GENERATE_OPTIONS, atOnce: COUNT };
 /**
- * What a conversation has besides messages; js/calls/conversation.js checks it.
+ * The options of a conversation; js/calls/conversation.js checks its messages.
  * @type {Record<string, TextOption>}
  */
 export const CONVERSATION_OPTIONS = {

@@ -14,9 +14,9 @@ export function jsonOf(value, field) {
   try {
     text = JSON.stringify(value);
   } catch (cause) {
-    throw wrong(field, `no JSON: ${/** @type {Error} */ (cause).message}`);
+    throw wrong(field, `not JSON: ${/** @type {Error} */ (cause).message}`);
   }
-  if (text === undefined) throw wrong(field, `of type ${typeof value}, no JSON`);
+  if (text === undefined) throw wrong(field, `of type ${typeof value}, which is not JSON`);
   if (!text.includes('\\ud')) return text; // most texts, which may be long
   return text.replace(/\\\\|\\ud[89a-f]../g, (escape) => (escape === '\\\\' ? escape : '\ufffd'));
 }
@@ -57,7 +57,7 @@ export function* conversationOf(messages, options) {
     date = new Date(),
   } = options;
   if (!Array.isArray(messages) || messages.length === 0) {
-    throw wrong('messages', 'no array of messages { role, content }');
+    throw wrong('messages', 'not an array of messages { role, content }');
   }
   if (format !== undefined) checkString(format, 'format');
   if (format?.includes('\0')) throw wrong('format', 'a text with a NUL');
@@ -66,7 +66,7 @@ export function* conversationOf(messages, options) {
     throw wrong('thinking', 'not true or false');
   }
   if (typeof variables !== 'object' || variables === null || Array.isArray(variables)) {
-    throw wrong('variables', 'no object');
+    throw wrong('variables', 'not an object');
   }
   /** @type {Record<string, unknown>} */
   const given = { ...variables };

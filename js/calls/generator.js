@@ -19,7 +19,7 @@ import { WriteJob } from './write-job.js';
 /** @typedef {import('../../types/generate.js').GenerateOptions} GenerateOptions */
 /** @typedef {import('../../types/generate.js').Token} Token */
 
-/** What a token id is. */
+/** Bounds of a token id. */
 const ID = { is: 'whole', least: 0, most: 2 ** 31 - 1 };
 
 /** A search for texts. Its task can be stopped, though it gives nothing before it is done. */
@@ -146,7 +146,7 @@ export class BaseGenerator extends LoadedModel {
   generateBatch(prompts, options = {}) {
     checkOptions(options, BATCH_OPTIONS);
     const { atOnce, ...common } = options;
-    if (!Array.isArray(prompts)) throw wrong('prompts', 'no array');
+    if (!Array.isArray(prompts)) throw wrong('prompts', 'not an array');
     // map would skip holes.
     const texts = Array.from(prompts, (each, i) => {
       const { prompt, ...own } = typeof each === 'string' ? { prompt: each } : { ...each };
@@ -280,7 +280,8 @@ export class BaseGenerator extends LoadedModel {
     checkOptions(options, ['signal']);
     this.#checkAlone();
     // A detached array has no bytes.
-    if (!(state instanceof Uint8Array && state.length > 0)) throw wrong('state', 'no Uint8Array');
+    if (!(state instanceof Uint8Array && state.length > 0))
+      throw wrong('state', 'not a Uint8Array');
     return this.#ask({ type: 'load', state: state.slice() }, options.signal);
   }
 
@@ -326,7 +327,7 @@ function checkText(options) {
     if (!text) throw wrong('stop', 'empty');
   }
   if (grammar !== undefined && jsonSchema !== undefined) {
-    throw wrong('jsonSchema', 'a grammar is given too, and a text has one of them');
+    throw wrong('jsonSchema', 'a grammar is also given; a text takes only one');
   }
   if (given.keep && !given.contextShift) throw wrong('keep', 'it requires contextShift');
   // Copies, because the text may wait, and the caller may change what is its own.
@@ -348,7 +349,7 @@ function checkText(options) {
 function biasOf(given) {
   const isMap = typeof given?.[Symbol.iterator] === 'function';
   if (typeof given !== 'object' || given === null || (isMap && !(given instanceof Map))) {
-    throw wrong('logitBias', 'no object and no Map');
+    throw wrong('logitBias', 'neither an object nor a Map');
   }
   return [...(isMap ? given : Object.entries(given))].map(([key, value]) => {
     const id = typeof key === 'string' && !/^\d+$/.test(key) ? NaN : Number(key);
@@ -374,7 +375,7 @@ function schemaOf(schema) {
  */
 function idsOf(ids, name) {
   if (typeof ids !== 'object' || !Number.isInteger(ids?.length))
-    throw wrong(name, 'no array of token ids');
+    throw wrong(name, 'not an array of token ids');
   for (let i = 0; i < ids.length; i++) checkOption(ids[i] ?? NaN, `${name}[${i}]`, ID);
   return Int32Array.from(ids);
 }

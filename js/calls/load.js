@@ -390,7 +390,10 @@ const RELAXED_PROBE = new Uint8Array([
  */
 export function pickBuild() {
   if (!globalThis.WebAssembly) {
-    throw new WispError('unsupported', 'no WebAssembly here: Lockdown Mode and --jitless end it');
+    throw new WispError(
+      'unsupported',
+      'there is no WebAssembly here: Lockdown Mode and --jitless disable it',
+    );
   }
   return WebAssembly.validate(RELAXED_PROBE) ? 'relaxed' : 'simd128';
 }

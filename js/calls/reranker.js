@@ -28,10 +28,10 @@ export async function loadReranker(platform, own, source, options = {}) {
   for (const name of NOT_FOR_RERANKERS)
     if (options?.[name] !== undefined) throw wrong(name, 'rerankers do not have this option');
   const loaded = await load(platform, own, source, options);
-  if (loaded.pool.info?.pooling === 'rank') return loaded;
+  if (['rank', 'tokens'].includes(loaded.pool.info?.pooling)) return loaded;
   await loaded.pool.destroy();
   await loaded.release();
-  throw new WispError('unsupported', 'the model does not score pairs of texts: it is no cross-encoder', { field: 'pooling' }); // prettier-ignore
+  throw new WispError('unsupported', 'the model does not score pairs of texts: it is not a cross-encoder', { field: 'pooling' }); // prettier-ignore
 }
 
 /** The methods of types/rerank.d.ts. Made by Reranker.load. */

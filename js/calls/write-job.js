@@ -10,7 +10,7 @@ import { Job } from './job.js';
 export class WriteJob extends Job {
   #texts;
   #atOnce;
-  /** What the request lacks: conversations that are still being read, and a module. @type {Promise<object> | undefined} */
+  /** Settles when the request's conversations are read and a module is loaded. @type {Promise<object> | undefined} */
   #ready;
   #taken = false;
   /** @type {Omit<BatchToken, 'index'>[]} those of several texts have the index of theirs */
@@ -50,7 +50,7 @@ export class WriteJob extends Job {
     }));
     this.#more = this.#nextMore();
     const wake = () => this.#wake();
-    this.promise.then(wake, wake); // a caller may await no result, which then is no unhandled rejection
+    this.promise.then(wake, wake); // a caller may await no result, which then is not an unhandled rejection
   }
 
   get waiting() {

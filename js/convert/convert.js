@@ -25,7 +25,7 @@ const OPTIONS = [
   ...['wasm', 'worker', 'startTimeout', 'output', 'force'],
 ];
 
-/** Values of each setting that is no text, and what they are called. */
+/** Values of each setting that is not a text, and what they are called. */
 const CHECKS = {
   plain: [isBoolean, 'true or false'],
   neurons: [isBoolean, 'true or false'],
@@ -157,7 +157,7 @@ export const noWorker = (reason, cause) =>
   );
 
 /**
- * Makes readModel of a platform convert what is no GGUF file, so that Embedder.load and Generator.load take it.
+ * Makes readModel of a platform convert what is not a GGUF file, so that Embedder.load and Generator.load take it.
  * @param {import('../../types/internal.js').Platform} platform
  * @param {(source: any, options: ConvertOptions) => Promise<any>} convert
  * @param {(source: any) => boolean | Promise<boolean>} isFolder

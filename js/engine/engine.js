@@ -80,7 +80,7 @@ export class Engine {
     return engine;
   }
 
-  /** What else a module of this kind of engine imports. @returns {Record<string, Function>} */
+  /** Further imports of a module of this kind of engine. @returns {Record<string, Function>} */
   imports() {
     return {};
   }

@@ -8,10 +8,10 @@ import { STATUS_CODES, isEngineLimit, outOfMemory } from '../base/errors.js';
 /** Memory of a module never shrinks: an instance whose memory has grown so far does not serve again. */
 const MOST_BYTES = 64 * 1024 * 1024;
 
-/** What a conversation takes for a byte of its JSON: trees, characters of 4 bytes, and texts that double as they grow. */
+/** Memory for each byte of a conversation's JSON: trees, characters of 4 bytes, and texts that double as they grow. */
 const BYTES_FOR_BYTE = 48;
 
-/** What the engine's module is told without an answer, where nobody could be asked or had no memory. */
+/** The statuses that the engine's module reads if this module is not loaded or lacks memory. */
 const NOT_LOADED = STATUS_CODES.indexOf('unsupported');
 const NO_MEMORY = STATUS_CODES.indexOf('memory');
 

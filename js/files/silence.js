@@ -54,7 +54,7 @@ export class Silence {
     clearTimeout(this.#timer);
   }
 
-  /** What has come, for a message. @param {number} [all] bytes that should come */
+  /** Describes what has arrived, for a message. @param {number} [all] bytes that should come */
   shown(all) {
     const of = all === undefined ? '' : ` of ${all}`;
     return `${this.came}${of} bytes have come, ${this.came - this.#counted} in the last ${this.#limit} ms`;

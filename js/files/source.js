@@ -7,7 +7,7 @@ import { Silence, checkEndless } from './silence.js';
 /** @typedef {import('../../types/index.js').ModelSource} ModelSource */
 
 /**
- * What ends the request of a body, so that readParts can give up a server that goes silent.
+ * Functions that end the request of a body, so that readParts can give up on a server that goes silent.
  * @type {WeakMap<object, () => void>}
  */
 const requests = new WeakMap();
@@ -116,7 +116,7 @@ export async function readWhole(stream, size, name, reading, allocate) {
     bytes.set(part, at);
   });
   if (came >= size) return bytes.subarray(0, came);
-  throw new WispError('io', `${name} has ${came} bytes, and not the ${size} that the server said`);
+  throw new WispError('io', `${name} has ${came} bytes, not the ${size} that the server said`);
 }
 
 /**
@@ -137,7 +137,7 @@ export function checker(name, { integrity }) {
     end() {
       const found = hash?.end();
       if (found === integrity) return;
-      throw new WispError('format', `${name}: its hash is ${found}, and not ${integrity}`, {
+      throw new WispError('format', `${name}: its hash is ${found}, not ${integrity}`, {
         field: 'integrity',
       });
     },

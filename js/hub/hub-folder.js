@@ -17,7 +17,7 @@ export const WEIGHTS = [
   })),
 ];
 
-/** What the names of files with an ONNX graph's weights add to its own. */
+/** Suffixes of the files that hold an ONNX graph's weights. */
 export const BESIDE_GRAPHS = ['_data', '.data'];
 
 /**

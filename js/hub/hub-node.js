@@ -267,8 +267,8 @@ async function look(hub, model) {
     if (!commit || !etag) {
       throw new HubError(
         'format',
-        `${first}: the answer has no ${commit ? 'ETag' : 'X-Repo-Commit'}: it comes from no Hub; check ` +
-          'HF_ENDPOINT, and whether a proxy or a login page stands before it',
+        `${first}: the answer has no ${commit ? 'ETag' : 'X-Repo-Commit'}: it does not come from a Hub; check ` +
+          'HF_ENDPOINT, and whether a proxy or a login page is in front of it',
         status,
       );
     }
@@ -288,10 +288,10 @@ async function look(hub, model) {
 function redirected(to, from) {
   const next = URL.canParse(to, from) ? new URL(to, from) : undefined;
   if (!next || !/^https?:$/.test(next.protocol) || next.username || next.password) {
-    throw new HubError('io', `${plain(from)} leads to no address of a file`, REDIRECTED);
+    throw new HubError('io', `${plain(from)} does not lead to a file`, REDIRECTED);
   }
   if (from.startsWith('https:') && next.protocol === 'http:') {
-    const text = `${plain(from)} leads to ${plain(next.href)}, where nothing is encrypted`;
+    const text = `${plain(from)} leads to ${plain(next.href)}, which is not encrypted`;
     throw new HubError('io', text, REDIRECTED);
   }
   return next;
@@ -396,7 +396,7 @@ async function transfer(hub, file, model, { etag, commit, size }, onProgress) {
       throw wrongLength(url, whole, size);
     }
     if (from !== at) {
-      if (from > 0) throw new WispError('io', `${url}: bytes came from ${from} on, and not ${at}`);
+      if (from > 0) throw new WispError('io', `${url}: bytes came from ${from} on, not ${at}`);
       await restart(); // the server knows no ranges
     }
     for await (const part of /** @type {any} */ (response.body)) {

@@ -126,7 +126,7 @@ export function checkName(name, field, url) {
   }
   throw new HubError(
     'format',
-    `${url}: ${field}: '${name}' is not the name of a file: it comes from no Hub`,
+    `${url}: ${field}: '${name}' is not the name of a file: it does not come from a Hub`,
     200,
   );
 }
@@ -217,13 +217,13 @@ export async function list(endpoint, model, asking) {
   } catch (cause) {
     throw new HubError(
       'format',
-      `${url}: no JSON: it is not a Hub, or a login page stands before it`,
+      `${url}: not JSON: it is not a Hub, or a login page is in front of it`,
       200,
       cause,
     );
   }
   if (typeof answer?.sha !== 'string' || !Array.isArray(answer.siblings)) {
-    throw new HubError('format', `${url}: no list of a model's files`, 200);
+    throw new HubError('format', `${url}: not a list of a model's files`, 200);
   }
   checkName(answer.sha, 'sha', url);
   const files = new Map();
@@ -318,7 +318,7 @@ async function tryToAsk(url, init, token) {
   if (response.status < 400 && !isLaidOpen) return response;
   response.body?.cancel().catch(() => {});
   if (isLaidOpen) {
-    const text = `${url} leads to ${plain(end)}, where nothing is encrypted`;
+    const text = `${url} leads to ${plain(end)}, which is not encrypted`;
     return new HubError('io', text, REDIRECTED);
   }
   return Object.assign(refusal(url, response, token), { seconds: retryAfter(response) });
@@ -471,10 +471,10 @@ export function checkMagic(bytes, url) {
   const isOfFolder = /\.(json|txt|jinja|model|safetensors|bin|onnx|onnx_data|data)$/.test(url);
   if (text.startsWith('GGUF') || (isOfFolder && !isPage && !isPointer)) return;
   const found = isPage
-    ? 'an HTML page and not the file: a login page or a proxy may stand before the server'
+    ? 'an HTML page and not the file: a login page or a proxy may be in front of the server'
     : isPointer
       ? 'a pointer of Git LFS and not the file'
-      : 'no GGUF file';
+      : 'not a GGUF file';
   throw new WispError('format', `${url} is ${found}`);
 }
 
@@ -484,7 +484,7 @@ export function checkMagic(bytes, url) {
  * @param {number | undefined} expected
  */
 export const wrongLength = (url, size, expected) =>
-  new WispError('format', `${url}: ${size} bytes came, and not ${expected}`);
+  new WispError('format', `${url}: ${size} bytes came, not ${expected}`);
 
 /**
  * @param {string} url
@@ -494,7 +494,7 @@ export const wrongLength = (url, size, expected) =>
 export const wrongHash = (url, found, expected) =>
   new WispError(
     'format',
-    `${url}: the SHA-256 of what came is ${found}, and not ${expected} as the server names it. ` +
+    `${url}: the SHA-256 of the downloaded bytes is ${found}, not the ${expected} that the server names. ` +
       'Nothing was kept; load it again',
     { field: 'sha256' },
   );

@@ -14,7 +14,7 @@ export class Best {
   }
 
   /**
-   * Whether `offer` would keep a match with this score. One that is no number is no match.
+   * Whether `offer` would keep a match with this score. One that is not a number is no match.
    * @param {number} score
    */
   wants(score) {

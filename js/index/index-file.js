@@ -21,7 +21,7 @@ import {
  */
 
 /**
- * What a file has besides the vectors, which lie in the memory of kernels.
+ * The contents of a file besides the vectors, which are in the memory of kernels.
  * @typedef {object} Contents
  * @property {string} model
  * @property {Float32Array | undefined} fingerprint

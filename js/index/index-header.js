@@ -31,7 +31,7 @@ export const markOf = (bytes) => new Uint8Array(bytes.slice(0, HEADER_BYTES)).jo
 export function refuseChange(place, field, before, now) {
   if (before === now || now === '') return;
   const what = 'has been changed by another program or tab since this index was read from it';
-  throw new WispError('io', `${place}: ${what}: load it anew and repeat the changes`, { field });
+  throw new WispError('io', `${place}: ${what}: load it again and repeat the changes`, { field });
 }
 
 /**
@@ -63,7 +63,7 @@ export function readHeader(data) {
   const [rows, deleted, textBytes] = [32, 40, 48].map((at) => Number(view.getBigUint64(at, true)));
   const nameBytes = view.getUint32(56, true);
   const model = view.getUint32(60, true);
-  if (!kind) throw malformed('kind', 'there is none of this number');
+  if (!kind) throw malformed('kind', 'there is no such kind');
   if (model > 1) throw malformed('model', `${model} is neither 0 nor 1`);
   if (dimensions < 1 || dimensions > MOST_DIMENSIONS) {
     throw malformed('dimensions', `${dimensions}; 1 to ${MOST_DIMENSIONS} are possible`);
@@ -92,7 +92,7 @@ export function readHeader(data) {
   if (at !== data.length || view.getBigUint64(16, true) !== BigInt(data.length)) {
     throw malformed(
       'size',
-      `${data.length} bytes, which the header does not say: they are damaged`,
+      `${data.length} bytes, but the header says otherwise: they are damaged`,
     );
   }
   return {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program gives an index: an embedder, ids, and items with their metadata.
+// Checks the arguments of an index: an embedder, ids, and items with their metadata.
 import { WispError } from '../base/errors.js';
 import { checkString, wrong } from '../base/options.js';
 
@@ -51,10 +51,11 @@ export function* checkItems(items) {
  * @param {string} field
  */
 function checkItem(item, field) {
-  if (typeof item !== 'object' || item === null) throw wrong(field, 'no object');
+  if (typeof item !== 'object' || item === null) throw wrong(field, 'not an object');
   const { text, vector, metadata } = item;
   const id = idOf(item.id);
-  if (typeof id !== 'string' || id === '') throw wrong(`${field}.id`, 'no string with a character');
+  if (typeof id !== 'string' || id === '')
+    throw wrong(`${field}.id`, 'not a string, or an empty one');
   // UTF-8 has no half of a pair, and two such ids would become one.
   if (/\p{Surrogate}/u.test(id)) throw wrong(`${field}.id`, 'has half of a surrogate pair');
   if ((text === undefined) === (vector === undefined)) {
@@ -63,7 +64,7 @@ function checkItem(item, field) {
   if (text !== undefined) checkString(text, `${field}.text`);
   const isObject = typeof metadata === 'object' && metadata !== null && !Array.isArray(metadata);
   if (text !== undefined && metadata !== undefined && !isObject) {
-    throw wrong(`${field}.metadata`, 'no object, which that of a text has to be');
+    throw wrong(`${field}.metadata`, 'not an object, which that of a text must be');
   }
   const kept = text === undefined ? metadata : { text, .../** @type {object} */ (metadata) };
   try {

@@ -28,7 +28,7 @@ const MOST_SCORE = 2 ** 128 - 2 ** 104;
 
 /**
  * Returns a dot product as a float that JSON can hold. Sums of huge values may be infinite, or of infinities of both
- * signs, which are no number.
+ * signs, which are not numbers.
  * @param {number} sum
  */
 export const finiteScore = (sum) =>

@@ -160,7 +160,7 @@ export class BaseIndex {
     const index = new this(header.kind, header.dimensions);
     await index.#read(data, header, options.signal);
     if (embedder !== undefined) {
-      if (!embedderOf(embedder)) throw wrong('embedder', 'no Embedder');
+      if (!embedderOf(embedder)) throw wrong('embedder', 'not an Embedder');
       await index.#checkModel(embedder);
     }
     return index;
@@ -319,7 +319,7 @@ export class BaseIndex {
   remove(ids) {
     let removed = 0;
     if (typeof (/** @type {any} */ (ids)?.[Symbol.iterator]) !== 'function')
-      throw wrong('ids', 'no text and no array of texts');
+      throw wrong('ids', 'neither a text nor an array of texts');
     const list = (typeof ids === 'string' ? [ids] : [...ids]).map(idOf);
     for (const id of list) checkString(id, 'ids');
     for (const id of list) {

@@ -210,7 +210,9 @@ function startWorker(own, given) {
     /** @type {unknown} */
     let cause;
     worker.on('message', reply);
-    worker.on('messageerror', (error) => end(endError('sent what cannot be read', error)));
+    worker.on('messageerror', (error) =>
+      end(endError('sent a message that cannot be read', error)),
+    );
     worker.on('error', (error) => (cause = error)); // 'exit' follows
     worker.on('exit', (code) => end(endError(`ended with exit code ${code}`, cause, !given)));
     return {

@@ -35,7 +35,9 @@ export function startWorker(own, given, startTimeout) {
       if (data.hello) waitForEnd(data.hello, stopped.signal, () => end(endError('ended')));
     };
     // Some browsers lack the property.
-    worker.addEventListener('messageerror', () => end(endError('sent what cannot be read')));
+    worker.addEventListener('messageerror', () =>
+      end(endError('sent a message that cannot be read')),
+    );
     worker.onerror = async (event) => {
       event.preventDefault();
       clearTimeout(late);

@@ -7,20 +7,21 @@ import { Complaint, EXIT, Progress, parse, print, wholeNumber, wrongUsage } from
 const HELP = `usage: wisp-engine convert [OPTION]... INPUT OUTPUT
 
 Writes a GGUF file from a Hugging Face folder or another GGUF file. INPUT is a path, a URL, or
-hf:owner/name[@revision] on the Hugging Face Hub. OUTPUT appears whole or not at all.
+hf:owner/name[@revision] on the Hugging Face Hub. OUTPUT appears complete or not at all.
 
-      --type TYPE            of weights: f32, f16, q8_0 or q4_0 (default: keep)
-      --embedding-type TYPE  of the token embeddings (default: the same as --type)
+      --type TYPE            type of the weights: f32, f16, q8_0 or q4_0 (default: keep)
+      --embedding-type TYPE  type of the token embeddings (default: as --type)
       --sparsity SHARE       the default sparsity of a calibrated model
-      --neurons              store the weights of each feed-forward neuron side by side, as
+      --neurons              store the weights of each feed-forward neuron together, as
                              wisp calibrate does
-      --hot SHARE            of a calibrated model: which neurons stand at the beginning of the
-                             file, in each layer the fewest to which SHARE of all needed
-                             activations belongs (wisp calibrate: 0.9). Implies --neurons
-      --hot-bytes BYTES      those of all layers that are needed most often and fit BYTES, such
-                             as 3M. Implies --neurons
-      --hot-tokens N         of a calibrated model: the embeddings of the N tokens that it saw
-                             most often stand at the beginning, too, the others at the end
+      --hot SHARE            choose the hot neurons of a calibrated model, which are stored at
+                             the beginning of the file: in each layer the fewest that account
+                             for SHARE of all needed activations (wisp calibrate: 0.9). Implies
+                             --neurons
+      --hot-bytes BYTES      instead choose the most often needed neurons of all layers that fit
+                             BYTES, such as 3M. Implies --neurons
+      --hot-tokens N         store the embeddings of the N tokens most frequent in calibration
+                             at the beginning, too, and the others at the end
       --plain                remove what wisp calibrate added, and store plain matrices
       --name NAME            the model's name in the file (default: keep)
   -f, --force                replace an existing file that is not a GGUF file

@@ -7,23 +7,23 @@ import { serve } from './serve.js';
 
 const HELP = `usage: wisp-engine serve-demo [--port N] [--plain] [--cold FILE]
 
-Serves pages that search lines by their meaning, write texts and draw a model's weights, to
-this machine alone, until it is interrupted. All is computed in the page.
+Serves pages that search lines by meaning, write texts and draw a model's weights, for this
+machine only, until it is interrupted. The pages compute everything themselves.
 
-      --port N     8080 unless given; 0: any that is free
-      --plain      without the headers (COOP, COEP) that give pages shared memory
-      --cold FILE  a model of "wisp calibrate --hot 0.8", whose neurons another page draws as
-                   they are fetched; the package has none
+      --port N     the port; 0: any free port (default: 8080)
+      --plain      omit the headers (COOP, COEP) that allow pages shared memory
+      --cold FILE  a model of "wisp calibrate --hot 0.8", for a page that draws its neurons as
+                   they are fetched; the package has no such model
   -h, --help       this text
 `;
 
 /** Where the page that draws neurons looks for its model. */
 const COLD_MODEL = '/models/wisp-cold.gguf';
 
-/** What the pages load, and lead to. */
+/** Folders that the pages load from or link to. */
 const FOLDERS = ['web-demo', 'js', 'models', 'types', 'docs'];
 
-/** Where "/" leads. */
+/** The page that "/" redirects to. */
 const HOME = '/web-demo/';
 const START = `<!doctype html><meta http-equiv="refresh" content="0; url=${HOME}" />`;
 

@@ -18,8 +18,8 @@ text, in order, as soon as it is ready.
                          lines are skipped
       --format FORMAT    text (default): a line of numbers for each text; json: one array of
                          arrays; ndjson: objects with "embedding"; npy; f32: raw
-                         little-endian floats; sparse: ndjson whose "embedding" has "indices"
-                         and "values" of what is not 0, for models that make sparse vectors
+                         little-endian floats; sparse: ndjson whose "embedding" has the
+                         "indices" and "values" other than 0, for models of sparse vectors
       --prompt NAME      put this prompt of the model before each text (default: the model's
                          default prompt)
       --prompt-text TEXT put TEXT before each text
@@ -28,10 +28,10 @@ text, in order, as soon as it is ready.
                          Face Hub (default: WISP_MODEL, else the model of the package)
   -t, --workers N        threads that compute (default: one for each core, at most 4); --threads
                          is the same
-      --backend NAME     auto (default): native code where its package is installed; native; wasm
+      --backend NAME     auto (default): native code if its package is installed; native; wasm
       --cpu NAME         a kernel set, for comparisons
-      --compute MODE     auto (default), f32, int8, or bf16, which native code has on processors
-                         with AMX or AVX512-BF16
+      --compute MODE     auto (default), f32, int8, or bf16 (native code, on processors with AMX
+                         or AVX512-BF16)
       --predictor NAME   auto (default), dense, exact, lowrank or sentence
       --sparsity SHARE   the share of neurons that a calibrated model skips
       --portable         embed in int8 with the same bits on every machine and in every engine

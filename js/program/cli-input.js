@@ -61,9 +61,9 @@ async function open(path) {
 }
 
 /**
- * Gives the lines of a file. A byte order mark at its start is no text.
+ * Gives the lines of a file. A byte order mark at its start is not a text.
  * @param {string} path
- * @param {boolean} exact if bytes that are no UTF-8 end the command, and not become U+FFFD
+ * @param {boolean} exact if bytes that are not UTF-8 end the command, and not become U+FFFD
  */
 async function* linesOf(path, exact) {
   const decoder = new TextDecoder('utf-8', { fatal: exact, ignoreBOM: true });
@@ -122,7 +122,7 @@ function entryOf(line, name, number) {
   try {
     value = JSON.parse(line);
   } catch (error) {
-    throw wrong(`no JSON: ${/** @type {Error} */ (error).message}`);
+    throw wrong(`not JSON: ${/** @type {Error} */ (error).message}`);
   }
   const text = typeof value === 'string' ? value : value?.text;
   if (typeof text !== 'string') {

@@ -9,20 +9,20 @@ import { udfModule } from './udf-module.js';
 
 const HELP = `usage: wisp-engine udf [OPTION]... MODEL OUTPUT
 
-Writes a WebAssembly module that holds a model and imports nothing, and prints the SQL by which
+Writes a WebAssembly module that contains a model and imports nothing, and prints the SQL with which
 ClickHouse runs it: embed(text), embed_prompt(text, prompt) and similarity(a, b). MODEL is a path,
 a URL, or hf:owner/name[@revision] on the Hugging Face Hub. Embeddings have the bits of
 "wisp embed --portable". docs/scale.md has more.
 
-      --relaxed    use relaxed SIMD, which is faster and which not every engine has
-      --name NAME  of the module in the SQL (default: wisp)
+      --relaxed    use relaxed SIMD, which is faster, but missing in some engines
+      --name NAME  the module's name in the SQL (default: wisp)
   -f, --force      replace an existing file that is not a WebAssembly module
   -h, --help       this text
 
 Exit codes: see wisp-engine embed --help.
 `;
 
-/** What the functions take and return. */
+/** The names, arguments and results of the functions. */
 const FUNCTIONS = [
   ['embed', 'text String', 'Array(Float32)'],
   ['embed_prompt', 'text String, prompt String', 'Array(Float32)'],

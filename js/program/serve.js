@@ -40,7 +40,7 @@ const isLocal = (host) =>
  * Serves the files of a folder to this machine alone, also in parts.
  * @param {{ port?: number, isolated?: boolean, root?: string, more?: Record<string, string>, files?: Record<string, string>,
  *   folders?: readonly string[], page?: (path: string) => { headers?: Record<string, string>, body: string } | undefined }}
- *   [options] port 0 takes any free port; `more` are further headers; `page` gives pages that are no files; `files` has the
+ *   [options] port 0 takes any free port; `more` are further headers; `page` gives pages that are not files; `files` has the
  *   paths on disk of addresses such as /a/b; of `folders` alone other files are served
  * @returns {Promise<{ origin: string, close: () => Promise<void> }>}
  */
@@ -119,7 +119,7 @@ function rangeOf(header, size) {
 
 /**
  * Finds the file of an address; for a folder that is its index.html. Returns undefined if there
- * is no file, or if it is hidden or lies outside the root.
+ * is not a file, or if it is hidden or lies outside the root.
  * @param {string} root
  * @param {Record<string, string>} files
  * @param {string} url

@@ -11,7 +11,7 @@ const SECTION = { import: 2, function: 3, export: 7, start: 8, code: 10, data: 1
 /** All sections but that of imports, in the order in which they stand. */
 const ORDER = [1, 3, 4, 5, 6, 7, 8, 9, 12, 10, 11];
 
-/** What prepares the module's memory. The host would have to call it first; a start function is called by every engine. */
+/** Prepares the module's memory. Hosts would not call it as an export; every engine calls a start function. */
 const START = '_initialize';
 
 /** @param {number} value a whole number from 0 to 2^32 - 1 @returns {number[]} as LEB128 */

@@ -220,7 +220,7 @@ export class HttpFile {
     const isPart = from === start && last >= from && last < end && last < size;
     if (!isPart || !Number.isSafeInteger(size)) {
       void response.body?.cancel().catch(() => {});
-      const came = `bytes ${start} to ${end - 1} were asked for, and '${text}' came`;
+      const came = `bytes ${start} to ${end - 1} were asked for, but '${text}' came`;
       throw new HubError('io', `${this.name}: ${came}`, OTHER_RANGE);
     }
     if (this.size && size !== this.size) {

@@ -52,7 +52,7 @@ export function checkCold(wanted, memory) {
   }
   const isHash = typeof sha256 === 'string' && /^[0-9a-f]{64}$/.test(sha256);
   if (sha256 !== undefined && !isHash) {
-    throw wrong('cold', `sha256: ${shown(sha256)} is not 64 hexadecimal digits of lower case`);
+    throw wrong('cold', `sha256: ${shown(sha256)} is not 64 lower-case hexadecimal digits`);
   }
   if (onChange !== undefined && typeof onChange !== 'function') {
     throw wrong('cold', `onChange: ${shown(onChange)} is not a function`);

@@ -105,7 +105,7 @@ export class ChunkTable {
  */
 export function otherHeader(name, wanted, found) {
   const what = found
-    ? `the header's SHA-256 is ${found}, and not ${wanted}`
+    ? `the header's SHA-256 is ${found}, not ${wanted}`
     : 'the file has no digests, and so its header says nothing of the other bytes';
   const code = found ? 'format' : 'unsupported';
   return new WispError(code, `${name}: ${what}`, { field: 'sha256' });

@@ -211,7 +211,7 @@ class ColdModel {
     ranges.bytes.onWrite = () => {};
     ranges.bytes.forget(this.#hotBytes);
     if (this.#how.memory !== undefined && this.#hotBytes === file.size) {
-      const message = `memory: nothing can be evicted, because the model is in memory as a whole: ${this.reason}`;
+      const message = `memory: nothing can be evicted, because the whole model is in memory: ${this.reason}`;
       throw new WispError('unsupported', message, { field: 'memory' });
     }
     this.#beginning = bytes;

@@ -24,7 +24,7 @@ import { graphemes, sentences, words } from './segments.js';
 /** @type {typeof import('../../types/text.js').chunk} */
 export async function chunk(embedder, text, options = {}) {
   checkOptions(options, ['tokens', 'overlap', 'locale', 'signal']);
-  if (typeof embedder?.countTokens !== 'function') throw wrong('embedder', 'no Embedder');
+  if (typeof embedder?.countTokens !== 'function') throw wrong('embedder', 'not an Embedder');
   const { overlap = 0, locale, signal } = options;
   checkString(text, 'text');
   if (locale !== undefined) checkString(locale, 'locale');

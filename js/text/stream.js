@@ -25,7 +25,7 @@ export function embedStream(embedder, source, options = {}) {
   const { field, ahead = AHEAD } = options;
   if (!Number.isInteger(ahead) || ahead < 1) throw wrong('ahead', 'not a whole number from 1');
   if (field !== undefined) checkString(field, 'field');
-  if (typeof embedder?.embed !== 'function') throw wrong('embedder', 'no Embedder');
+  if (typeof embedder?.embed !== 'function') throw wrong('embedder', 'not an Embedder');
   return new RowStream(embedder, opener(source), { ...options, ahead });
 }
 

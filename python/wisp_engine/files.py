@@ -129,7 +129,7 @@ def from_url(url: str) -> str:
             received = 0
             while chunk := response.read(CHUNK):
                 if received == 0 and not chunk.startswith(b"GGUF"):
-                    raise OSError("the server sent something that is no GGUF file")
+                    raise OSError("the server sent something that is not a GGUF file")
                 received += len(chunk)
                 if received > expected:
                     raise OSError(f"the server sent more than {expected} bytes")

@@ -135,7 +135,7 @@ class Index:
     def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
         """Writes the file, which appears whole or not at all.
 
-        Refuses to replace a file that is no index, unless `force` is True.
+        Refuses to replace a file that is not an index, unless `force` is True.
         """
         if not force and not may_replace(path):
             name = os.fsdecode(path)
@@ -167,7 +167,7 @@ class Index:
         try:
             return Match(name, match.score, json.loads(note) if note else None)
         except (ValueError, RecursionError) as failure:
-            error = errors.FormatError(f"the metadata of {name!r} are no JSON: {failure}", field="metadata")
+            error = errors.FormatError(f"the metadata of {name!r} are not JSON: {failure}", field="metadata")
             return Match(name, match.score, error=error)
 
     def _needs_embedder(self) -> Embedder:

@@ -180,7 +180,7 @@ extern const struct attention_policy attention_full;
 /* Full attention with a causal mask or a sliding window over a key-value cache. cached.c */
 extern const struct attention_policy attention_cached;
 
-/* What policies over a cache have in common. cached.c */
+/* Shared by policies over a cache (cached.c). */
 size_t attention_cached_bytes(const struct kernels *kernels, const struct attention_shape *shape,
                               size_t keys);
 void attention_cached_run(const struct kernels *kernels, const struct attention_shape *shape,

@@ -48,7 +48,7 @@ static wisp_status find_policy(struct part name, const struct attention_policy *
                                    length > 0 ? ", " : "", (*policy)->name);
     }
     return fail(error, WISP_ERROR_ARGUMENT, NULL, "attention",
-                "\"%.*s\" is none of the policies %s", (int)name.length, name.text, names);
+                "\"%.*s\" is not one of the policies %s", (int)name.length, name.text, names);
 }
 
 /* The numbers that policies take. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What `local` looks at, and of the steps before every `stride`-th, counted from the query's own.
+ * The positions of `local`, and every `stride`-th earlier step, counted from the query's own.
  * Sources: Child et al., Generating Long Sequences with Sparse Transformers (2019); Zaheer et al.,
  * Big Bird (2020), whose global tokens are the first positions here. */
 #include "attention/attention.h"

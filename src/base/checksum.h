@@ -16,7 +16,7 @@ uint64_t checksum(const void *bytes, size_t length);
  * not wait for one another. */
 enum { CHECKSUM_LANES = 4, CHECKSUM_PART = CHECKSUM_LANES * sizeof(uint64_t) };
 
-/* The same of bytes that come in parts, `length` in all. Each part but the last has a multiple of
+/* The same for bytes that come in parts, `length` in all. Each part but the last has a multiple of
  * CHECKSUM_PART bytes. */
 
 struct checksum {

@@ -18,7 +18,7 @@ void sha256_start(struct sha256 *hash);
 void sha256_add(struct sha256 *hash, const void *bytes, size_t length);
 void sha256_finish(struct sha256 *hash, unsigned char digest[32]);
 
-/* Writes a digest in hexadecimal digits of lower case, with a 0 at the end. */
+/* Writes a digest in lower-case hexadecimal digits, with a 0 at the end. */
 void sha256_text(const unsigned char digest[32], char text[65]);
 
 #endif

@@ -92,8 +92,7 @@ void set_error(wisp_error *error, wisp_status status, const char *file, const ch
 }
 
 wisp_status require(const void *argument, const char *name, wisp_error *error) {
-    return argument ? WISP_OK
-                    : fail(error, WISP_ERROR_ARGUMENT, NULL, name, "NULL, and this is required");
+    return argument ? WISP_OK : fail(error, WISP_ERROR_ARGUMENT, NULL, name, "must not be NULL");
 }
 
 wisp_status require_texts(const wisp_text *texts, size_t n, wisp_error *error) {
@@ -102,6 +101,7 @@ wisp_status require_texts(const wisp_text *texts, size_t n, wisp_error *error) {
     for (size_t i = 0; i < n; i++)
         if (texts[i].length > 0 && !texts[i].bytes)
             return fail(error, WISP_ERROR_ARGUMENT, NULL, "texts",
-                        "the bytes of text %zu are NULL, and it has %zu", i, texts[i].length);
+                        "the bytes of text %zu are NULL, but its length is %zu", i,
+                        texts[i].length);
     return WISP_OK;
 }

@@ -295,7 +295,7 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "%s is not above 0 and at most 1",
                     number_text((double)o->hot, 6).text);
     if (o->hot != 0 && o->hot_bytes > 0)
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is set, too");
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is also set");
 
     /* If no type is named, a matrix becomes Q8_0 if its rows are whole blocks of it. */
     const char *name = o->predictor_type;

@@ -64,8 +64,8 @@ static wisp_status measure_sizes(struct fit *f, wisp_error *error) {
         }
     }
     f->limit = quantile_below(sample, used, 1 - (double)f->options->computed);
-    /* Contributions of less than 1e-19 count as none: their square is no normal float, and others
-     * are divided by it. */
+    /* Contributions of less than 1e-19 count as none: their square is not a normal float, and
+     * others are divided by it. */
     const float mean_square = used > 0 ? (float)(squares / (double)used) : 0;
     f->mean_square = mean_square >= FLT_MIN ? mean_square : 1;
     f->weights[0] = unneeded_weight;

@@ -34,8 +34,9 @@ static inline void gate_histogram_add(struct gate_histogram *h, float score, dou
     h->all_loss += loss;
 }
 
-/* What a layer computes of all neurons whose score is at least a threshold, as shares: of neurons,
- * of those that are needed, and of the sum of squares of contributions, how much is lost. */
+/* The outcome of computing only the neurons whose score is at least a threshold, as shares: the
+ * share of all neurons, the share of the needed ones, and how much of the sum of squares of
+ * contributions is lost. */
 struct gate_outcome {
     double active, recall, loss;
 };

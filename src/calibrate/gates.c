@@ -23,7 +23,7 @@ static const float thresholds[WISP_GATE_THRESHOLDS] = {0.001f, 0.003f, 0.01f, 0.
 
 /* ---- watching layers ------------------------------------------------------------------------ */
 
-/* What one layer's products are seen by. The first run counts the outputs of W_up; the second one
+/* Watches the products of one layer. The first run counts the outputs of W_up; the second one
  * keeps the gates of the tokens of a pass until W_down reads the contributions. */
 struct watcher {
     struct gate_calibration *c;
@@ -157,8 +157,8 @@ static wisp_status run_both(struct run *r, const float *norms, wisp_error *error
     TRY(run_texts(r, false, &tokens, error));
     if (tokens < LEAST_TOKENS)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "texts",
-                    "%zu texts with %zu tokens to fit to, where at least %d are needed", r->n,
-                    tokens, LEAST_TOKENS);
+                    "%zu texts with %zu tokens to fit to; at least %d are needed", r->n, tokens,
+                    LEAST_TOKENS);
     for (size_t i = 0; i < c->layers * c->neurons; i++)
         c->weights[i] = norms[i] * (float)sqrt(r->watchers->squares[i] / (double)tokens);
     watch(r, false, true);
@@ -286,13 +286,16 @@ wisp_status calibrate_gates(wisp_model *model, const char *input, const char *ou
     if (status == WISP_OK && config->experts.count > 0)
         status = fail(error, WISP_ERROR_UNSUPPORTED, input, "expert_count",
                       "layers of %u experts are not calibrated", config->experts.count);
-    if (status == WISP_OK && (!config_is_gated(config) || config->has_bias ||
-                              !gathered_sizes_fit(config->hidden_size, config->intermediate_size)))
-        status = fail(error, WISP_ERROR_UNSUPPORTED, input, "general.architecture",
-                      "of models that generate only those with gated layers without biases, whose "
-                      "hidden_size (here %u) and intermediate_size (%u) are multiples of %d, can "
-                      "be calibrated",
-                      config->hidden_size, config->intermediate_size, GATHER_BLOCK);
+    if (status == WISP_OK &&
+        (!config_is_gated(config) || config->has_bias || config->has_sub_norms ||
+         !gathered_sizes_fit(config->hidden_size, config->intermediate_size)))
+        status =
+            fail(error, WISP_ERROR_UNSUPPORTED, input, "general.architecture",
+                 "of models that generate only those with gated layers without biases and norms "
+                 "within, whose "
+                 "hidden_size (here %u) and intermediate_size (%u) are multiples of %d, can "
+                 "be calibrated",
+                 config->hidden_size, config->intermediate_size, GATHER_BLOCK);
     if (status == WISP_OK)
         status = gates_calibrate(&c, &arena, texts, n, error);
     if (status == WISP_OK)

@@ -82,7 +82,7 @@ static wisp_status find_sources(const struct directory *dir, const wisp_conversa
                                 struct prompt_call *call, wisp_error *error) {
     if (conversation->format && conversation->chat_template.length > 0)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "chat_format",
-                    "a chat template is given too, and a conversation has one of them");
+                    "a chat template is also given; a conversation takes only one");
     if (conversation->format) {
         TRY(find_format(dir, conversation->format, &call->source, error));
     } else if (conversation->chat_template.length > 0) {
@@ -131,7 +131,7 @@ static wisp_status encode(const struct directory *dir, const struct codec *codec
     /* A template that refuses the trial has no mark after replies that is known. */
     *end =
         prompt.trial.type == JINJA_TEXT ? chat_marks_after(&marks, prompt.trial, PROMPT_PROBE) : -1;
-    /* The formats that are no model's own leave to the vocabulary how a text begins. */
+    /* For formats that are not the model's own, the vocabulary decides how a text begins. */
     if (conversation->format && codec->add_bos)
         TRY(token_list_add(list, codec->bos, error));
     return chat_marks_encode(&marks, codec, prompt.text, list, error);

@@ -15,9 +15,9 @@ wisp_status chat_template_of(const struct directory *dir, bool tools, wisp_text 
                              wisp_error *error);
 
 /* Appends the ids of a conversation and of what begins the reply. What a template takes from the
- * conversation becomes no control token: only its own text does. If the list has a bound, the first
- * messages of a conversation that is far longer are counted before all of it. Sets *end to the id
- * of the mark that the template puts after a reply, or to -1. */
+ * conversation becomes not a control token: only its own text does. If the list has a bound, the
+ * first messages of a conversation that is far longer are counted before all of it. Sets *end to
+ * the id of the mark that the template puts after a reply, or to -1. */
 wisp_status chat_encode(const struct directory *dir, const struct codec *codec,
                         const wisp_conversation *conversation, struct token_list *list,
                         int32_t *end, wisp_error *error);

@@ -146,7 +146,7 @@ static wisp_status add_json(struct finder *f, bool *good) {
     return WISP_OK;
 }
 
-/* Returns a value as JSON: what is no JSON but text is quoted. */
+/* Returns a value as JSON: what is not JSON but text is quoted. */
 static wisp_status quote(struct finder *f, wisp_text text, wisp_text *json) {
     const struct json *value;
     unsigned char *out;

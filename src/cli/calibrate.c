@@ -17,16 +17,16 @@
 static const char usage[] =
     "usage: wisp calibrate MODEL --data FILE|- -o OUTPUT [OPTION]...\n"
     "\n"
-    "Makes a model sparse. Runs it on texts like those it will embed, one on each line, learns "
-    "which\n"
-    "neurons matter to which tokens, and writes the model with a predictor of these neurons. wisp\n"
-    "embed then skips the others. Every eighth text is not learned from but measured on.\n"
+    "Makes a model sparse. Runs it on texts like those it will embed, one on each line, learns\n"
+    "which neurons matter to which tokens, and writes the model with a predictor of these "
+    "neurons.\n"
+    "wisp embed then skips the others. Every eighth text is held out for measuring.\n"
     "\n"
-    "A model that generates gets thresholds for the gates of its neurons (--predictor gate of "
-    "wisp\n"
-    "generate), and a report of how many neurons are active. Of the options below --data, "
-    "--output,\n"
-    "--samples, --tokens, --sparsity (default: 0.5), --seed, --report and --force are for it.\n"
+    "For a model that generates, it writes thresholds for the gates of neurons (wisp generate\n"
+    "--predictor gate) and reports how many neurons are active. Such a model takes only the "
+    "options\n"
+    "--data, --output, --samples, --tokens, --sparsity (default: 0.5), --seed, --report and "
+    "--force.\n"
     "\n";
 
 enum { MOST_SAMPLES = 1000000 };
@@ -44,12 +44,12 @@ struct arguments {
 static const struct command_option options[] = {
     OPTION(TEXT, data, "data", 0, "FILE|-", "the texts"),
     OPTION(TEXT, output, "output", 'o', "OUTPUT",
-           "the GGUF file to write; it appears whole or not at all"),
+           "the GGUF file to write; it appears complete or not at all"),
     COUNT(samples, 1, MOST_SAMPLES, "samples", 0, "N",
           "use N of the texts, chosen at random (default: 4000)"),
     COUNT(tokens, 1, 1 << 24, "tokens", 0, "N", "use at most N of their tokens (default: 32768)"),
     COUNT(rank, 1, 1 << 16, "rank", 0, "R",
-          "of the predictors, a multiple of 32 (default: a third of\n"
+          "rank of the predictors, a multiple of 32 (default: a third of\n"
           "hidden_size, at most 256)"),
     OPTION(SHARE, sparsity, "sparsity", 0, "SHARE",
            "the model's default share of neurons to skip (default: 0.84 with\n"
@@ -57,17 +57,17 @@ static const struct command_option options[] = {
     OPTION(TEXT, predictor_type, "predictor-type", 0, "T",
            "type of the predictors in the file: f32, q8_0 (default) or q4_0"),
     OPTION(NONE, one_sparsity, "one-sparsity", 0, NULL,
-           "keep the thresholds of that share alone: fewer bytes, but wisp embed\n"
+           "keep the thresholds of this share only: a smaller file, but wisp embed\n"
            "--sparsity cannot set another"),
     OPTION(NONE, sentence, "sentence", 0, NULL,
            "add predictors that choose once for a whole text: see\n"
            "wisp embed --predictor sentence"),
     OPTION(SHARE, hot, "hot", 0, "SHARE",
-           "which neurons stand at the beginning of the file: see\n"
+           "which neurons are stored at the beginning of the file: see\n"
            "wisp convert --help (default: 0.9)"),
     OPTION(BYTES, hot_bytes, "hot-bytes", 0, "BYTES", "likewise"),
     COUNT(hot_tokens, 1, UINT32_MAX, "hot-tokens", 0, "N",
-          "which tokens stand there: see wisp convert --help (default: all)"),
+          "which tokens are stored there: see wisp convert --help (default: all)"),
     COUNT(seed, 0, 1ul << 31, "seed", 0, "N", "seed of the random choices (default: 1)"),
     OPTION(TEXT, report, "report", 0, "BASE", "write the results to BASE.json and BASE.svg"),
     COUNT(threads, 1, 1024, "threads", 't', "N",

@@ -15,11 +15,11 @@
 static const char commands_help[] =
     "Each line is a message, and the model replies to it.\n"
     "\n"
-    "  /help       this text\n"
-    "  /clear      forget what was said\n"
+    "  /help       print this text\n"
+    "  /clear      forget the conversation\n"
     "  /save FILE  write the conversation as JSON\n"
-    "  /load FILE  go on with such a conversation\n"
-    "  //TEXT      a message that begins with /\n"
+    "  /load FILE  continue such a conversation\n"
+    "  //TEXT      send a message that begins with /\n"
     "\n"
     "Ctrl-C ends a reply. At the prompt, Ctrl-C and Ctrl-D end the program.\n";
 
@@ -27,29 +27,31 @@ static const char commands_help[] =
 
 const struct command_option chat_options[] = {
     OPTION(NONE, interactive, "chat", 0, NULL,
-           "answer line after line of standard input, and keep what was said;\n"
-           "Ctrl-C ends a reply; /help lists what else can be typed"),
+           "reply to each line of standard input, in one conversation; Ctrl-C ends\n"
+           "a reply; /help lists the commands"),
     OPTION(TEXT, messages, "messages", 0, "FILE",
-           "reply to conversations: FILE has one as a JSON array of messages,\n"
-           "each with a \"role\", \"content\" and what else the model's\n"
-           "template uses, or an object with \"messages\" and \"tools\"; or\n"
-           "one on each line. Writes each reply as a message on a line, with\n"
-           "\"end\" and with what else the conversation has, such as an \"id\""),
+           "reply to conversations: FILE has one, or one on each line. It is a\n"
+           "JSON array of messages, each with a \"role\", \"content\" and whatever\n"
+           "else the model's template uses, or an object with \"messages\" and\n"
+           "\"tools\". Writes each reply as a message on a line, with \"end\" and\n"
+           "the other members of the conversation, such as an \"id\""),
     OPTION(TEXT, path, "chat-template", 0, "FILE",
-           "how messages become a prompt, in Jinja (default: the template\n"
+           "a template in Jinja that turns messages into a prompt (default: that\n"
            "of the model's file)"),
     OPTION(TEXT, format, "chat-format", 0, "NAME",
-           "for models without a template: chatml, or plain, which is only\n"
-           "the text of messages"),
+           "for models without a template: chatml, or plain, in which messages\n"
+           "are plain text"),
     OPTION(TEXT, tools, "tools", 0, "FILE",
-           "what the model may call: a JSON array for the template's \"tools\""),
-    OPTION(TEXT, variables, "variables", 0, "JSON", "an object of other variables of the template"),
+           "functions that the model may call: a JSON array for the template's\n"
+           "\"tools\""),
+    OPTION(TEXT, variables, "variables", 0, "JSON",
+           "other variables of the template, as an object"),
     OPTION(TEXT, date, "date", 0, "DATE",
-           "what the template tells the model as the date, such as 2026-11-26\n"
-           "or 2026-11-26T05:47:20 (default: now)"),
-    OPTION(TEXT, system, "system", 0, "TEXT", "what the model is told before the conversation"),
+           "the date that the template tells the model, such as 2026-11-26 or\n"
+           "2026-11-26T05:47:20 (default: now)"),
+    OPTION(TEXT, system, "system", 0, "TEXT", "the system message before the conversation"),
     OPTION(NONE, no_thinking, "no-thinking", 0, NULL,
-           "answer without thinking first, if the template can ask for it"),
+           "reply without thinking first, if the template has such a switch"),
     LAST_OPTION,
 };
 
@@ -63,12 +65,12 @@ bool chat_check_usage(const struct chat_arguments *a, const char *other) {
                        : a->no_thinking ? "no-thinking"
                                         : NULL;
     if (a->interactive && a->messages)
-        complain("--chat and --messages: give one of them (/load FILE goes on with a "
+        complain("--chat and --messages: give only one of them (/load FILE continues a "
                  "conversation)");
     else if (a->format && a->path)
-        complain("--chat-format: --chat-template does not go with it");
+        complain("--chat-format and --chat-template exclude each other");
     else if (chat_is_asked_for(a) && other)
-        complain("--%s: %s does not go with it", a->interactive ? "chat" : "messages", other);
+        complain("--%s and %s exclude each other", a->interactive ? "chat" : "messages", other);
     else if (!chat_is_asked_for(a) && only)
         complain("--%s requires --chat or --messages", only);
     else
@@ -301,8 +303,8 @@ static int obey(struct chat *chat, const char *line) {
         chat->messages = loaded;
         return EXIT_GOOD;
     }
-    complain("%.40s: there is no such command (/help lists them; a message that begins with / is "
-             "written with //)",
+    complain("%.40s: unknown command (/help lists the commands; // begins a message that begins "
+             "with /)",
              line);
     return EXIT_USAGE;
 }

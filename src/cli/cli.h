@@ -80,6 +80,8 @@ struct model_arguments {
     const char *attention;
     const char *prompt_cache; /* a folder; NULL: none */
     unsigned long long prompt_cache_size;
+    const char *vector_cache; /* a folder; NULL: none */
+    unsigned long long vector_cache_size;
     unsigned long long kv_memory; /* 0: no limit */
     bool trace;                   /* the session keeps the times that --trace writes */
     bool recall;                  /* the session counts what --recall prints */
@@ -103,6 +105,11 @@ uint32_t threads_of(const struct model_arguments *arguments);
 
 /* Opens model and session. Returns an exit code, after complaining if it is not EXIT_GOOD. */
 int open_model(const struct model_arguments *arguments, wisp_model **model, wisp_session **session);
+
+/* Opens the model at a path or URL, and its session, by the other arguments. On failure the model,
+ * and the session, may be open. */
+wisp_status open_model_at(const struct model_arguments *arguments, const char *path,
+                          wisp_model **model, wisp_session **session, wisp_error *error);
 
 /* Warns of texts that the session has cut to the length that the model reads, and adds `advice`. */
 void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, const char *advice);

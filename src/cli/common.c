@@ -151,24 +151,9 @@ static void give_memory_back(void) {
 #endif
 }
 
-int open_model(const struct model_arguments *arguments, wisp_model **model,
-               wisp_session **session) {
-    char found[PATH_MAX + 64];
+wisp_status open_model_at(const struct model_arguments *arguments, const char *path,
+                          wisp_model **model, wisp_session **session, wisp_error *error) {
     wisp_assumption assumption;
-    wisp_error error;
-    if (arguments->memory > 0)
-        give_memory_back();
-    const char *variable = arguments->generates ? "WISP_GENERATOR" : "WISP_MODEL";
-    const char *path = arguments->path ? arguments->path : getenv(variable);
-    if (!path) {
-        if (!find_default_model(arguments->generates, found, sizeof found)) {
-            complain("no default model beside the program: name one with --model");
-            return EXIT_MODEL;
-        }
-        path = found;
-    }
-    if (!check_path("WISP_MODEL", path))
-        return EXIT_MODEL;
     const wisp_model_options options = {.compute = arguments->compute,
                                         .kernels = arguments->kernels,
                                         .predictor = arguments->predictor,
@@ -183,24 +168,44 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
                                                   .skip_absent = arguments->skip_absent,
                                                   .cache_type = arguments->cache_type,
                                                   .attention = arguments->attention};
-    if ((is_url(path) ? remote_open(path, arguments, &options, model, &error)
-                      : wisp_model_open(path, &options, model, &error)) != WISP_OK)
-        return complain_of(&error);
+    wisp_status status = is_url(path) ? remote_open(path, arguments, &options, model, error)
+                                      : wisp_model_open(path, &options, model, error);
+    if (status != WISP_OK)
+        return status;
     /* The query of a URL may hold a secret. */
     const int name = (int)(is_url(path) ? strcspn(path, "?#") : strlen(path));
     for (size_t i = 0; arguments->verbose && wisp_model_get_assumption(*model, i, &assumption); i++)
-        fprintf(stderr, "wisp: %.*s: assumed, as the file does not say: %s is %s\n", name, path,
-                assumption.key, assumption.value);
+        fprintf(stderr, "wisp: %.*s: the file does not say, so wisp assumes: %s is %s\n", name,
+                path, assumption.key, assumption.value);
     wisp_weights weights;
     for (size_t i = 0; arguments->verbose && wisp_model_get_weights(*model, i, &weights); i++)
         fprintf(stderr, "wisp: %.*s: dense layers in memory as %s: %llu bytes\n", name, path,
                 weights.kind, (unsigned long long)weights.bytes);
-    if (wisp_session_open(*model, &session_options, session, &error) != WISP_OK)
-        return complain_of(&error);
-    if (arguments->sparsity > 0 &&
-        wisp_session_set_sparsity(*session, (float)arguments->sparsity, &error) != WISP_OK)
-        return complain_of(&error);
-    return EXIT_GOOD;
+    status = wisp_session_open(*model, &session_options, session, error);
+    if (status == WISP_OK && arguments->sparsity > 0)
+        status = wisp_session_set_sparsity(*session, (float)arguments->sparsity, error);
+    return status;
+}
+
+int open_model(const struct model_arguments *arguments, wisp_model **model,
+               wisp_session **session) {
+    char found[PATH_MAX + 64];
+    wisp_error error;
+    if (arguments->memory > 0)
+        give_memory_back();
+    const char *variable = arguments->generates ? "WISP_GENERATOR" : "WISP_MODEL";
+    const char *path = arguments->path ? arguments->path : getenv(variable);
+    if (!path) {
+        if (!find_default_model(arguments->generates, found, sizeof found)) {
+            complain("there is no default model beside the program: name one with --model");
+            return EXIT_MODEL;
+        }
+        path = found;
+    }
+    if (!check_path("WISP_MODEL", path))
+        return EXIT_MODEL;
+    return open_model_at(arguments, path, model, session, &error) == WISP_OK ? EXIT_GOOD
+                                                                             : complain_of(&error);
 }
 
 void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, const char *advice) {
@@ -209,8 +214,7 @@ void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, con
     wisp_model_get_info(model, &info);
     wisp_session_get_stats(session, &stats);
     if (stats.truncated_texts > 0)
-        complain("%llu text%s longer than the model's %u tokens, and what follows these was cut "
-                 "off%s",
+        complain("%llu text%s longer than the model's %u tokens and truncated%s",
                  (unsigned long long)stats.truncated_texts,
                  stats.truncated_texts == 1 ? " is" : "s are", info.max_tokens, advice);
 }

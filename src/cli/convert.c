@@ -9,8 +9,8 @@
 static const char usage[] =
     "usage: wisp convert [OPTION]... INPUT OUTPUT\n"
     "\n"
-    "Writes a GGUF file from a Hugging Face folder or another GGUF file. OUTPUT appears whole or\n"
-    "not at all.\n"
+    "Writes a GGUF file from a Hugging Face folder or another GGUF file. OUTPUT appears complete\n"
+    "or not at all.\n"
     "\n";
 
 struct arguments {
@@ -25,26 +25,27 @@ struct arguments {
 
 static const struct command_option options[] = {
     OPTION(TEXT, options.type, "type", 0, "TYPE",
-           "of weights: f32, f16, q8_0 or q4_0 (default: keep)"),
+           "type of the weights: f32, f16, q8_0 or q4_0 (default: keep)"),
     OPTION(TEXT, options.embedding_type, "embedding-type", 0, "TYPE",
-           "of the token embeddings (default: the same as --type)"),
+           "type of the token embeddings (default: as --type)"),
     OPTION(SHARE, sparsity, "sparsity", 0, "SHARE", "the default sparsity of a calibrated model"),
     OPTION(NONE, options.neurons, "neurons", 0, NULL,
-           "store the weights of each feed-forward neuron side by side, as\n"
+           "store the weights of each feed-forward neuron together, as\n"
            "wisp calibrate does"),
     OPTION(SHARE, hot, "hot", 0, "SHARE",
-           "of a calibrated model: which neurons stand at the beginning of the\n"
-           "file, in each layer the fewest to which SHARE of all needed\n"
-           "activations belongs (wisp calibrate: 0.9). Implies --neurons"),
+           "choose the hot neurons of a calibrated model, which are stored at\n"
+           "the beginning of the file: in each layer the fewest that account\n"
+           "for SHARE of all needed activations (wisp calibrate: 0.9). Implies\n"
+           "--neurons"),
     OPTION(BYTES, hot_bytes, "hot-bytes", 0, "BYTES",
-           "those of all layers that are needed most often and fit BYTES, such\n"
-           "as 3M. Implies --neurons"),
+           "instead choose the most often needed neurons of all layers that fit\n"
+           "BYTES, such as 3M. Implies --neurons"),
     COUNT(hot_tokens, 1, UINT32_MAX, "hot-tokens", 0, "N",
-          "of a calibrated model: the embeddings of the N tokens that it saw\n"
-          "most often stand at the beginning, too, the others at the end"),
+          "store the embeddings of the N tokens most frequent in calibration\n"
+          "at the beginning, too, and the others at the end"),
     OPTION(NONE, options.plain, "plain", 0, NULL,
            "remove what wisp calibrate added, and store plain matrices; with\n"
-           "--hot-tokens, tokens stay split by how often they occur"),
+           "--hot-tokens, tokens stay divided by frequency"),
     OPTION(TEXT, options.adapter, "adapter", 0, "TASK",
            "of a folder with adapters of several tasks, such as retrieval.query\n"
            "of jina-embeddings-v3: merge that of TASK into the weights, and make\n"

@@ -71,10 +71,10 @@ static const struct command_option options[] = {
     TAKEN(take_format, format, "format", 0, "FORMAT",
           "text (default): a line of numbers for each text; json: one array of\n"
           "arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
-          "little-endian floats; sparse: ndjson whose \"embedding\" has \"indices\"\n"
-          "and \"values\" of what is not 0, for models that make sparse vectors;\n"
+          "little-endian floats; sparse: ndjson whose \"embedding\" has the\n"
+          "\"indices\" and \"values\" other than 0, for models of sparse vectors;\n"
           "tokens: ndjson whose \"embeddings\" has a vector for each token, for\n"
-          "models that make these (ColBERT), of queries with --prompt query"),
+          "models of such vectors (ColBERT), of queries with --prompt query"),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each text (default: the model's\n"
            "default prompt)"),
@@ -83,35 +83,36 @@ static const struct command_option options[] = {
           "keep the first N values of each embedding, normalised again"),
     GROUP(model, model_options),
     GROUP(model, device_options),
+    GROUP(model, vector_cache_options),
     TAKEN(take_cold, model, "cold", 0, "MODE",
-          "of a calibrated model, cold neurons, those that are needed seldom: all\n"
-          "(default) are read with the model; with wait each is read from the\n"
-          "file, or fetched from its server, when a text needs it, and\n"
-          "embeddings are the same; with skip they are left out, and the number\n"
-          "is printed"),
+          "how to treat the cold neurons of a calibrated model, which are rarely\n"
+          "needed: all (default) reads them with the model; wait reads each from\n"
+          "the file or its server when a text needs it, and gives the same\n"
+          "embeddings; skip computes without them, and prints how many were\n"
+          "skipped"),
     OPTION(BYTES, model.memory, "memory", 0, "BYTES",
-           "with --cold wait: what the model may take, such as 15M; cold neurons\n"
-           "that are rarely used are evicted"),
+           "with --cold wait: the most memory for the model, such as 15M; rarely\n"
+           "used cold neurons are evicted"),
     OPTION(NONE, stats, "stats", 0, NULL,
            "at the end, print totals and the time of each stage to stderr"),
     TAKEN_BY_ALL(take_recall, NONE, "recall", 0, NULL,
-                 "as --stats, and the recall of sparse layers: the share of the needed\n"
-                 "neurons that were computed. Slower than dense layers"),
+                 "like --stats, with the recall of sparse layers: the share of the\n"
+                 "needed neurons that were computed. Slower than dense layers"),
     OPTION(TEXT, trace, "trace", 0, "FILE",
            "write the time of each stage of each batch as Chrome trace JSON for\n"
            "chrome://tracing or Perfetto"),
     OPTION(TEXT, bulk.path, "output", 'o', "FILE",
-           "write to this file, and to FILE.progress how far it is, so that a run\n"
-           "that is killed can be continued; elsewhere than on a terminal, tell each\n"
-           "minute how far it is"),
+           "write to this file, and the progress to FILE.progress, so that a killed\n"
+           "run can be continued; unless stderr is a terminal, print the progress\n"
+           "each minute"),
     OPTION(NONE, bulk.resume, "resume", 0, NULL,
-           "continue the file of --output, or begin it if it is not there; the\n"
-           "result is what one run would have written"),
+           "continue the file of --output, or begin it if it does not exist; the\n"
+           "result is the same as that of one run"),
     TAKEN(input_take_shard, input, "shard", 0, "I/N",
           "embed only texts I, I + N, I + 2 N, ... of the input, counted from 1"),
     OPTION(NONE, input.keep_malformed, "keep-going", 0, NULL,
-           "a malformed line does not end the run: it becomes an object with\n"
-           "\"error\", null in json, or numbers that are NaN; the exit code is 4"),
+           "do not end at a malformed line: it becomes an object with \"error\",\n"
+           "null in json, or NaN for each number; the exit code is 4"),
     OPTION(NONE, bulk.force, "force", 'f', NULL,
            "replace the file of --output, or an existing trace of another kind"),
     LAST_OPTION,
@@ -152,7 +153,7 @@ static double percentage(uint64_t part, uint64_t whole) {
 static void print_layers(const wisp_session *session) {
     wisp_layer_stats s;
     for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++) {
-        fprintf(stderr, "layer %u: %llu tokens, feed forward %.3f s", l,
+        fprintf(stderr, "layer %u: %llu tokens, feed-forward %.3f s", l,
                 (unsigned long long)s.tokens, s.seconds);
         if (s.tokens > 0)
             fprintf(stderr, ", %.1f %% of the neurons computed, %.1f %% contributed",
@@ -177,13 +178,24 @@ static void print_cold(const wisp_model *model) {
             (unsigned long long)s.most_warm_bytes, (unsigned long long)s.cold_bytes);
     fprintf(stderr,
             "%llu hits, %llu misses, %llu evictions of 64; %llu reads, %llu bytes read; %llu "
-            "neurons came along with others (%llu were used later, %llu evicted unused); always in "
+            "neurons were read along with others (%llu were used later, %llu evicted unused); "
+            "always in "
             "memory %llu bytes\n",
             (unsigned long long)s.hits, (unsigned long long)s.misses,
             (unsigned long long)s.evictions, (unsigned long long)s.ranges,
             (unsigned long long)s.range_bytes, (unsigned long long)s.prefetched,
             (unsigned long long)s.prefetched_used, (unsigned long long)s.prefetched_wasted,
             (unsigned long long)s.least_memory);
+}
+
+static void print_vectors(const wisp_vector_cache *vectors) {
+    wisp_vector_cache_stats s;
+    if (!vectors)
+        return;
+    wisp_vector_cache_get_stats(vectors, &s);
+    fprintf(stderr, "vector cache: %llu texts found, %llu computed (%llu of them not kept)\n",
+            (unsigned long long)s.found, (unsigned long long)s.computed,
+            (unsigned long long)s.lost);
 }
 
 static void print_stats(const wisp_session *session, double seconds) {
@@ -214,6 +226,7 @@ static int write_trace(const struct arguments *a, const wisp_session *session) {
 struct run {
     struct arguments *arguments;
     wisp_session *session;
+    wisp_vector_cache *vectors; /* NULL: none */
     wisp_embed_options options;
     struct output output;
     struct batch *batch;
@@ -223,12 +236,21 @@ struct run {
     uint64_t skipped[BATCH_RECORDS], all_skipped; /* neurons, with --cold skip */
 };
 
+/* Embeds texts by the model, for wisp_vector_cache_embed. */
+static wisp_status compute(void *context, const wisp_text *texts, size_t n,
+                           const wisp_embed_options *how, float *rows, wisp_error *error) {
+    struct run *run = context;
+    struct remote_model *remote = run->arguments->model.remote;
+    return remote->active ? remote_embed(remote, run->session, texts, n, how, rows, error)
+                          : wisp_embed_from_file(run->session, texts, n, how, rows, error);
+}
+
 static int embed_texts(struct run *run, const wisp_text *texts, size_t n, float *rows) {
     wisp_error error;
-    struct remote_model *remote = run->arguments->model.remote;
-    const wisp_status status =
-        remote->active ? remote_embed(remote, run->session, texts, n, &run->options, rows, &error)
-                       : wisp_embed_from_file(run->session, texts, n, &run->options, rows, &error);
+    const wisp_status status = run->vectors
+                                   ? wisp_vector_cache_embed(run->vectors, texts, n, &run->options,
+                                                             compute, run, rows, &error)
+                                   : compute(run, texts, n, &run->options, rows, &error);
     return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
 }
 
@@ -367,6 +389,16 @@ static int check_tokens(const struct arguments *a, const wisp_model *model) {
     return EXIT_USAGE;
 }
 
+static int open_vectors(struct run *run) {
+    const struct model_arguments *model = &run->arguments->model;
+    wisp_error error;
+    return !model->vector_cache || wisp_vector_cache_open(run->session, model->vector_cache,
+                                                          model->vector_cache_size, &run->vectors,
+                                                          &error) == WISP_OK
+               ? EXIT_GOOD
+               : complain_of(&error);
+}
+
 static int run_embed(struct arguments *a, const wisp_model *model, wisp_session *session) {
     const size_t dimensions = a->dimensions ? a->dimensions : wisp_model_dimensions(model);
     struct run run = {.arguments = a, .session = session, .options.dimensions = dimensions};
@@ -384,7 +416,8 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
     if (!run.batch || !run.rows) {
         code = complain_of_memory();
     } else {
-        if (a->bulk.path)
+        code = open_vectors(&run);
+        if (code == EXIT_GOOD && a->bulk.path)
             code = open_bulk(&run);
         if (code == EXIT_GOOD)
             code = output_open(&run.output, a->format, dimensions, (size_t)a->bulk.resumed);
@@ -400,8 +433,10 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
         code = code == EXIT_GOOD ? closed : code;
         if (a->stats)
             print_stats(session, clock_seconds() - start);
-        if (a->stats)
+        if (a->stats) {
             print_cold(model);
+            print_vectors(run.vectors);
+        }
         if (a->model.skip_absent)
             fprintf(stderr, "wisp: %llu neurons were skipped, over all tokens and layers\n",
                     (unsigned long long)run.all_skipped);
@@ -410,6 +445,7 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
     }
     if (run.batch)
         arena_release(&run.batch->arena);
+    wisp_vector_cache_close(run.vectors);
     free(run.batch);
     free(run.rows);
     return code;

@@ -13,24 +13,21 @@ static const char usage[] =
     "       wisp eval ppl [OPTION]... [FILE | -]\n"
     "       wisp eval mmlu [OPTION]... FOLDER\n"
     "\n"
-    "sts compares the model's similarity of pairs of sentences with scores that people gave them, "
-    "and\n"
-    "its embeddings with those of the same model computed in f32 with all neurons.\n"
+    "sts compares the model's similarity of pairs of sentences with scores that people gave, and\n"
+    "its embeddings with those of the same model computed in f32 with all neurons. FILE (default:\n"
+    "standard input) has a line for each pair, with columns separated by tabs. Three columns are\n"
+    "score, sentence, sentence. Seven or more are those of the STS Benchmark's files: the fifth "
+    "is\n"
+    "the score, and the next two are the sentences. Quotes are taken literally.\n"
     "\n"
-    "FILE (default: standard input) then has a line for each pair, with columns separated by tabs. "
-    "Three\n"
-    "columns are score, sentence, sentence. Seven or more are those of the STS Benchmark's files:\n"
-    "the fifth is the score and the next two are the sentences. Quotes are taken literally.\n"
+    "ppl computes the perplexity of a text under a model that generates. Like llama.cpp, it "
+    "divides\n"
+    "the text's tokens into chunks and predicts the second half of each, except its first token.\n"
     "\n"
-    "ppl computes the perplexity of a text under a model that generates. As llama.cpp does, it "
-    "cuts\n"
-    "the text's tokens into chunks and predicts the second half of each but its first token.\n"
-    "\n"
-    "mmlu asks the questions of the files SUBJECT_test.csv in FOLDER (question, A, B, C, D, "
-    "answer), and\n"
-    "counts if the right letter is the most likely one. Examples come from SUBJECT_dev.csv, or "
-    "are\n"
-    "the first questions of the test file, which are then not asked.\n"
+    "mmlu asks the questions in the files SUBJECT_test.csv in FOLDER (question, A, B, C, D, "
+    "answer)\n"
+    "and counts how often the right letter is the most likely one. Examples come from\n"
+    "SUBJECT_dev.csv, or are the first questions of the test file, which are then not asked.\n"
     "\n";
 
 struct arguments {
@@ -59,14 +56,14 @@ static const struct command_option options[] = {
     MARKED(of_ppl, COUNT, context, 1, INT32_MAX, "context", 0, "N",
            "ppl: tokens of a chunk (default: 512, or the model's limit)"),
     MARKED(of_ppl, COUNT, stride, 1, INT32_MAX, "stride", 0, "N",
-           "ppl: a chunk begins every N tokens, and its last N are predicted\n"
-           "(default: chunks follow each other)"),
+           "ppl: begin a chunk every N tokens, and predict its last N (default:\n"
+           "chunks follow each other)"),
     MARKED(of_mmlu, COUNT, mmlu.shots, 0, 1000, "shots", 0, "N",
            "mmlu: examples before each question (default: 5)"),
     MARKED(of_mmlu, COUNT, mmlu.limit, 1, INT32_MAX, "limit", 0, "N",
            "mmlu: the most questions of a subject"),
     MARKED(of_mmlu, NONE, mmlu.answers, 0, 0, "answers", 0, NULL,
-           "mmlu: print each answer as a line with a JSON object, too"),
+           "mmlu: also print each answer as a JSON object on a line"),
     OPTION(NONE, json, "json", 0, NULL, "print the figures as one JSON object"),
     GROUP(model, cache_options),
     GROUP(model, model_options),

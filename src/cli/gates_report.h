@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 
-/* What wisp_calibrate tells of each layer. The caller frees `layer` and the levels of each. */
+/* The results of wisp_calibrate for each layer. The caller frees `layer` and the levels of each. */
 struct gates_report {
     size_t layers;
     wisp_calibrated_gates *layer; /* [layers] */

@@ -20,15 +20,15 @@ static const char usage[] =
     "       wisp generate [OPTION]... --chat | --messages FILE\n"
     "\n"
     "Continues a prompt and writes the text as it is generated. Without FILE or --text the prompt\n"
-    "is read from standard input. Ctrl-C ends the text. The default model is $WISP_GENERATOR, "
-    "else\n"
-    "the one that comes with wisp, which tells children's stories.\n"
+    "is read from standard input. Ctrl-C ends the text. The default model is $WISP_GENERATOR,\n"
+    "else the one that comes with wisp, which tells children's stories.\n"
     "\n"
-    "With --data each line of FILE is a prompt: a JSON string, or an object with a string "
-    "\"prompt\".\n"
-    "For each a line with a JSON object comes out, in the same order: its \"text\", \"tokens\",\n"
-    "\"prompt_tokens\", \"end\" (token, stop, length, context or grammar) and the object's other\n"
-    "members.\n"
+    "With --data each line of FILE is a prompt: a JSON string, or an object with a string\n"
+    "\"prompt\". Writes a JSON object for each prompt, on a line, in the same order: its "
+    "\"text\",\n"
+    "\"tokens\", \"prompt_tokens\", \"end\" (token, stop, length, context or grammar) and the "
+    "other\n"
+    "members of the prompt's object.\n"
     "\n";
 
 struct command {
@@ -71,28 +71,29 @@ static int take_text(void *command, const char *text) {
 
 static const struct command_option options[] = {
     TAKEN_BY_ALL(take_text, TEXT, "text", 0, "TEXT", "the prompt"),
-    OPTION(TEXT, data, "data", 0, "FILE", "many prompts, and JSON lines (-: standard input)"),
+    OPTION(TEXT, data, "data", 0, "FILE", "many prompts, one on each line (-: standard input)"),
     COUNT(at_once, 1, 1024, "at-once", 0, "N",
           "with --data: generate N texts at a time (default: 8)"),
     COUNT(logprobs, 1, INT32_MAX, "logprobs", 0, "N",
-          "with --data: add \"pieces\", the tokens with the logarithms of their\n"
-          "probabilities and the N most likely tokens in their places"),
+          "with --data: add \"pieces\": the tokens with their log-probabilities\n"
+          "and the N most likely tokens at each position"),
     GROUP(chat, chat_options),
     GROUP(generate, generate_options),
     OPTION(TEXT, grammar, "grammar", 0, "FILE",
-           "text that matches this grammar in GBNF, llama.cpp's notation"),
-    OPTION(TEXT, schema, "json-schema", 0, "FILE", "JSON that is valid under this JSON Schema"),
+           "write text that matches this grammar in GBNF, llama.cpp's notation"),
+    OPTION(TEXT, schema, "json-schema", 0, "FILE",
+           "write JSON that is valid under this JSON Schema"),
     COUNT(beams, 1, 64, "beams", 0, "N",
           "search for the N likeliest texts, and write a JSON object for each with\n"
           "its \"score\", \"logprob\", \"tokens\", \"end\" and \"text\""),
     MARKED(penalty_option, NUMBER, length_penalty, 0, 0, "length-penalty", 0, "X",
-           "with --beams: scores are logarithms of probabilities, divided by\n"
-           "the number of tokens to the power of X (default: 1)"),
+           "with --beams: a score is the text's log-probability divided by the\n"
+           "number of tokens to the power of X (default: 1)"),
     OPTION(NONE, echo, "echo", 0, NULL, "write the prompt first"),
     OPTION(TEXT, state, "state", 0, "FILE",
-           "begin with what an earlier run kept in FILE, if there is such a file,\n"
-           "and keep it there: a prompt that begins as the text of that run did is\n"
-           "computed from where they differ"),
+           "load the session that an earlier run saved in FILE, if FILE exists, and\n"
+           "save it there at the end: a prompt that begins like that run's text is\n"
+           "computed from the first difference"),
     OPTION(NONE, stats, "stats", 0, NULL,
            "write tokens, times and tokens per second to standard error"),
     GROUP(model, device_options),
@@ -120,7 +121,7 @@ static bool chooses_by_options(const wisp_sampling *s) {
 static int check_usage(const struct command *c) {
     const char *clash = c->text ? "--text" : c->path ? "a FILE" : c->echo ? "--echo" : NULL;
     if (c->data && clash) {
-        complain("--data: %s does not go with it", clash);
+        complain("--data and %s exclude each other", clash);
         return EXIT_USAGE;
     }
     if (!chat_check_usage(&c->chat, clash      ? clash
@@ -133,11 +134,11 @@ static int check_usage(const struct command *c) {
         return EXIT_USAGE;
     }
     if (c->grammar && (c->schema || c->beams)) {
-        complain("--grammar: --%s does not go with it", c->schema ? "json-schema" : "beams");
+        complain("--grammar and --%s exclude each other", c->schema ? "json-schema" : "beams");
         return EXIT_USAGE;
     }
     if (c->schema && c->beams) {
-        complain("--json-schema: --beams does not go with it");
+        complain("--json-schema and --beams exclude each other");
         return EXIT_USAGE;
     }
     if (c->penalty_option && !c->beams) {
@@ -155,8 +156,9 @@ static int check_usage(const struct command *c) {
     }
     if (c->beams && (c->data || c->echo || c->stats || o->stops || o->context_shift ||
                      chooses_by_options(&o->sampling))) {
-        complain("--beams: neither --data, --echo, --stats, --stop, --context-shift nor options by "
-                 "which tokens are drawn go with it");
+        complain(
+            "--beams excludes --data, --echo, --stats, --stop, --context-shift and the options "
+            "of sampling");
         return EXIT_USAGE;
     }
     return EXIT_GOOD;
@@ -222,7 +224,7 @@ static void print_kv(const wisp_session *session) {
         (double)s.written_bytes / 1e6);
     if (s.chosen_blocks > 0)
         fprintf(stderr,
-                "chosen: %llu blocks for tokens, %.1f %% of them for the token before, too\n",
+                "chosen: %llu blocks for tokens, %.1f %% of them also for the token before\n",
                 (unsigned long long)s.chosen_blocks,
                 100 * (double)s.recurring_blocks / (double)s.chosen_blocks);
 }
@@ -232,7 +234,7 @@ static void print_attention(const wisp_session *session) {
     wisp_layer_stats s;
     for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++)
         if (s.keys_visible > 0)
-            fprintf(stderr, "layer %u: %.1f %% of %llu keys seen, %.1f MB read\n", l,
+            fprintf(stderr, "layer %u: attended to %.1f %% of %llu keys, %.1f MB read\n", l,
                     100 * (double)s.keys_seen / (double)s.keys_visible,
                     (unsigned long long)s.keys_visible, (double)s.kv_bytes / 1e6);
 }
@@ -253,11 +255,11 @@ static void print_experts(const wisp_model *model) {
 static void report_damage(const wisp_session *session) {
     wisp_prompt_cache_stats s;
     if (wisp_session_get_prompt_cache_stats(session, &s) && *s.failure)
-        fprintf(stderr,
-                "wisp: prompt cache: %llu blocks were damaged and computed anew, %llu could not be "
-                "written: %s\n",
-                (unsigned long long)s.damaged_blocks, (unsigned long long)s.failed_blocks,
-                s.failure);
+        fprintf(
+            stderr,
+            "wisp: prompt cache: %llu blocks were damaged and computed again, %llu could not be "
+            "written: %s\n",
+            (unsigned long long)s.damaged_blocks, (unsigned long long)s.failed_blocks, s.failure);
 }
 
 /* Returns the threads that measure the speed of memory. None do if memory is limited, since that

@@ -93,37 +93,36 @@ const struct command_option generate_options[] = {
     OPTION(NONZERO, options.sampling.typical_p, "typical-p", 0, "P",
            "draw from the fewest tokens of typical information that reach P"),
     TAKEN(take_order, options.sampling.temperature_last, "order", 0, "NAME",
-          "of the steps: transformers (temperature, top-k, top-p, min-p,\n"
-          "typical-p; default) or llama.cpp (top-k, typical-p, top-p, min-p,\n"
-          "temperature). Bias and penalties come first"),
+          "the order of the steps: transformers (temperature, top-k, top-p,\n"
+          "min-p, typical-p; default) or llama.cpp (top-k, typical-p, top-p,\n"
+          "min-p, temperature). Bias and penalties come first"),
     OPTION(NONZERO, options.sampling.repetition_penalty, "repetition-penalty", 0, "X",
-           "make tokens that stand in the text already less likely"),
+           "make tokens that are already in the text less likely"),
     OPTION(NUMBER, options.sampling.presence_penalty, "presence-penalty", 0, "X",
-           "likewise, by subtracting from their logits once"),
+           "subtract X from the logits of tokens in the text"),
     OPTION(NUMBER, options.sampling.frequency_penalty, "frequency-penalty", 0, "X",
-           "likewise, as often as they stand in it"),
+           "subtract X once for each occurrence in the text"),
     COUNT32(options.sampling.penalty_window, 1, UINT32_MAX, "penalty-window", 0, "N",
-            "penalties count the last N tokens only"),
+            "apply penalties to the last N tokens only"),
     TAKEN_BY_ALL(take_bias, TEXT, "bias", 0, "ID=X",
                  "add X to the logit of token ID; -inf: never (may be given more\n"
                  "than once)"),
     TAKEN(take_seed, options.sampling.seed, "seed", 0, "N",
-          "of the random numbers: the same seed gives the same text\n"
-          "(default: 0), and with --data the text that --text would give:\n"
-          "equal prompts get equal texts"),
+          "seed of the random numbers (default: 0). The same seed gives the\n"
+          "same text; with --data, too, so that equal prompts have equal\n"
+          "texts"),
     TAKEN_BY_ALL(take_stop, TEXT, "stop", 0, "TEXT",
                  "end before this text (may be given more than once)"),
     TAKEN_BY_ALL(take_stop_id, TEXT, "stop-id", 0, "ID",
                  "end before this token (may be given more than once)"),
     OPTION(NONE, options.context_shift, "context-shift", 0, NULL,
-           "when the model's context is full, drop the older half of what\n"
-           "it reads and go on, with no end but that of --max-tokens or of\n"
-           "the model; without this the text ends, and longer prompts are\n"
-           "errors"),
+           "when the model's context is full, drop its older half and go on\n"
+           "until --max-tokens or until the model ends the text; without this\n"
+           "option the text ends, and longer prompts are errors"),
     COUNT32(options.drafts, 1, 16, "draft", 0, "N",
-            "guess up to N tokens where the last ones stand in the text before,\n"
-            "and compute them together: the same text in fewer passes where it\n"
-            "repeats what it reads, as in edits and summaries"),
+            "guess up to N tokens if the last ones occur earlier in the text, and\n"
+            "compute them together: the same text in fewer passes if it repeats\n"
+            "its prompt, as edits and summaries do"),
     COUNT32(options.keep_tokens, 0, UINT32_MAX, "keep", 0, "N",
             "with --context-shift: never drop the first N tokens of the prompt"),
     LAST_OPTION,

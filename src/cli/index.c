@@ -19,17 +19,15 @@ static const char usage[] =
     "       wisp index list INDEX [--format FORMAT]\n"
     "       wisp index info INDEX [--format FORMAT]\n"
     "\n"
-    "build embeds each line of the files, or of standard input, and writes a new index, which\n"
-    "wisp search searches. add adds lines to an index; a line whose id the index has replaces\n"
-    "the old one. remove removes those with the ids, or with those in the lines of standard\n"
-    "input (-). list prints ids and texts, info what the index is. An index that is changed is\n"
-    "written anew beside the old one, and then takes its place.\n"
+    "build embeds each line of the files, or of standard input, and writes a new index for\n"
+    "wisp search. add adds lines to an index; a line whose id the index has replaces the old\n"
+    "one. remove removes the entries with the given ids, or with the ids in the lines of\n"
+    "standard input (-). list prints ids and texts, info describes the index. A changed index\n"
+    "is written to a new file, which then replaces the old one.\n"
     "\n"
-    "A line has the id FILE:NUMBER, or stdin:NUMBER; blank lines are left out. With --input ndjson "
-    "each line is a JSON\n"
-    "string, or an object whose \"text\" is embedded, whose \"id\" is a string or a number and "
-    "may\n"
-    "be missing, and which is kept as metadata.\n"
+    "A line has the id FILE:NUMBER, or stdin:NUMBER; blank lines are skipped. With --input\n"
+    "ndjson each line is a JSON string or an object. The \"text\" of an object is embedded, its\n"
+    "\"id\" is a string or a number and may be missing, and the object is kept as metadata.\n"
     "\n";
 
 enum action { BUILD, ADD, REMOVE, LIST, INFO };
@@ -88,7 +86,7 @@ static int take_format(void *arguments, const char *value) {
                                     a->action == INFO ? "text, json" : "text, ndjson");
 }
 
-/* Takes an argument that is no option: first the index, then the files or ids. */
+/* Takes an argument that is not an option: first the index, then the files or ids. */
 static int take_operand(void *arguments, const char *value) {
     struct arguments *a = arguments;
     if (!a->path) {

@@ -22,7 +22,7 @@ struct input {
     size_t n_items, current;
     bool ndjson;
     bool skip_blank;     /* plain lines without a character but spaces are left out, too */
-    bool keep_malformed; /* a line that is no record, but the input goes on, becomes one with
+    bool keep_malformed; /* the input continues after a malformed line, which becomes a record with
                             `fault` */
     const char *member;  /* the member of an object that is its text; NULL: "text" */
     unsigned long shard, shards; /* only records shard, shard + shards, ... count, from 1 on. 0: all

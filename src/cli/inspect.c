@@ -13,8 +13,8 @@
 
 static const char usage[] = "usage: wisp inspect [OPTION]... FILE|FOLDER\n"
                             "\n"
-                            "Lists the metadata and tensors of a model, and what wisp assumes "
-                            "if the file does not say.\n"
+                            "Lists the metadata and tensors of a model, and the settings that\n"
+                            "the file lacks and wisp assumes.\n"
                             "\n";
 
 enum { TABLE_VALUE = 72, SHAPE_BYTES = 128 };
@@ -28,16 +28,16 @@ struct arguments {
 static const struct command_option options[] = {
     OPTION(FORMAT, json, "format", 0, "FORMAT", "table (default) or json"),
     OPTION(NONE, neurons, "neurons", 0, NULL,
-           "print a picture (SVG) of how often the neurons of a calibrated model\n"
-           "are active, and nothing else"),
+           "print only an SVG picture that shows how often the neurons of a\n"
+           "calibrated model are active"),
     OPTION(NONE, histogram, "histogram", 0, NULL,
-           "print how the values of each tensor are distributed, and nothing else"),
+           "print only the distribution of each tensor's values"),
     OPTION(NONE, sha256, "sha256", 0, NULL,
            "also print the SHA-256 of each file that holds weights"),
     OPTION(NONE, verify, "verify", 0, NULL,
-           "compare the file with the SHA-256 of its chunks, which files with\n"
-           "neurons as rows have, and print that of its header. A chunk that\n"
-           "differs is named, with exit code 3"),
+           "verify the file by the SHA-256 of its chunks, which files with neurons\n"
+           "as rows contain, and print the SHA-256 of its header. If a chunk\n"
+           "differs, print which, and exit with code 3"),
     LAST_OPTION,
 };
 
@@ -119,7 +119,7 @@ static void print_table(const wisp_file *file, const struct digest *digests,
         struct digest header;
         sha256_text(verified->header_sha256, header.text);
         fprintf(program_output,
-                "%llu chunks of %llu bytes are right; header: %llu bytes, sha256 %s\n",
+                "%llu chunks of %llu bytes verified; header: %llu bytes, sha256 %s\n",
                 (unsigned long long)verified->chunks, (unsigned long long)verified->chunk_bytes,
                 (unsigned long long)verified->header_bytes, header.text);
     }
@@ -133,8 +133,9 @@ static void print_table(const wisp_file *file, const struct digest *digests,
         print_value(wisp_text_of(metadata.text));
     }
     for (size_t i = 0; wisp_file_get_assumption(file, i, &assumption); i++)
-        fprintf(program_output, "%s  %-44s %s\n", i ? "" : "\nASSUMED, as the file does not say\n",
-                assumption.key, assumption.value);
+        fprintf(program_output, "%s  %-44s %s\n",
+                i ? "" : "\nASSUMED, because the file does not say\n", assumption.key,
+                assumption.value);
     for (n = 0; wisp_file_get_tensor(file, n, &tensor); n++)
         bytes += tensor.bytes;
     fprintf(program_output, "\nTENSORS (%zu, %llu bytes)\n", n, (unsigned long long)bytes);

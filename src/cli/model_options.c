@@ -46,7 +46,7 @@ static int take_header_sha256(void *field, const char *value) {
     *(const char **)field = value;
     if (strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64)
         return EXIT_GOOD;
-    complain("--header-sha256 %s: expected 64 hexadecimal digits of lower case", value);
+    complain("--header-sha256 %s: expected 64 lower-case hexadecimal digits", value);
     return EXIT_USAGE;
 }
 
@@ -59,11 +59,11 @@ static int take_header_sha256(void *field, const char *value) {
           "GGUF file, which is kept in a cache ($WISP_CACHE, else\n"                               \
           "$XDG_CACHE_HOME/wisp, else ~/.cache/wisp) of at most\n"                                 \
           "$WISP_CACHE_BYTES (default: 16G)"),                                                     \
-        OPTION(NONE, offline, "offline", 0, NULL, "of such a file use what is in the cache"),      \
+        OPTION(NONE, offline, "offline", 0, NULL, "use only the cached bytes of such a file"),     \
         TAKEN(take_header_sha256, header_sha256, "header-sha256", 0, "HEX",                        \
-              "refuse any file but that whose header has this SHA-256, as\n"                       \
-              "wisp inspect --verify prints it, and compare all other bytes\n"                     \
-              "with the digests in the header"),                                                   \
+              "accept only a file whose header has this SHA-256, as printed by\n"                  \
+              "wisp inspect --verify, and verify all other bytes with the\n"                       \
+              "digests in the header"),                                                            \
         COUNT(threads, 1, 1024, "threads", 't', "N",                                               \
               "threads to compute with (default: the number of cores)"),                           \
         TAKEN(take_compute, compute, "compute", 0, "MODE",                                         \
@@ -72,19 +72,19 @@ static int take_header_sha256(void *field, const char *value) {
               "model embeds, else f32 (default: auto)"),                                           \
         TAKEN(take_predictor, predictor, "predictor", 0, "NAME",                                   \
               "which neurons are computed: dense, exact, lowrank, sentence, gate,\n"               \
-              "topk or auto, the fastest: lowrank, or gate where it generates, of\n"               \
-              "a calibrated model, else exact with ReLU, else dense (default: auto)"),             \
+              "topk or auto, the fastest: for a calibrated model lowrank, or gate\n"               \
+              "if it generates; else exact with ReLU, else dense (default: auto)"),                \
         TAKEN_BY_ALL(take_sparsity, SHARE, "sparsity", 0, "SHARE",                                 \
-                     "of the neurons to skip, with lowrank, sentence, gate and topk\n"             \
-                     "(default: the model's)"),                                                    \
+                     "the share of neurons to skip, with lowrank, sentence, gate and\n"            \
+                     "topk (default: the model's)"),                                               \
         OPTION(NONE, portable, "portable", 0, NULL,                                                \
-               "embed in int8 with the same bits on every machine, and in every\n"                 \
-               "engine of WebAssembly"),                                                           \
+               "embed in int8 with the same bits on every machine and in every\n"                  \
+               "WebAssembly engine"),                                                              \
         TAKEN(take_kernels, kernels, "cpu", 0, "SET",                                              \
               "kernel set to use: see wisp --version (default: the fastest)"),                     \
         OPTION(NONE, verbose, "verbose", 0, NULL,                                                  \
-               "print what is assumed if the model's file does not say, and what\n"                \
-               "the weights of dense layers became in memory")
+               "print settings that the model's file lacks and wisp assumes, and\n"                \
+               "the kinds of the dense layers' weights in memory")
 
 const struct command_option model_options[] = {MODEL_OPTIONS("$WISP_MODEL"), LAST_OPTION};
 const struct command_option generator_options[] = {MODEL_OPTIONS("$WISP_GENERATOR"), LAST_OPTION};
@@ -98,15 +98,15 @@ static int take_device(void *field, const char *value) {
 
 const struct command_option device_options[] = {
     TAKEN(take_device, device, "device", 0, "NAME",
-          "what computes: cpu (default), cuda, which is the first NVIDIA GPU\n"
-          "and needs libwisp-cuda.so, or auto, which is cuda if it can"),
+          "where to compute: cpu (default); cuda, the first NVIDIA GPU, which\n"
+          "needs libwisp-cuda.so; or auto: cuda if it can, else cpu"),
     LAST_OPTION,
 };
 
 const struct command_option cache_options[] = {
     TAKEN(take_cache_type, cache_type, "cache-type", 0, "TYPE",
-          "f32, f16 or int8: how the keys and values of the text are kept.\n"
-          "f16 takes half the memory of f32, int8 27 % (default: f32)"),
+          "the type of the text's keys and values: f32, f16 or int8. f16 takes\n"
+          "half the memory of f32, int8 27 % (default: f32)"),
     OPTION(TEXT, attention, "attention", 0, "POLICY",
            "which keys a token looks at: full; mass[,mass=N], those with N of\n"
            "1000 parts of the weight; local[,window=N][,sinks=N]; strided, with\n"
@@ -118,24 +118,34 @@ const struct command_option cache_options[] = {
 
 const struct command_option expert_options[] = {
     OPTION(BYTES, memory, "memory", 0, "BYTES",
-           "the most memory for a model with experts: they are read from the file\n"
+           "the most memory for a model with experts, which are read from the file\n"
            "when a token needs them (default: no limit)"),
     LAST_OPTION,
 };
 
 const struct command_option kv_options[] = {
     OPTION(BYTES, kv_memory, "kv-memory", 0, "BYTES",
-           "the most memory for keys and values of a text; the others are in a\n"
-           "file without a name in $TMPDIR, else /var/tmp (default: no limit)"),
+           "the most memory for the keys and values of a text; the others are in\n"
+           "an unnamed file in $TMPDIR, else /var/tmp (default: no limit)"),
     LAST_OPTION,
 };
 
 const struct command_option prompt_cache_options[] = {
     OPTION(TEXT, prompt_cache, "prompt-cache", 0, "DIR",
-           "keep the keys and values of texts in files in DIR, too, and read\n"
-           "those of a prompt that begins as a known text does"),
+           "also keep the keys and values of texts in files in DIR, and read\n"
+           "those of prompts that begin like a known text"),
     OPTION(BYTES, prompt_cache_size, "prompt-cache-size", 0, "BYTES",
-           "of all files in DIR: those used longest ago are deleted first\n"
-           "(default: 4G)"),
+           "the most bytes of all files in DIR; the least\n"
+           "recently used ones are deleted (default: 4G)"),
+    LAST_OPTION,
+};
+
+const struct command_option vector_cache_options[] = {
+    OPTION(TEXT, vector_cache, "vector-cache", 0, "DIR",
+           "keep embeddings in a file in DIR, and read those of texts that were\n"
+           "embedded before by the same model and options, in any process; with\n"
+           "--portable on any machine"),
+    OPTION(BYTES, vector_cache_size, "vector-cache-size", 0, "BYTES",
+           "of the file: embeddings used longest ago are replaced (default: 1G)"),
     LAST_OPTION,
 };

@@ -5,14 +5,17 @@
 
 #include "cli/options.h"
 
-/* Of commands whose default model is $WISP_MODEL, and of those with $WISP_GENERATOR. */
+/* Options of commands whose default model is $WISP_MODEL, and of those with $WISP_GENERATOR. */
 extern const struct command_option model_options[];
 extern const struct command_option generator_options[];
 
-/* Of commands that a device can compute. */
+/* Options of commands that a device can compute. */
 extern const struct command_option device_options[];
 
-/* More of commands with a model that generates. */
+/* Of commands that embed. */
+extern const struct command_option vector_cache_options[];
+
+/* More options of commands with a model that generates. */
 extern const struct command_option cache_options[];
 extern const struct command_option prompt_cache_options[];
 extern const struct command_option expert_options[];

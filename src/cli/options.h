@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the value of an option is, and the type of the field that it is stored in. */
+/* The kind of an option's value, and the type of the field that stores it. */
 enum value_kind {
     VALUE_NONE,    /* the option has none: bool, which becomes true */
     VALUE_TEXT,    /* const char * */
@@ -61,12 +61,12 @@ struct command_option {
      help, least,  most,         offsetof(ARGUMENTS, given), NULL,                                 \
      NULL}
 
-/* What `take` returns if nothing is left for the command to do. */
+/* Returned by `take` if nothing is left for the command to do. */
 enum { COMMAND_IS_DONE = -1 };
 
 /* A command as --help describes it. */
 struct command_line {
-    const char *usage; /* what stands before the options */
+    const char *usage; /* the text before the options */
     const struct command_option *options;
     int column;      /* where the descriptions of options begin */
     const char *end; /* what stands after the options */

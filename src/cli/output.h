@@ -32,8 +32,8 @@ struct output {
 };
 
 /* Locks standard output, if it is a regular file, against other runs of this program that write to
- * it. With `wait` it waits for them. A file system without locks is no error. Returns an exit code,
- * after complaining of another run. */
+ * it. With `wait` it waits for them. A file system without locks is not an error. Returns an exit
+ * code, after complaining of another run. */
 int output_lock(bool wait);
 
 /* Finds a format by its name, and the name of a format. Returns false if there is none. */

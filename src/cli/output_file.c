@@ -11,7 +11,7 @@
 
 enum { MOST_BEGINNINGS = 3, MOST_BYTES = 8 };
 
-/* What files of each kind begin with. */
+/* The first bytes of files of each kind. */
 static const struct {
     const char *name;
     const char *beginning[MOST_BEGINNINGS];

@@ -11,7 +11,7 @@
 /* Bytes a token: of the first guess, and at most. */
 enum { FIRST_GUESS = 4, MOST_BYTES = 64 };
 
-/* What has to fit: the prompt and the beginning of a text, in one buffer. */
+/* The prompt and the beginning of a text, in one buffer, which have to fit together. */
 struct fitting {
     const wisp_model *model;
     const char *bytes; /* of both */

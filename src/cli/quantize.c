@@ -15,12 +15,10 @@ static const char usage[] =
     "usage: wisp quantize --type TYPE [OPTION]... INPUT OUTPUT\n"
     "       wisp quantize --dry-run [--type TYPE,...] [OPTION]... INPUT\n"
     "\n"
-    "Writes a GGUF file of a Hugging Face folder or another GGUF file with its matrices "
-    "quantised,\n"
-    "bit for bit as ggml's reference quantiser does, and prints what that loses: for each matrix "
-    "the\n"
-    "mean squared error and the cosine of its weights. OUTPUT appears whole or not at all.\n"
-    "Norms, biases, positions and token types become f32.\n"
+    "Writes a GGUF file from a Hugging Face folder or another GGUF file with its matrices\n"
+    "quantised, bit for bit as ggml's reference quantiser does, and prints the loss: for each\n"
+    "matrix the mean squared error and the cosine of its weights. OUTPUT appears complete or not\n"
+    "at all. Norms, biases, positions and token types become f32.\n"
     "\n";
 
 enum { MOST_SAMPLES = 1000000, MAX_TYPES = 32, DEFAULT_SAMPLE = 262144 };
@@ -59,56 +57,57 @@ static int take_cosine(void *field, const char *text) {
 
 static const struct command_option options[] = {
     OPTION(TEXT, types, "type", 0, "TYPE",
-           "of matrices: f16, bf16, q8_0, q6_k, q5_1, q5_k, q5_0, q4_1, q4_k,\n"
-           "q4_0, iq4_nl, iq4_xs, mxfp4, q3_k, q2_k, tq2_0, tq1_0 or\n"
-           "bitnet_t158, which is PT-BitNet's and not ggml's"),
+           "type of the matrices: f16, bf16, q8_0, q6_k, q5_1, q5_k, q5_0,\n"
+           "q4_1, q4_k, q4_0, iq4_nl, iq4_xs, mxfp4, q3_k, q2_k, tq2_0,\n"
+           "tq1_0 or bitnet_t158, which is PT-BitNet's and not ggml's"),
     OPTION(TEXT, options.embedding_type, "embedding-type", 0, "TYPE",
-           "of the token embedding (default: as --type; with --data and a\n"
-           "ternary --type: it stays as it is)"),
+           "type of the token embedding (default: as --type; with --data and a\n"
+           "ternary --type: unchanged)"),
     OPTION(TEXT, options.output_type, "output-type", 0, "TYPE",
-           "of output.weight, the last layer of a model that generates text\n"
-           "(default: as --embedding-type has it)"),
+           "type of output.weight, the last layer of a model that generates\n"
+           "(default: as --embedding-type)"),
     OPTION(TEXT, options.fallback, "fallback", 0, "TYPE",
-           "of matrices whose rows are not whole blocks of their type: 32 or\n"
+           "type of matrices whose rows are not whole blocks of --type, 32 or\n"
            "256 values (default: such a matrix is an error)"),
     OPTION(NONE, options.pad_neurons, "pad-neurons", 0, NULL,
-           "add neurons of zeros to feed-forward layers whose number is no\n"
+           "add zero neurons to feed-forward layers, so that their number is a\n"
            "multiple of 32"),
     OPTION(TEXT, options.policy, "policy", 0, "POLICY",
-           "which matrices take which type: a file, or a policy of wisp, default or\n"
-           "glm-4.7-flash (default: default with bitnet_t158, else none)"),
+           "which matrices take which type: a file or a built-in policy,\n"
+           "default or glm-4.7-flash (default: default with bitnet_t158, else\n"
+           "none)"),
     TAKEN(show_policy, types, "show-policy", 0, "POLICY",
-          "print a policy of wisp, as a file to change, and nothing else"),
+          "print only a built-in policy, in the form of a policy file"),
     MARKED(ternary_option, COUNT, block_size, 1, UINT_MAX, "block-size", 0, "N",
-           "of bitnet_t158: 256"),
+           "for bitnet_t158: 256"),
     MARKED(ternary_option, NUMBER, ternary.epsilon, 0, 0, "epsilon", 0, "X",
-           "of bitnet_t158: added to each scale (default: 1e-8)"),
+           "for bitnet_t158: added to each scale (default: 1e-8)"),
     MARKED(ternary_option, NUMBER, ternary.clip_threshold, 0, 0, "clip-threshold", 0, "X",
-           "of bitnet_t158: weights over their scale are cut to this, at most\n"
-           "2 (default: 1)"),
+           "for bitnet_t158: clip weights divided by their scale to this, at\n"
+           "most 2 (default: 1)"),
     MARKED(ternary_option, NUMBER, ternary.target_sparsity, 0, 0, "target-sparsity", 0, "X",
-           "of bitnet_t158: the least share of zeros in a block (default: 0)"),
+           "for bitnet_t158: the least share of zeros in a block (default: 0)"),
     OPTION(TEXT, report, "report", 0, "BASE",
-           "also write BASE.json and BASE.svg: what each matrix lost"),
+           "also write the loss of each matrix to BASE.json and BASE.svg"),
     OPTION(NONE, options.any_architecture, "any-architecture", 0, NULL,
-           "also folders of architectures that wisp does not compute; their\n"
+           "also accept folders of architectures that wisp does not compute;\n"
            "tensors keep their names"),
     OPTION(TEXT, data, "data", 0, "FILE|-",
            "texts like those that the model will read, one on each line: choose\n"
-           "the codes so that layers' outputs on them change little. For q8_0,\n"
+           "codes that change the layers' outputs on them little. For q8_0,\n"
            "q5_1, q5_0, q4_1, q4_0, iq4_nl, mxfp4, tq2_0 and bitnet_t158"),
     COUNT(target_bytes, 1, ULONG_MAX, "target-bytes", 0, "N",
-          "with --data: choose a type for each matrix, so that the file has at\n"
+          "with --data: choose a type for each matrix so that the file has at\n"
           "most N bytes; --type is a list of types to choose from (default:\n"
           "the first seven of --data)"),
     TAKEN(take_cosine, options.target_cosine, "target-cosine", 0, "C",
-          "with --data: likewise, the smallest file in which embeddings have a\n"
-          "mean cosine of at least C to the original's, on one line in five that\n"
-          "is held out"),
+          "with --data: likewise, but the smallest file whose embeddings have\n"
+          "a mean cosine of at least C to the original's on held-out texts,\n"
+          "one line in five"),
     OPTION(TEXT, options.ffn_type, "ffn-type", 0, "TYPE",
-           "with --data: of feed-forward matrices (default: as --type)"),
+           "with --data: type of feed-forward matrices (default: as --type)"),
     OPTION(TEXT, options.position_type, "position-type", 0, "TYPE",
-           "with --data: of position embeddings (default: f32)"),
+           "with --data: type of position embeddings (default: f32)"),
     COUNT(samples, 1, MOST_SAMPLES, "samples", 0, "N",
           "with --data: use N of the texts, chosen at random (default: 4000)"),
     COUNT(tokens, 1, 1 << 24, "tokens", 0, "N",

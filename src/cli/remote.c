@@ -46,9 +46,9 @@ static wisp_status bring_start(struct remote_model *r, uint64_t bytes, wisp_erro
     cached_file_drop(&r->cached);
     return fail(error, WISP_ERROR_FORMAT, r->name, NULL, "%s",
                 magic[0] == '<' ? "an HTML page and not a GGUF file: name the file itself; a login "
-                                  "page or a proxy may stand before the server"
+                                  "page or a proxy may be in front of the server"
                 : memcmp(magic, "vers", sizeof magic) == 0 ? "a pointer of Git LFS and not the file"
-                                                           : "no GGUF file");
+                                                           : "not a GGUF file");
 }
 
 static int read_source(void *context, uint64_t offset, void *buffer, size_t length) {
@@ -125,7 +125,8 @@ static wisp_status verify(const struct remote_model *r, wisp_error *error) {
     wisp_file_close(file);
     if (status == WISP_OK || status == WISP_ERROR_NOT_FOUND || status == WISP_ERROR_UNSUPPORTED)
         return WISP_OK;
-    return fail(error, status, r->name, NULL, "what came is damaged: %s", found.message);
+    return fail(error, status, r->name, NULL, "the downloaded bytes are damaged: %s",
+                found.message);
 }
 
 /* Fetches the whole file in the server's state, unless another process has done so meanwhile. */
@@ -139,7 +140,7 @@ static wisp_status fetch_whole(struct remote_model *r, wisp_error *error) {
     r->server.progress = show_download;
     r->server.context = &download;
     progress_start(&download.progress, "kB");
-    /* A page that is no model is found out before much of it has come. */
+    /* A page that is not a model is found out before much of it has come. */
     wisp_status status = bring_start(r, CACHE_BLOCK_BYTES, error);
     if (status == WISP_OK)
         status = bring(r, &all, 1, error);

@@ -13,7 +13,7 @@ static const char usage[] =
     "usage: wisp search INDEX [OPTION]... [--query TEXT | FILE | -]...\n"
     "\n"
     "Prints the entries of an index that are nearest in meaning to a query, best first. Each line\n"
-    "of the files, or of standard input, is a query, too. wisp index makes indexes.\n"
+    "of the files, or of standard input, is also a query. wisp index makes indexes.\n"
     "The score is the dot product of the embeddings: their cosine, from -1 to 1, if the model\n"
     "normalises them.\n"
     "\n";
@@ -79,8 +79,8 @@ static const struct command_option options[] = {
           "queries; json: one array of objects with \"query\" and \"matches\";\n"
           "ndjson: a line for each of these objects"),
     TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "of the files: lines (default), or ndjson: each line is a JSON string,\n"
-          "or an object with a \"text\""),
+          "format of the files: lines (default), or ndjson: each line is a JSON\n"
+          "string or an object with a string \"text\""),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each query (default: the model's\n"
            "default prompt)"),

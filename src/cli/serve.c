@@ -11,13 +11,13 @@
 static const char usage[] =
     "usage: wisp serve [OPTION]...\n"
     "\n"
-    "Answers requests over HTTP. With a model that embeds: /v1/embeddings as OpenAI has it,\n"
-    "/embed, /similarity and /tokenize as text-embeddings-inference has them. With one that\n"
-    "scores texts for a query: /rerank, and /v1/rerank as Jina has it. With one that\n"
-    "generates: /v1/chat/completions, /v1/completions and /v1/responses as OpenAI has them,\n"
-    "/v1/messages as Anthropic has it. With any: /v1/models, /info, /health and /metrics.\n"
-    "Texts of requests that come at the same time are embedded together. Ctrl-C and SIGTERM end\n"
-    "the server when all requests under way have their replies.\n"
+    "Answers requests over HTTP. If the model embeds: OpenAI's /v1/embeddings, and /embed,\n"
+    "/similarity and /tokenize of text-embeddings-inference. If it scores texts for a query:\n"
+    "/rerank, and Jina's /v1/rerank. If it generates: OpenAI's /v1/chat/completions,\n"
+    "/v1/completions and /v1/responses, and Anthropic's /v1/messages. With any model: /v1/models,\n"
+    "/info, /health and /metrics. Texts of simultaneous requests are embedded together. Ctrl-C "
+    "and\n"
+    "SIGTERM end the server after the requests under way have been answered.\n"
     "\n"
     "Needs the library CivetWeb (Debian: libcivetweb1).\n"
     "\n";
@@ -26,6 +26,8 @@ struct arguments {
     struct model_arguments model;
     struct server_options server;
     char key[512];
+    struct model_name others[MOST_MODELS - 1];
+    char names[MOST_MODELS - 1][128];
 };
 
 /* Reads the first line of a file. Complains and returns an exit code if it has none. */
@@ -71,6 +73,26 @@ static int take_origin(void *field, const char *origin) {
     return EXIT_USAGE;
 }
 
+/* Takes NAME=PATH. */
+static int take_other(void *arguments, const char *value) {
+    struct arguments *a = arguments;
+    const char *equals = strchr(value, '=');
+    const size_t n = a->server.n_others, length = equals ? (size_t)(equals - value) : 0;
+    if (length == 0 || length >= sizeof *a->names || !equals[1]) {
+        complain("--also %s: expected NAME=PATH, with a name of 1 to %zu bytes", value,
+                 sizeof *a->names - 1);
+        return EXIT_USAGE;
+    }
+    if (n == MOST_MODELS - 1) {
+        complain("--also: more than %d models", MOST_MODELS - 1);
+        return EXIT_USAGE;
+    }
+    memcpy(a->names[n], value, length);
+    a->others[n] = (struct model_name){a->names[n], equals + 1};
+    a->server.n_others++;
+    return EXIT_GOOD;
+}
+
 /* Takes a port; 0 is any that is free. */
 static int take_port(void *field, const char *value) {
     unsigned long port;
@@ -84,36 +106,44 @@ static int take_port(void *field, const char *value) {
 
 static const struct command_option options[] = {
     OPTION(TEXT, server.address, "address", 0, "ADDRESS",
-           "listen here (default: 127.0.0.1, which only this machine reaches)"),
+           "listen here (default: 127.0.0.1, for this machine only)"),
     TAKEN(take_port, server.port, "port", 0, "N",
-          "listen on this port; 0 takes any that is free (default: 8080)"),
+          "listen on this port; 0: any free port (default: 8080)"),
     OPTION(TEXT, server.name, "name", 0, "NAME",
-           "the model's name in replies (default: that in its file)"),
+           "the name of the model of --model (default: that in its file)"),
+    TAKEN_BY_ALL(take_other, TEXT, "also", 0, "NAME=PATH",
+                 "serve this model, too, to requests that name it: it is opened when\n"
+                 "the first one comes; may be repeated"),
+    OPTION(BYTES, server.models_memory, "models-memory", 0, "BYTES",
+           "the most memory for the weights of all models together: those of\n"
+           "--also that were used longest ago are closed for others (default:\n"
+           "no limit)"),
     TAKEN(take_key, key, "api-key-file", 0, "FILE",
-          "ask every request but /health for the key in the file's first line\n"
-          "(default: the key in $WISP_API_KEY, if there is one)"),
+          "require the key in the file's first line for every request except\n"
+          "/health (default: the key in $WISP_API_KEY, if any)"),
     TAKEN(take_origin, server.visitors.origins, "allow-origin", 0, "ORIGIN",
           "let pages of this origin use the server, such as\n"
           "https://example.com, or * for all; may be repeated (pages of\n"
-          "this machine always may)"),
+          "this machine are always allowed)"),
     TAKEN(take_host, server.visitors.hosts, "allow-host", 0, "NAME",
-          "answer requests to this name too, as of a proxy; may be\n"
-          "repeated (a server that others reach answers to any name)"),
+          "also answer requests to this host name, such as a proxy's; may be\n"
+          "repeated (a server that other machines reach accepts any name)"),
     COUNT(server.connections, 1, 4096, "connections", 0, "N",
-          "that are served at a time (default: 64)"),
+          "serve at most N connections at a time (default: 64)"),
     OPTION(TEXT, server.chat_format, "chat-format", 0, "NAME",
-           "of a model without a chat template: chatml, or plain"),
+           "for models without a chat template: chatml or plain"),
     COUNT(server.parallel, 1, 256, "parallel", 0, "N",
-          "texts that are generated at a time (default: 4)"),
+          "generate at most N texts at a time (default: 4)"),
     COUNT(server.most_waiting, 1, 1 << 24, "queue", 0, "N",
-          "texts that may wait; more are refused with 429 (default: 8192)"),
+          "let at most N texts wait; refuse more with 429 (default: 8192)"),
     COUNT(server.batch_tokens, 1, 1 << 24, "batch-tokens", 0, "N",
-          "tokens that are embedded together, about (default: 8192)"),
+          "embed about N tokens together (default: 8192)"),
     COUNT(server.most_texts, 1, 1 << 24, "most-texts", 0, "N", "of a request (default: 2048)"),
     OPTION(BYTES, server.most_bytes, "most-bytes", 0, "BYTES", "of a request (default: 32M)"),
     OPTION(NONE, server.log, "log", 0, NULL,
-           "write a line of JSON for each request to standard error"),
+           "write a JSON object for each request to standard error"),
     GROUP(model, model_options),
+    GROUP(model, vector_cache_options),
     GROUP(model, cache_options),
     GROUP(model, prompt_cache_options),
     GROUP(model, expert_options),
@@ -125,14 +155,44 @@ static const struct command_line this_command = {
     usage, options, 25,
     "\nExit code: 0 done, 1 serving failed, 2 wrong usage, 3 the model cannot be used.\n", NULL};
 
+/* Opens a model of --also. What belongs to the first model's file alone is left out. */
+static wisp_status open_other(void *context, const char *path, wisp_model **model,
+                              wisp_session **session, wisp_error *error) {
+    const struct arguments *a = context;
+    struct model_arguments arguments = a->model;
+    arguments.header_sha256 = NULL;
+    arguments.memory = 0;
+    const wisp_status status = open_model_at(&arguments, path, model, session, error);
+    if (status != WISP_OK)
+        complain("%s", error->message); /* the client is told all but the path */
+    return status;
+}
+
+/* Names the first model. Complains and returns an exit code if two models have one name. */
+static int name_models(struct arguments *a) {
+    wisp_model_info info;
+    wisp_model_get_info(a->server.model, &info);
+    if (!a->server.name)
+        a->server.name = *info.name ? info.name : "wisp";
+    for (size_t i = 0; i < a->server.n_others; i++)
+        for (size_t k = 0; k <= i; k++) {
+            const char *other = k < i ? a->others[k].name : a->server.name;
+            if (strcmp(a->others[i].name, other) == 0) {
+                complain("--also %s: two models have this name", other);
+                return EXIT_USAGE;
+            }
+        }
+    return EXIT_GOOD;
+}
+
 static int serve(struct arguments *a) {
     wisp_error error = {0};
     struct server *server = NULL;
     watch_signals(NULL);
     if (server_start(&a->server, &server, &error) != WISP_OK)
         return complain_of(&error);
-    fprintf(stderr, "serving %s at http://%s:%u (Ctrl-C ends)\n", server_model_name(server),
-            a->server.address, server_port(server));
+    fprintf(stderr, "serving %s at http://%s:%u (Ctrl-C ends)\n", a->server.name, a->server.address,
+            server_port(server));
     while (wait_readable(-1))
         continue;
     fputs("ending when all requests have their replies\n", stderr);
@@ -160,8 +220,15 @@ int command_serve(int argc, char **argv) {
     a.server.attention = a.model.attention;
     a.server.kv_memory = a.model.kv_memory;
     a.server.prompt_cache = a.model.prompt_cache;
+    a.server.vector_cache = a.model.vector_cache;
+    a.server.vector_cache_bytes = a.model.vector_cache_size;
     a.server.prompt_cache_bytes = a.model.prompt_cache_size;
+    a.server.others = a.others;
+    a.server.open = open_other;
+    a.server.context = &a;
     code = open_model(&a.model, &a.server.model, &a.server.session);
+    if (code == EXIT_GOOD)
+        code = name_models(&a);
     /* This session writes nothing, but says at once what cannot be done. */
     wisp_error error;
     if (code == EXIT_GOOD && a.model.kv_memory &&

@@ -16,12 +16,10 @@ static const char usage[] =
     "       wisp similarity --pairs [OPTION]... [FILE | -]...\n"
     "\n"
     "With --query: prints the lines nearest in meaning to TEXT, best first, as\n"
-    "\"score<TAB>line\". With --pairs: prints a score for each line, which has two texts "
-    "separated\n"
-    "by a tab, or nan for a line without one.\n"
-    "A score is the cosine of the two embeddings, from -1 to 1. Of a pair the first text counts "
-    "as\n"
-    "query and the second as passage.\n"
+    "\"score<TAB>line\". With --pairs: each line has two texts separated by a tab; prints a score\n"
+    "for each line, or nan if it has no tab.\n"
+    "A score is the cosine of the two embeddings, from -1 to 1. The first text of a pair is the\n"
+    "query, the second the passage.\n"
     "\n";
 
 static const char rerank_usage[] =
@@ -30,9 +28,10 @@ static const char rerank_usage[] =
     "\n"
     "Scores texts with a cross-encoder, which reads query and text together, or with\n"
     "Qwen3-Reranker. With --query: prints the lines that answer TEXT best, best first, as\n"
-    "\"score<TAB>line\". With --pairs: prints a score for each line, which has a query and a text\n"
-    "separated by a tab, or nan for a line without one.\n"
-    "More is better; most models give 0 to 1.\n"
+    "\"score<TAB>line\". With --pairs: each line has a query and a text separated by a tab; prints "
+    "a\n"
+    "score for each line, or nan if it has no tab.\n"
+    "A higher score is better; the scores of most models are from 0 to 1.\n"
     "\n";
 
 enum { MAX_TOP = 100000 };
@@ -56,7 +55,7 @@ struct search {
     float *queries, *passages; /* [BATCH_RECORDS, dimensions] each */
     float scores[BATCH_RECORDS];
     size_t lines;   /* so far */
-    bool malformed; /* one of them is no pair */
+    bool malformed; /* one of them is not a pair */
     bool judges;    /* the model generates, and is asked for scores */
     struct matches matches;
 };

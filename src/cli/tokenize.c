@@ -10,9 +10,9 @@
 static const char usage[] =
     "usage: wisp tokenize [OPTION]... [FILE | - | --text TEXT]...\n"
     "\n"
-    "Writes the token ids of each text. Special tokens are included. Of a model that embeds, the\n"
-    "ids are truncated to the model's limit. With --decode it writes the text of token ids: a "
-    "text\n"
+    "Writes the token ids of each text. Special tokens are included. If the model embeds, the ids\n"
+    "are truncated to the model's limit. With --decode it writes the text of token ids: each "
+    "input\n"
     "is then a JSON array of ids, or an object with an array \"ids\".\n"
     "\n";
 
@@ -43,13 +43,13 @@ static const struct command_option options[] = {
     OPTION(TEXT, format_name, "format", 0, "FORMAT",
            "json (default): the ids as an array on a line; ndjson: an object with\n"
            "\"ids\", \"pieces\" as the vocabulary spells them, and \"starts\" and\n"
-           "\"ends\", the bytes of the text that each token stands for (null if\n"
-           "the text was changed before it was cut); table: a line for each\n"
+           "\"ends\", the bytes of the text that each token covers (null if the\n"
+           "text was changed before it was divided); table: a line for each\n"
            "token. With --decode: text (default), json (a string on a line) or\n"
            "ndjson (an object with \"ids\" and \"text\")"),
     OPTION(NONE, decodes, "decode", 0, NULL, "write texts of token ids"),
     OPTION(NONE, special, "special", 0, NULL,
-           "with --decode: write control tokens as they are spelled"),
+           "with --decode: write the spelling of control tokens"),
     TAKEN(take_model_path, model.path, "model", 'm', "PATH",
           "GGUF file or Hugging Face folder (default: $WISP_MODEL, else the\n"
           "model that comes with wisp)"),

@@ -25,7 +25,7 @@ wisp_status bitnet_put_keys(struct directory *dir, const struct block_format *co
     directory_drop_metadata(dir, KEY_BITNET_PREFIX);
     if (ternary && bf16)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, bf16,
-                    "BF16 cannot stand in a file with BITNET_T158 (%s), whose number is the same",
+                    "a file with BITNET_T158 (%s) cannot have BF16, whose number is the same",
                     ternary);
     for (size_t i = 0; ternary && i < sizeof keys / sizeof *keys; i++)
         TRY(directory_put_text(dir, keys[i].key, wisp_text_of(keys[i].value), error));

@@ -70,12 +70,12 @@ static wisp_status update_metadata(struct directory *dir, const wisp_convert_opt
                         number_text((double)options->sparsity, 6).text);
         if (!entry)
             return fail(error, WISP_ERROR_NOT_FOUND, dir->file, share_key,
-                        "the model is not calibrated: wisp calibrate makes it so");
+                        "the model is not calibrated: wisp calibrate does that");
         const struct metadata *shares = find_metadata_entry(dir, KEY_SPARSE_SHARES);
         const double step = entry->as.f - (1 - (double)options->sparsity);
         if (shares && shares->count == 1 && fabs(step) > (double)SPARSE_SAME_SHARE)
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_SPARSE_SHARES,
-                        "the file has thresholds of one share alone");
+                        "the file has thresholds of one share only");
         entry->type = VALUE_F32;
         entry->as.f = 1 - (double)options->sparsity;
     }
@@ -93,7 +93,7 @@ static wisp_status convert(struct directory *dir, const char *output,
                                       : options->neurons || chooses_hot ? NEURONS_ALL
                                                                         : NEURONS_AS_THEY_ARE;
     if (options->hot != 0 && options->hot_bytes > 0)
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is set, too");
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is also set");
     if (options->plain && (options->neurons || chooses_hot))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "neurons",
                     "a plain model has no neurons as rows");

@@ -79,7 +79,7 @@ wisp_status choose_hot(struct directory *dir, const struct block_format *const *
         TRY(neurons_read_order(dir, layers, neurons, &order, error));
     if (!order)
         return fail(error, WISP_ERROR_NOT_FOUND, dir->file, KEY_SPARSE_ORDER,
-                    "the model is not calibrated: wisp calibrate makes it so");
+                    "the model is not calibrated: wisp calibrate does that");
     ARENA_TAKE(&dir->arena, hot, layers, error);
     ARENA_TAKE(&dir->arena, all, layers * neurons, error);
     for (size_t l = 0; l < layers; l++) {

@@ -77,7 +77,7 @@ wisp_status device_decoder_open(struct device *device, const char *name,
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-/* What copying weights needs. */
+/* The arguments for copying weights. */
 struct upload {
     const struct device *device;
     const struct network *network;

@@ -11,7 +11,7 @@
 /* Rows of a matrix that are expanded to floats at a time. */
 enum { ROWS_AT_ONCE = 1024 };
 
-/* What copying weights needs. */
+/* The arguments for copying weights. */
 struct upload {
     const struct device *device;
     const struct directory *dir;
@@ -168,8 +168,8 @@ wisp_status device_encoder_open(struct device *device, const char *name,
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "device",
                     "%s computes dense embeddings, and this model %s: use the device cpu", name,
                     c->pooling == POOLING_RANK     ? "scores pairs of texts"
-                    : c->pooling == POOLING_SPLADE ? "makes values of words of them"
-                                                   : "makes vectors of their tokens");
+                    : c->pooling == POOLING_SPLADE ? "makes sparse vectors"
+                                                   : "makes vectors of tokens");
     if (strcmp(network->architecture->name, "bert") != 0 ||
         !find_activation(c->activation, &shape.activation))
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "device",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a device library offers: a shared library, such as libwisp-cuda.so, that computes whole
- * encoders and decoders on a device. wisp opens it by name and needs none of it otherwise.
+ * The interface of a device library: a shared library, such as libwisp-cuda.so, that computes whole
+ * encoders and decoders on a device. wisp opens it by name and does not link it.
  * Everything passes through the one table that the library's only function, wisp_device_library,
  * returns. C and CUDA C++ include this file. */
 #ifndef WISP_DEVICE_LIBRARY_H
@@ -44,7 +44,7 @@ enum device_tensor {
     DEVICE_POSITIONS, /* [positions, hidden_size], with the embedding of token type 0 added */
     DEVICE_EMBEDDING_NORM,
     DEVICE_EMBEDDING_NORM_BIAS,
-    /* Of each layer: */
+    /* For each layer: */
     DEVICE_QKV, /* [3 hidden_size, hidden_size]: queries, keys, values */
     DEVICE_QKV_BIAS,
     DEVICE_OUTPUT,
@@ -97,7 +97,7 @@ enum device_decoder_tensor {
     DECODER_LOGITS, /* [vocabulary_size, hidden_size]; those of DECODER_TOKENS if it is never put */
     DECODER_OUTPUT_NORM,
     DECODER_ROTATIONS, /* [positions, head_size]: a position's cosines, then its sines */
-    /* Of each layer: */
+    /* For each layer: */
     DECODER_ATTENTION_NORM,
     DECODER_Q, /* [heads head_size, hidden_size] */
     DECODER_K, /* [kv_heads head_size, hidden_size] */
@@ -132,9 +132,9 @@ struct device_step {
     struct device_sequence *const *sequences; /* [texts], different ones, with room */
     const size_t *lengths;                    /* [texts]: tokens before these */
     bool all_logits;                          /* of every token; else of the last of each text */
-    /* Of a sparse decoder: how many neurons of each layer are computed for each token, those with
-     * the largest |f(gate)| times the neuron's weight (1 if there are no weights), and all that are
-     * as large as the last of them. 0: all. */
+    /* For sparse decoders: how many neurons of each layer are computed for each token, those with
+     * the largest |f(gate)| times the neuron's weight (1 if there are no weights), and all others
+     * that equal the smallest of these. 0: all. */
     uint32_t neurons;
 };
 

@@ -405,7 +405,7 @@ wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text 
         return n == 0 ? WISP_OK : token_rerank(session, query, texts, n, scores, error);
     if (model->network.config.pooling != POOLING_RANK)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
-                    "the model does not score pairs of texts: it is no cross-encoder");
+                    "the model does not score pairs of texts: it is not a cross-encoder");
     struct job job = {.session = session,
                       .texts = texts,
                       .n = n,
@@ -464,11 +464,11 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
     if (RANKS && model->network.config.pooling == POOLING_SPLADE &&
         job.dimensions != wisp_model_dimensions(model))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "dimensions",
-                    "%zu were asked for, and each of the %zu words of the vocabulary has one",
+                    "%zu were asked for, but each of the %zu words of the vocabulary has one",
                     job.dimensions, wisp_model_dimensions(model));
     if (job.dimensions > wisp_model_dimensions(model))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "dimensions",
-                    "%zu were asked for, and the model has %zu", job.dimensions,
+                    "%zu were asked for, but the model has %zu", job.dimensions,
                     wisp_model_dimensions(model));
     if (n == 0)
         return WISP_OK;

@@ -84,7 +84,7 @@ static wisp_status slide_prompt(struct requests *r, size_t request, wisp_error *
     const size_t kept = prompt->count > 0 ? kept_tokens(r, request, prompt->count) : 0;
     if (kept + 2 > context)
         return fail(error, WISP_ERROR_ARGUMENT, r->session->model->dir.file, "keep_tokens",
-                    "%zu tokens stay, which leaves less than two of the model's context of %zu",
+                    "%zu tokens stay, which leaves fewer than two of the model's context of %zu",
                     kept, context);
     r->results[request].dropped_tokens = slide(prompt, kept, context);
     return WISP_OK;

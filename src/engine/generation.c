@@ -356,7 +356,7 @@ wisp_status check_prompt_bound(const wisp_model *model, const struct token_list 
     if (!prompt->is_full)
         return status;
     return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
-                "more than %zu tokens, and the model's context has %u", prompt->most,
+                "more than %zu tokens, but the model's context has %u", prompt->most,
                 model->max_tokens);
 }
 
@@ -377,7 +377,7 @@ wisp_status check_prompt_length(const wisp_session *session, size_t n, wisp_erro
                     "is empty, and the model has no token that begins a text");
     if (n > model->max_tokens)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
-                    "%zu tokens, and the model's context has %u", n, model->max_tokens);
+                    "%zu tokens, but the model's context has %u", n, model->max_tokens);
     return WISP_OK;
 }
 

@@ -76,7 +76,7 @@ wisp_status encode_prompt(const wisp_model *model, wisp_text prompt,
 /* Fails if n, the number of ids of a prompt, is 0 or exceeds the model's context. */
 wisp_status check_prompt_length(const wisp_session *session, size_t n, wisp_error *error);
 
-/* Fails if one of n ids is no token. */
+/* Fails if one of n ids is not a token. */
 wisp_status check_ids(const wisp_session *session, const int32_t *ids, size_t n, wisp_error *error);
 
 /* Ends a call of the API: returns `status`, or fails if the session was cancelled. */

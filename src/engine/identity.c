@@ -97,7 +97,7 @@ wisp_status digest_weights(const wisp_model *model, struct sha256 *hash, wisp_er
     const struct directory *dir = &model->dir;
     if (!can_be_read_again(dir))
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, NULL,
-                    "the file cannot be read again, which would tell the model from others");
+                    "the file cannot be read again, which is needed to identify the model");
     unsigned char *buffer = malloc(AT_ONCE);
     wisp_status status = buffer ? WISP_OK : fail_memory(error, AT_ONCE);
     for (uint32_t i = 0; i < dir->n_sources && status == WISP_OK; i++) {

@@ -102,7 +102,7 @@ static wisp_status judge_open(struct judge *j, wisp_error *error) {
     const size_t bytes = model->network.config.vocabulary_size * sizeof *j->logits;
     if (strcmp(model->network.architecture->name, "qwen3") != 0)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "general.architecture",
-                    "the model does not score pairs of texts: it is no cross-encoder, and no "
+                    "the model does not score pairs of texts: it is not a cross-encoder, and no "
                     "Qwen3-Reranker");
     TRY(find_marks(j, error));
     TRY(find_answer(j, "yes", &j->yes, error));

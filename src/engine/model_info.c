@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What an open model says about itself, and its tokens. */
+ * Information about an open model and its tokens. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -100,7 +100,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
                                : best_predictor(model, options, kernels);
     if (model->dir.residency.lacks_neurons && !model_has_thresholds(model))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
-                    "%s computes all neurons of a layer, and cold ones are not loaded (hot_only)",
+                    "%s computes all neurons of a layer, but cold ones are not loaded (hot_only)",
                     wisp_predictor_name((size_t)model->predictor));
     model->plan.exact = model->predictor == WISP_PREDICTOR_EXACT;
     model->plan.by_text = model->predictor == WISP_PREDICTOR_SENTENCE;
@@ -111,13 +111,17 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
                     "layers of experts compute all neurons of the experts they choose: use dense, "
                     "not %s",
                     wisp_predictor_name((size_t)model->predictor));
+    if (LINEAR_NORMALISES && model->network.config.has_sub_norms)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
+                    "the values of all neurons go through a norm: use dense, not %s",
+                    wisp_predictor_name((size_t)model->predictor));
     if (options->portable)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "sparse layers (%s) have no portable results",
                     wisp_predictor_name((size_t)model->predictor));
     if (asks_for_floats(options))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
-                    "sparse layers compute in int8, and floats were asked for");
+                    "sparse layers compute in int8, but floats were asked for");
     if (model->predictor == WISP_PREDICTOR_GATE || model->predictor == WISP_PREDICTOR_TOPK) {
         model->plan = model->gate_plan;
         TRY(check_gates(model, kernels, error));
@@ -254,7 +258,7 @@ static wisp_status read_dimensions(wisp_model *model, wisp_error *error) {
                     "an embedding has at least one value");
     if (splade && model->dimensions < size)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, KEY_DIMENSIONS,
-                    "%u were asked for, and each of the %u words of the vocabulary has one",
+                    "%u were asked for, but each of the %u words of the vocabulary has one",
                     model->dimensions, size);
     model->dimensions = model->dimensions < size ? model->dimensions : size;
     return WISP_OK;
@@ -285,7 +289,7 @@ static wisp_status read_default_prompt(wisp_model *model, wisp_error *error) {
     model->default_prompt = wisp_model_prompt(model, name);
     if (!model->default_prompt)
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_DEFAULT_PROMPT_NAME,
-                    "there is no prompt of the name %s", name);
+                    "the model has no prompt named %s", name);
     return WISP_OK;
 }
 
@@ -318,7 +322,7 @@ static wisp_status check_header(const wisp_model *model, const wisp_model_option
     if (strlen(options->header_sha256) != sizeof hex - 1 ||
         strspn(options->header_sha256, "0123456789abcdef") != sizeof hex - 1)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "header_sha256",
-                    "%.80s: expected %zu hexadecimal digits of lower case", options->header_sha256,
+                    "%.80s: expected %zu lower-case hexadecimal digits", options->header_sha256,
                     sizeof hex - 1);
     if (!chunks->digests)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "header_sha256",
@@ -328,7 +332,7 @@ static wisp_status check_header(const wisp_model *model, const wisp_model_option
     sha256_text(digest, hex);
     if (strcmp(hex, options->header_sha256) != 0)
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, "header_sha256",
-                    "the header's SHA-256 is %s, and not %s", hex, options->header_sha256);
+                    "the header's SHA-256 is %s, not %s", hex, options->header_sha256);
     const bool from_beginning = options->hot_only && model->dir.sources[0].available > 0;
     return chunks_verify(&model->dir, chunks, options->hot_only ? chunks->n_hot : 0,
                          from_beginning ? chunks->n_hot : chunks->n, error);
@@ -339,13 +343,13 @@ static wisp_status check_portable(const wisp_model *model, const wisp_model_opti
                                   wisp_error *error) {
     if (options->portable && asks_for_floats(options))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
-                    "results are portable in int8 only, and floats were asked for");
+                    "results are portable in int8 only, but floats were asked for");
     if (options->portable && directory_find_tensor(&model->dir, TENSOR_DENSE_2 TENSOR_WEIGHT))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "dense layers after pooling (dense_2) have no portable results");
     if (RANKS && options->portable && model->network.config.pooling == POOLING_SPLADE)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
-                    "the values of words of a SPLADE have no portable results");
+                    "SPLADE has no portable results");
     if (RANKS && options->portable && model->network.config.pooling == POOLING_TOKENS)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "vectors of tokens have no portable results");
@@ -361,7 +365,7 @@ static wisp_status check_bytes(wisp_model *model, const wisp_model_options *opti
     const uint64_t available = model->dir.sources[0].available;
     if (options->header_sha256 && !HEADER_MAY_BE_PINNED)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "header_sha256",
-                    "this build compares no header");
+                    "this build cannot verify a header");
     const bool pinned = HEADER_MAY_BE_PINNED && options->header_sha256;
     if (COLD_NEURONS_MAY_BE_ABSENT || pinned)
         TRY(chunks_read(&model->dir, &model->chunks, error));

@@ -11,7 +11,7 @@
 #include "base/number_text.h"
 #include "base/random.h"
 
-static const float MOST = 1e6f; /* the largest magnitude of an option that is no share */
+static const float MOST = 1e6f; /* the largest magnitude of an option that is not a share */
 
 wisp_status sampler_check(const wisp_sampling *o, size_t vocabulary_size, wisp_error *error) {
     const struct {

@@ -90,7 +90,7 @@ wisp_status wisp_score(wisp_session *session, const int32_t *ids, size_t n, size
     TRY(require(logprobs, "logprobs", error));
     if (first == 0 || first >= n)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "first",
-                    "%zu, which is not from 1 to below the %zu tokens", first, n);
+                    "%zu is not from 1 to below the %zu tokens", first, n);
     TRY(require(ids, "ids", error));
     const size_t vocabulary = session->model->network.config.vocabulary_size;
     struct scored scored = {logprobs, ids, n, first, vocabulary};

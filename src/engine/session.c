@@ -89,7 +89,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
                     "invalid wisp_cache_type value %d", (int)options->cache_type);
     if (options && options->recall && model->dir.residency.lacks_neurons)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "recall",
-                    "recall takes all neurons, and cold ones are not loaded (hot_only)");
+                    "recall needs all neurons, but cold ones are not loaded (hot_only)");
     if (WEIGHTS_MAY_REST && model->limit_due)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
                     "the model was opened with a limit, and wisp_model_limit_memory sets it");
@@ -166,7 +166,7 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "a call of wisp_embed waits");
     if (!model_has_sparsity(model))
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
-                    "the model runs with the predictor %s, which leaves out no share of neurons",
+                    "the model runs with the predictor %s, which does not skip a share of neurons",
                     wisp_predictor_name(model->predictor));
     if (!(sparsity >= 0 && sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not from 0 to below 1",
@@ -174,7 +174,7 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     const float own = model_default_sparsity(model);
     if (model->plan.levels == 1 && fabsf(sparsity - own) > SPARSE_SAME_SHARE)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
-                    "the file has thresholds for %s alone", number_text((double)own, 6).text);
+                    "the file has thresholds for %s only", number_text((double)own, 6).text);
     if (model->plan.by_gate)
         return set_gates(session, 1 - sparsity, error);
     const struct network *network = &model->network;

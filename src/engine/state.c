@@ -200,7 +200,7 @@ static wisp_status read_header(struct state_reader *r, uint64_t *sequences, wisp
     if (memcmp(header, magic, sizeof magic) != 0)
         return fail(error, WISP_ERROR_FORMAT, file, NULL, "is not a saved state");
     if (load_u32(header + AT_VERSION) != VERSION)
-        return fail(error, WISP_ERROR_UNSUPPORTED, file, "version", "%u, and this build reads %d",
+        return fail(error, WISP_ERROR_UNSUPPORTED, file, "version", "%u, but this build reads %d",
                     load_u32(header + AT_VERSION), VERSION);
     TRY(read_section(r, "header", header, sizeof header, error));
     if (load_u64(header + AT_SIZE) != r->source->size)

@@ -112,7 +112,7 @@ wisp_status text_block_read_header(const struct sequence *sequence,
                     "the checksum of its header is wrong: the file is damaged");
     if (load_u32(bytes + AT_VERSION) != VERSION)
         return fail(error, WISP_ERROR_UNSUPPORTED, r->file, "block version",
-                    "%u, and this build reads %d", load_u32(bytes + AT_VERSION), VERSION);
+                    "%u, but this build reads %d", load_u32(bytes + AT_VERSION), VERSION);
     const uint32_t tokens = load_u32(bytes + AT_TOKENS);
     if (tokens < 1 || tokens > TEXT_BLOCK_TOKENS || tokens > r->most_tokens)
         return fail(error, WISP_ERROR_FORMAT, r->file, "tokens", "%u; 1 to %zu can follow", tokens,

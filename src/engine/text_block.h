@@ -30,7 +30,7 @@ size_t text_block_bytes(const struct sequence *sequence, size_t first, size_t n)
 void text_block_write(const struct sequence *sequence, const int32_t *ids, size_t first, size_t n,
                       const struct text_name *name, unsigned char *bytes);
 
-/* What a reader knows of a block. */
+/* Where a reader is in a saved text, and what it expects of the next block. */
 struct text_block_reader {
     const char *file; /* in errors; may be NULL */
     size_t first;     /* the token that it begins with */

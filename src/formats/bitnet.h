@@ -10,7 +10,7 @@
  * others. Fails if the file is of another version or block size than wisp knows. */
 wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_error *error);
 
-/* What makes the floats of a type whose rows depend on bytes outside of the row. */
+/* Makes the floats of a type whose rows depend on bytes outside the row. */
 struct bitnet_maker {
     uint32_t type;
     bool keeps_format; /* the format of the file says which values a tensor has */

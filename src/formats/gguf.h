@@ -6,8 +6,8 @@
 
 #include "formats/directory.h"
 
-/* What this product does with a directory that has been read (src/products), in this order; NULL
- * ends it. */
+/* The steps that this product (src/products) applies, in order, to a directory that has been read.
+ * NULL ends the list. */
 extern wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error);
 
 /* Reads header, metadata and the list of tensors of source `index` of `dir`, and finishes the

@@ -7,7 +7,7 @@
 #include "base/transpose.h"
 #include "formats/neurons.h"
 
-/* Fails if only the hot rows are there, which are no whole matrix. */
+/* Fails if only the hot rows are there, which are not a whole matrix. */
 static wisp_status require_all_rows(const struct directory *dir, const struct tensor *tensor,
                                     wisp_error *error) {
     return dir->residency.lacks_neurons

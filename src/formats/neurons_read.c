@@ -372,7 +372,7 @@ wisp_status neurons_hot_bytes(const struct directory *dir, uint64_t *bytes, wisp
             *bytes = tensor->offset;
         if (cold && !is_cold)
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, tensor->name,
-                        "it follows %s, and only cold neurons may stand there", cold->name);
+                        "it follows %s, where only cold neurons may be", cold->name);
         cold = is_cold && !cold ? tensor : cold;
     }
     return WISP_OK;

@@ -8,7 +8,7 @@
 
 /* Points *order to the neurons of each layer in the order of their rows [layers,
  * intermediate_size], for as long as the directory lives; to NULL if the file has no order.
- * Fails if the key has another type or length, or a layer's entries are no permutation of its
+ * Fails if the key has another type or length, or a layer's entries are not a permutation of its
  * neurons. */
 wisp_status neurons_read_order(const struct directory *dir, uint64_t layers,
                                uint64_t intermediate_size, const int32_t **order,

@@ -34,7 +34,7 @@ struct protobuf {
 
 /* Reads the next field of a message, and moves message->at behind it. Returns false at the end of
  * the message, and after a failure, which sets reader->status: the bytes could not be read, or are
- * no field. A group, which no current file has, is no field. */
+ * not a field. A group, which no current file has, is not a field. */
 bool protobuf_next(struct protobuf *reader, struct protobuf_part *message,
                    struct protobuf_field *field);
 

@@ -55,9 +55,7 @@ enum { DENSE_MODULES = 2 };
 #define TENSOR_DENSE_2 "dense_2"
 #define TENSOR_DENSE_3 "dense_3"
 
-/* The same of models whose pooling_type is 4 (rank): the head that makes a score of a pair of
- * texts.
- */
+/* The head of models whose pooling_type is 4 (rank). It makes a score of a pair of texts. */
 #define TENSOR_HEAD "cls"
 #define TENSOR_HEAD_OUTPUT "cls.output"
 

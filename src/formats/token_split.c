@@ -68,7 +68,7 @@ static wisp_status check_parts(const struct directory *dir, const struct tensor 
         return fail(error, WISP_ERROR_NOT_FOUND, dir->file,
                     hot ? TENSOR_TOKENS_COLD : TENSOR_TOKENS_HOT, "the tensor is missing");
     if (directory_find_tensor(dir, TENSOR_TOKENS))
-        return fail(error, WISP_ERROR_FORMAT, dir->file, TENSOR_TOKENS, "the file has %s, too",
+        return fail(error, WISP_ERROR_FORMAT, dir->file, TENSOR_TOKENS, "the file also has %s",
                     hot->name);
     if (hot->format != cold->format || hot->dims[0] != cold->dims[0] || hot->rows != hot->dims[1] ||
         cold->rows != cold->dims[1] || hot->source != cold->source)

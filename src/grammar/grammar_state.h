@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a grammar's machine knows after a text: which bytes may come next.
+ * The state of a grammar's machine after a text: which bytes may come next.
  *
- * It follows all derivations at a time. Those that return to the same place are one item: a set of
- * the machine and the stack below it. */
+ * The machine follows all derivations at once. Derivations that return to the same place are one
+ * item: a set of the machine and the stack below it. */
 #ifndef WISP_GRAMMAR_GRAMMAR_STATE_H
 #define WISP_GRAMMAR_GRAMMAR_STATE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a machine of a grammar knows (grammar_machine.h), and how it follows the grammar to the
- * items of a set that is being made. */
+ * The state of a grammar's machine (grammar_machine.h), and the functions that follow the grammar
+ * to the items of a new set. */
 #ifndef WISP_GRAMMAR_GRAMMAR_WORK_H
 #define WISP_GRAMMAR_GRAMMAR_WORK_H
 

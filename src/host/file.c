@@ -82,7 +82,7 @@ static int create_temporary(struct file_writer *writer) {
 }
 
 /* Sets writer->target to the path with its symbolic links resolved, since a rename would replace a
- * link itself. Fails if the path is no regular file, since a rename would replace a device such
+ * link itself. Fails if the path is not a regular file, since a rename would replace a device such
  * as /dev/null. *replaced describes the file that exists now; its st_mode is 0 if there is none.
  */
 static wisp_status find_target(struct file_writer *writer, struct stat *replaced,
@@ -112,8 +112,8 @@ wisp_status file_writer_open(struct file_writer *writer, const char *path, wisp_
     const int descriptor = create_temporary(writer);
     if (descriptor < 0)
         return fail_errno(error, path, "create a temporary file beside it");
-    /* The new file is as private as the old one. EPERM is no failure: only root may give files to
-     * another user. */
+    /* The new file is as private as the old one. EPERM is not a failure: only root may give files
+     * to another user. */
     if (replaced.st_mode != 0 &&
         (fchmod(descriptor, replaced.st_mode & 07777) != 0 ||
          (fchown(descriptor, replaced.st_uid, replaced.st_gid) != 0 && errno != EPERM))) {

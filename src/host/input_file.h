@@ -13,7 +13,7 @@ struct file_bytes {
 };
 
 /* Reads a whole file. Fails with WISP_ERROR_NOT_FOUND if it does not exist, with
- * WISP_ERROR_MEMORY, and with WISP_ERROR_IO if it is no regular file, cannot be read, or changes
+ * WISP_ERROR_MEMORY, and with WISP_ERROR_IO if it is not a regular file, cannot be read, or changes
  * while it is read. The caller calls free(bytes->data). */
 wisp_status file_read(const char *path, struct file_bytes *bytes, wisp_error *error);
 

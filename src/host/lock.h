@@ -14,7 +14,7 @@ struct file_lock {
 /* Waits until no other process has the file at `path` locked, and locks it. A file that took its
  * place meanwhile is locked instead. `stop` is asked whether to give up: WISP_ERROR_CANCELLED. A
  * file that does not exist, cannot be opened, or is in a file system without locks is not locked,
- * which is no error: using it says why. */
+ * which is not an error: using it says why. */
 wisp_status file_lock_take(struct file_lock *lock, const char *path, bool (*stop)(void),
                            wisp_error *error);
 

@@ -64,7 +64,7 @@ void cached_file_keep_in_use(struct cached_file *file);
 
 /* Deletes entries that nobody uses: those that are larger than the bound by themselves, and of the
  * others the least recently used first, until these keep the bound.
- * Fails with WISP_ERROR_ARGUMENT if WISP_CACHE_BYTES is no number of bytes. */
+ * Fails with WISP_ERROR_ARGUMENT if WISP_CACHE_BYTES is not a number of bytes. */
 wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *error);
 
 /* Takes over what there is of this state under URLs that differ in their signature alone, as

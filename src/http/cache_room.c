@@ -244,7 +244,7 @@ static bool is_of_signature(const char *parameter, size_t length) {
     return false;
 }
 
-/* Moves to the next parameter of a query that is no part of a signature. Returns its length; 0:
+/* Moves to the next parameter of a query that is not part of a signature. Returns its length; 0:
  * there is none. */
 static size_t next_parameter(const char **query) {
     for (;;) {

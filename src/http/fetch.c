@@ -203,7 +203,7 @@ static void judge_range(struct transfer *t) {
     const bool good = read_content_range(text, numbers);
     const unsigned long long from = numbers[0], last = numbers[1], size = numbers[2];
     if (!good || from != t->at || last < from || last >= t->end || last >= size) {
-        refuse(t, WISP_ERROR_IO, "bytes %llu to %llu were asked for, and '%s' came",
+        refuse(t, WISP_ERROR_IO, "bytes %llu to %llu were asked for, but '%s' came",
                (unsigned long long)t->at, (unsigned long long)t->end - 1, text);
         /* A cache on the way may have sent another range. */
         t->busy = !t->misplaced;

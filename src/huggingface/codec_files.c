@@ -304,7 +304,7 @@ static wisp_status read_model_file(struct codec_reading *r, const struct setting
     const struct json *decoder = json_get(s->tokenizer, "added_tokens_decoder");
     TRY(codec_name_file(r, MODEL_FILE));
     TRY(codec_read_sentencepiece(r));
-    /* If the tokenizer is no legacy one, transformers puts a space before the text but not after
+    /* If the tokenizer is not a legacy one, transformers puts a space before the text but not after
      * each added token. */
     if (json_is(json_get(s->tokenizer, "legacy"), JSON_FALSE))
         r->prefix = "first";

@@ -47,7 +47,7 @@ static wisp_status find_class(struct codec_reading *r, const struct json *tokeni
 /* Each id from 0 to the last must belong to exactly one token. */
 static wisp_status read_vocabulary(struct codec_reading *r, const struct json *vocab) {
     if (vocab->count == 0)
-        return codec_fail_format(r, NULL, "there is no token");
+        return codec_fail_format(r, NULL, "there are no tokens");
     for (const struct json *entry = vocab->first; entry; entry = entry->next) {
         uint64_t id;
         if (!json_to_u64(entry, &id) || id >= vocab->count)

@@ -42,8 +42,8 @@ static wisp_status check_labels(const struct hf_config *config, wisp_error *erro
     if (json_is(labels, JSON_OBJECT))
         n = labels->count;
     else if (count && !json_to_u64(count, &n))
-        return fail(error, WISP_ERROR_FORMAT, config->file, count->key, "%.32s is no whole number",
-                    hf_shown(count));
+        return fail(error, WISP_ERROR_FORMAT, config->file, count->key,
+                    "%.32s is not a whole number", hf_shown(count));
     if (n == 1)
         return WISP_OK;
     return fail(error, WISP_ERROR_UNSUPPORTED, config->file, labels ? "id2label" : "num_labels",

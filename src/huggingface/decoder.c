@@ -219,7 +219,7 @@ static const char *name_within(const struct hf_decoder *decoder, const char *nam
     return name;
 }
 
-static struct tensor *find_tensor(const struct directory *dir, const char *name) {
+struct tensor *hf_find_tensor(const struct directory *dir, const char *name) {
     for (size_t i = 0; i < dir->n_tensors; i++)
         if (strcmp(dir->tensors[i].name, name) == 0)
             return &dir->tensors[i];
@@ -254,8 +254,8 @@ static wisp_status tie(struct directory *dir, const struct hf_decoder *decoder,
     const char *before = decoder->tie_before;
     const char *field = before && json_get(config->root, before) ? before : "tie_word_embeddings";
     const struct json *given = json_get(config->root, field);
-    const struct tensor *embedding = find_tensor(dir, "token_embd.weight");
-    struct tensor *output = find_tensor(dir, "output.weight");
+    const struct tensor *embedding = hf_find_tensor(dir, "token_embd.weight");
+    struct tensor *output = hf_find_tensor(dir, "output.weight");
     bool tied = decoder->tied, equal;
     if (config->embeds) {
         if (output)
@@ -286,7 +286,7 @@ wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decod
     TRY(find_part(decoder, config, &part, error));
     TRY(directory_finish(dir, error)); /* `split` and `adapt` look for metadata */
     if (decoder->split)
-        TRY(decoder->split(dir, error));
+        TRY(decoder->split(dir, &part, error));
     for (size_t i = 0; i < dir->n_tensors; i++) {
         struct tensor *tensor = &dir->tensors[i];
         const char *name = name_within(decoder, tensor->name);
@@ -307,7 +307,7 @@ wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decod
     }
     dir->n_tensors = kept;
     TRY(tie(dir, decoder, config, error));
-    const struct tensor *embedding = find_tensor(dir, "token_embd.weight");
+    const struct tensor *embedding = hf_find_tensor(dir, "token_embd.weight");
     if (!embedding)
         return fail(error, WISP_ERROR_NOT_FOUND, dir->file, "token_embd.weight",
                     "the tensor, %sweight in a folder, is missing", decoder->tensors.names[0].hf);

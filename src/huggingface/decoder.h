@@ -46,7 +46,9 @@ struct hf_decoder {
     wisp_status (*read_config)(struct directory *dir, const struct hf_decoder *decoder,
                                const struct hf_config *config, wisp_error *error);
     /* Replaces tensors, which have the folder's names, by parts of them. NULL: none. */
-    wisp_status (*split)(struct directory *dir, wisp_error *error);
+    wisp_status (*split)(struct directory *dir, const struct hf_config *config, wisp_error *error);
+    const char *quantised; /* the method of quantization_config whose tensors `split` makes GGUF's
+                              of; NULL: none */
     /* Changes a tensor, which has its GGUF name, if GGUF has other values. NULL: no tensor. */
     wisp_status (*adapt)(struct directory *dir, struct tensor *tensor, wisp_error *error);
 };
@@ -103,6 +105,9 @@ wisp_status hf_read_layer_types(const struct hf_config *config, const char *name
 wisp_status hf_put_activation(struct directory *dir, const struct hf_config *config,
                               const char *field, const char *const *known, size_t n,
                               wisp_error *error);
+
+/* Finds a tensor also while the directory is not finished; NULL: there is none. */
+struct tensor *hf_find_tensor(const struct directory *dir, const char *name);
 
 /* Returns whether a tensor, which has its GGUF name, is one of a list of layers' parts, as
  * "attn_q.weight". The list ends with NULL. */

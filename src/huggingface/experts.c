@@ -51,8 +51,8 @@ static wisp_status make_stacked(const struct directory *dir, const struct tensor
     return WISP_OK;
 }
 
-wisp_status hf_stack(struct directory *dir, struct tensor *tensor, struct tensor *matrices,
-                     uint64_t count, wisp_error *error) {
+wisp_status hf_stack_matrices(struct directory *dir, struct tensor *tensor, struct tensor *matrices,
+                              uint64_t count, wisp_error *error) {
     const char *name = tensor->name;
     struct stacked *stacked;
     for (uint64_t e = 0; e < count; e++) {
@@ -113,7 +113,7 @@ static wisp_status stack_of_first(struct directory *dir, const struct tensor *fi
     made->name = arena_copy_text(&dir->arena, name, strlen(name));
     if (!made->name)
         return fail_memory(error, strlen(name));
-    return hf_stack(dir, made, matrices, count, error);
+    return hf_stack_matrices(dir, made, matrices, count, error);
 }
 
 wisp_status hf_stack_experts(struct directory *dir, const char *architecture, wisp_error *error) {
@@ -160,7 +160,7 @@ static wisp_status divide(struct directory *dir, const struct tensor *whole, siz
         matrices[e].offset += (2 * e + which) * rows * whole->row_bytes;
         TRY(directory_check_tensor(dir, &matrices[e], error));
     }
-    return hf_stack(dir, made, matrices, count, error);
+    return hf_stack_matrices(dir, made, matrices, count, error);
 }
 
 wisp_status hf_divide_experts(struct directory *dir, const char *ending, const char *const names[2],

@@ -110,11 +110,13 @@ static wisp_status open_config(struct directory *dir, const char *folder, bool a
     TRY(hf_read_json(dir, folder, file, true, JSON_OBJECT, &config->root, error));
     TRY(find_family(config, any, encoder, decoder, error));
     const struct json *quantised = json_get(config->root, "quantization_config");
-    if (quantised && !json_is(quantised, JSON_NULL))
-        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, quantised->key,
-                    "weights quantised by %.32s are not supported, only F32, F16 and BF16",
-                    hf_shown(json_get(quantised, "quant_method")));
-    return WISP_OK;
+    const struct json *method = json_get(quantised, "quant_method");
+    const char *known = *decoder ? (*decoder)->quantised : NULL;
+    if (json_is_absent(quantised) || (known && json_equals(method, known)))
+        return WISP_OK;
+    return fail(error, WISP_ERROR_UNSUPPORTED, config->file, quantised->key,
+                "weights quantised by %.32s are not supported, only %s%sF32, F16 and BF16",
+                hf_shown(method), known ? known : "", known ? ", " : "");
 }
 
 static wisp_status put_name(struct directory *dir, const char *folder, wisp_error *error) {

@@ -12,7 +12,8 @@ static wisp_status read_glm4(struct directory *dir, const struct hf_decoder *dec
     return hf_put_decoder(dir, decoder, config, error);
 }
 
-static wisp_status split(struct directory *dir, wisp_error *error) {
+static wisp_status split(struct directory *dir, const struct hf_config *config, wisp_error *error) {
+    (void)config;
     static const char stacked[] = "mlp.gate_up_proj.weight";
     static const char *const parts[] = {"mlp.gate_proj.weight", "mlp.up_proj.weight"};
     for (size_t i = 0, n = dir->n_tensors; i < n; i++) {

@@ -136,7 +136,9 @@ static wisp_status read_lfm2_moe(struct directory *dir, const struct hf_decoder 
     return read_common(dir, decoder, config, error);
 }
 
-static wisp_status stack_experts(struct directory *dir, wisp_error *error) {
+static wisp_status stack_experts(struct directory *dir, const struct hf_config *config,
+                                 wisp_error *error) {
+    (void)config;
     return hf_stack_experts(dir, hf_lfm2_moe.architecture, error);
 }
 

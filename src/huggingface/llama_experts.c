@@ -43,7 +43,9 @@ static wisp_status read_olmoe(struct directory *dir, const struct hf_decoder *de
     return hf_put_decoder(dir, decoder, config, error);
 }
 
-static wisp_status stack_experts(struct directory *dir, wisp_error *error) {
+static wisp_status stack_experts(struct directory *dir, const struct hf_config *config,
+                                 wisp_error *error) {
+    (void)config;
     const char *architecture;
     TRY(metadata_text(dir, "general.architecture", &architecture, error));
     return hf_stack_experts(dir, architecture, error);
@@ -55,7 +57,9 @@ static wisp_status read_granite_moe(struct directory *dir, const struct hf_decod
     return hf_granite.read_config(dir, decoder, config, error);
 }
 
-static wisp_status divide_experts(struct directory *dir, wisp_error *error) {
+static wisp_status divide_experts(struct directory *dir, const struct hf_config *config,
+                                  wisp_error *error) {
+    (void)config;
     static const char *const names[] = {".gate_linear.weight", ".up_linear.weight"};
     return hf_divide_experts(dir, ".input_linear.weight", names, error);
 }

@@ -332,7 +332,7 @@ static wisp_status read_list(struct directory *dir, const char *folder, struct h
         *normalized = true;
     }
     if (*pooling == 0)
-        return unsupported(folder, "no module is a Pooling, which makes an embedding of a text",
+        return unsupported(folder, "there is no Pooling module, which makes an embedding of a text",
                            error);
     return WISP_OK;
 }

@@ -229,7 +229,7 @@ static wisp_status divide_experts(struct directory *dir, struct tensor *tensor,
         if (strstr(tensor->name, TENSOR_DOWN_EXPERTS))
             TRY(hf_transpose(dir, &matrices[e], error));
     }
-    return hf_stack(dir, tensor, matrices, count, error);
+    return hf_stack_matrices(dir, tensor, matrices, count, error);
 }
 
 static const struct hf_name moe_layer_names[] = {

@@ -57,7 +57,7 @@ static wisp_status read_text(struct reader *r, struct protobuf_part part, const 
 
 /* ---- initialisers --------------------------------------------------------------------------- */
 
-/* A value of more than 4 dimensions is no weight. */
+/* A value of more than 4 dimensions is not a weight. */
 static void add_dimension(struct onnx_value *value, uint64_t size) {
     if (value->n_dims < TENSOR_MAX_DIMS)
         value->dims[value->n_dims] = size;
@@ -116,9 +116,9 @@ static wisp_status read_entry(struct reader *r, struct protobuf_part entry,
 static wisp_status check_external(struct reader *r, struct onnx_value *value, bool has_length) {
     const uint64_t size = r->dir->sources[value->source].size;
     if (value->source == r->source)
-        return malformed(r, value->name, "weights in another file, which has no location");
+        return malformed(r, value->name, "weights in another file without a location");
     if (value->offset > size || (has_length && value->bytes > size - value->offset))
-        return malformed(r, value->name, "its bytes lie outside of the file of weights");
+        return malformed(r, value->name, "its bytes are not within the file of weights");
     if (!has_length)
         value->bytes = size - value->offset;
     return WISP_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What an ONNX file says of its weights: the initialisers of its graph, and the nodes by which one
- * finds what they are. The graph is not executed.
+ * The weights of an ONNX file: the initialisers of its graph, and the nodes that tell what each of
+ * them is. The graph is not executed.
  * Source: onnx.proto of ONNX. */
 #ifndef WISP_HUGGINGFACE_ONNX_GRAPH_H
 #define WISP_HUGGINGFACE_ONNX_GRAPH_H

@@ -44,7 +44,8 @@ static wisp_status read_phi3(struct directory *dir, const struct hf_decoder *dec
     return hf_put_decoder(dir, decoder, config, error);
 }
 
-static wisp_status split(struct directory *dir, wisp_error *error) {
+static wisp_status split(struct directory *dir, const struct hf_config *config, wisp_error *error) {
+    (void)config;
     static const char *const parts[] = {"self_attn.q_proj.weight", "self_attn.k_proj.weight",
                                         "self_attn.v_proj.weight", "mlp.gate_proj.weight",
                                         "mlp.up_proj.weight"};

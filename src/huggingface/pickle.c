@@ -185,7 +185,7 @@ static wisp_status read_integer(struct machine *m, size_t bytes) {
     return push_integer(m, PICKLE_INTEGER, value);
 }
 
-/* Pushes an integer of any length. One of more than 8 bytes is no size. */
+/* Pushes an integer of any length. One of more than 8 bytes is not a size. */
 static wisp_status read_long(struct machine *m) {
     const unsigned char *bytes;
     uint64_t length, number = 0;
@@ -248,7 +248,7 @@ static wisp_status push_storage(struct machine *m) {
     const struct pickle_value *elements = item(&id, 4, PICKLE_INTEGER);
     if (!tag || strcmp(tag->as.text, "storage") != 0 || !class || !key || !elements ||
         elements->as.integer < 0)
-        return malformed(m, "what stands outside of the pickle is not a storage");
+        return malformed(m, "data outside the pickle that are not a storage");
     if (id.as.items->count > 5 && !item(&id, 5, PICKLE_NONE))
         return malformed(m, "a storage that is a part of another one");
     ARENA_TAKE(m->arena, storage, 1, error);

@@ -59,7 +59,7 @@ struct pickle_value {
 
 /* Reads the pickle that begins at `bytes`, sets *value and *used to its length. Values live in the
  * arena and take memory in proportion to `size`. `file` is for errors. Fails if the pickle is
- * malformed or cut, calls what is not known, or has a tensor that is no plain array. */
+ * malformed or cut, calls what is not known, or has a tensor that is not a plain array. */
 wisp_status pickle_read(struct arena *arena, const void *bytes, size_t size, const char *file,
                         struct pickle_value *value, size_t *used, wisp_error *error);
 

@@ -130,10 +130,22 @@ static wisp_status put_attention_factor(struct directory *dir, const struct hf_r
     return directory_put_f32(dir, key, (float)(given / usual), error);
 }
 
+/* Refuses limits of YaRN that the architecture does not have. */
+static wisp_status check_truncate(const struct hf_rope_scaling *s, const struct hf_rope *rope,
+                                  wisp_error *error) {
+    static const char field[] = "truncate";
+    const struct json *given = json_get(s->own.root, field);
+    bool truncated = true;
+    if (given && !json_to_bool(given, &truncated))
+        return fail(error, WISP_ERROR_FORMAT, s->own.file, field, "expected true or false");
+    return truncated == rope->between_pairs
+               ? hf_unsupported_setting(&s->own, field, given, truncated ? "false" : "true", error)
+               : WISP_OK;
+}
+
 static wisp_status put_yarn(struct directory *dir, const struct hf_config *config,
                             const struct hf_rope_scaling *s, const char *architecture,
-                            double factor, wisp_error *error) {
-    static const struct hf_setting truncated[] = {{"truncate", JSON_TRUE}, {0}};
+                            const struct hf_rope *rope, double factor, wisp_error *error) {
     static const struct {
         const char *field, *key;
     } bounds[] = {{"beta_fast", "yarn_beta_fast"}, {"beta_slow", "yarn_beta_slow"}};
@@ -142,7 +154,7 @@ static wisp_status put_yarn(struct directory *dir, const struct hf_config *confi
     const struct json *inner = json_get(s->own.root, ORIGINAL);
     uint32_t original;
     char key[KEY_BYTES];
-    TRY(hf_check_settings(&s->own, truncated, error));
+    TRY(check_truncate(s, rope, error));
     /* Versions of transformers differ in which of the two they take. */
     if (outer && (!inner || hf_check_spellings(config->file, ORIGINAL, outer, s->field, inner,
                                                NULL) != WISP_OK))
@@ -216,7 +228,8 @@ static wisp_status put_longrope(struct directory *dir, const struct hf_config *c
 
 static wisp_status put_scaling(struct directory *dir, const struct hf_config *config,
                                const struct hf_rope_scaling *s, const char *architecture,
-                               bool has_factors, wisp_error *error) {
+                               const struct hf_rope *rope, wisp_error *error) {
+    const bool has_factors = rope->has_factors;
     const bool is_yarn = json_equals(s->type, "yarn");
     char key[KEY_BYTES];
     double factor;
@@ -236,7 +249,7 @@ static wisp_status put_scaling(struct directory *dir, const struct hf_config *co
     TRY(directory_put_text(dir, key, wisp_text_of(is_yarn ? "yarn" : "linear"), error));
     snprintf(key, sizeof key, "%s.rope.scaling.factor", architecture);
     TRY(directory_put_f32(dir, key, (float)factor, error));
-    return is_yarn ? put_yarn(dir, config, s, architecture, factor, error) : WISP_OK;
+    return is_yarn ? put_yarn(dir, config, s, architecture, rope, factor, error) : WISP_OK;
 }
 
 /* Finds the objects of global and of local layers. */
@@ -281,7 +294,7 @@ wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
     snprintf(key, sizeof key, "%s.rope.freq_base", architecture);
     TRY(put_theta(dir, config, &s, rope->old_theta ? rope->old_theta : THETA, rope->usual_theta,
                   key, error));
-    return put_scaling(dir, config, &s, architecture, rope->has_factors, error);
+    return put_scaling(dir, config, &s, architecture, rope, error);
 }
 
 /* ---- factors -------------------------------------------------------------------------------- */
@@ -327,7 +340,7 @@ static wisp_status add_llama3(struct directory *dir, const struct hf_rope_scalin
     TRY(read_number(s, ORIGINAL, 1, &original, error));
     if (high == low)
         return fail(error, WISP_ERROR_FORMAT, s->own.file, "high_freq_factor",
-                    "is low_freq_factor, which leaves nothing between them");
+                    "is low_freq_factor; they must differ");
     snprintf(key, sizeof key, "%s.rope.freq_base", architecture);
     TRY(metadata_f32(dir, key, &theta, error));
     TRY(add_factors(dir, "rope_freqs.weight", head_size / 2, &factors, error));

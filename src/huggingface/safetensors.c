@@ -27,8 +27,10 @@ static wisp_status malformed(const struct reader *r, const char *field, const ch
 static const struct block_format *format_of_dtype(const struct json *dtype) {
     static const struct {
         const char *dtype, *format;
-    } known[] = {{"F32", "F32"}, {"F16", "F16"}, {"BF16", "BF16"}, {"F64", "F64"},
-                 {"I64", "I64"}, {"I32", "I32"}, {"I16", "I16"},   {"I8", "I8"}};
+    } known[] = {
+        {"F32", "F32"}, {"F16", "F16"}, {"BF16", "BF16"}, {"F64", "F64"}, {"I64", "I64"},
+        {"I32", "I32"}, {"I16", "I16"}, {"I8", "I8"},     {"U8", "I8"}}; /* bytes, of which packed
+                                                                            weights consist */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (json_equals(dtype, known[i].dtype))
             return block_format_by_name(known[i].format);
@@ -59,7 +61,7 @@ static wisp_status read_offsets(const struct reader *r, const struct json *offse
         !json_to_u64(offsets->first, &begin) || !json_to_u64(offsets->first->next, &end))
         return malformed(r, tensor->name, "data_offsets are not two whole numbers");
     if (begin > end || end > r->data_bytes)
-        return malformed(r, tensor->name, "data_offsets lie outside the file");
+        return malformed(r, tensor->name, "data_offsets are not within the file");
     tensor->offset = r->data_start + begin;
     TRY(directory_check_tensor(r->dir, tensor, r->error));
     if (tensor->bytes != end - begin)

@@ -116,7 +116,7 @@ static wisp_status read_class(struct reading *r, struct files *files) {
         return unsupported(r, field, hf_shown(class),
                            "is not supported, only BertTokenizer and PreTrainedTokenizerFast");
     if (is_generic && !files->tokenizer)
-        return unsupported(r, field, name, "needs a tokenizer.json, which is not there");
+        return unsupported(r, field, name, "needs a tokenizer.json, which is missing");
     return name_file(r, CONFIG_FILE);
 }
 

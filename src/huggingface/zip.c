@@ -40,7 +40,7 @@ static wisp_status malformed(const struct reader *r, const char *field, const ch
 
 static wisp_status read(const struct reader *r, uint64_t offset, uint64_t bytes, void *buffer) {
     if (offset > r->source->size || bytes > r->source->size - offset)
-        return malformed(r, "zip", "a record lies beyond the end of the file");
+        return malformed(r, "zip", "a record is beyond the end of the file");
     return source_read(r->source, "zip", offset, buffer, (size_t)bytes, r->error);
 }
 
@@ -74,7 +74,7 @@ static wisp_status find_list(const struct reader *r, struct list *list) {
                                   load_u16(bytes + at + 10)};
             return read_end_64(r, size - tail + at, list);
         }
-    return malformed(r, "zip", "the archive has no end: it is cut");
+    return malformed(r, "zip", "the archive has no end record: it is truncated");
 }
 
 /* Replaces the sizes and the place of a member, where they are 0xffffffff, by those of the extra

@@ -64,7 +64,7 @@ wisp_status wisp_index_set_threads(wisp_index *index, uint32_t threads, wisp_err
     struct pool *team = NULL;
     TRY(require(index, "index", error));
     if (threads > POOL_MAX_THREADS)
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "threads", "%u, and %d are the most", threads,
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "threads", "%u; the most is %d", threads,
                     POOL_MAX_THREADS);
     if (threads > 1)
         TRY(pool_open(threads, &team, error));

@@ -196,14 +196,14 @@ static wisp_status read_header(struct reading *r, wisp_error *error) {
     if (memcmp(header, magic, sizeof magic) != 0)
         return fail(error, WISP_ERROR_FORMAT, file, NULL, "is not an index");
     if (load_u32(header + AT_VERSION) != VERSION)
-        return fail(error, WISP_ERROR_UNSUPPORTED, file, "version", "%u, and this build reads %d",
+        return fail(error, WISP_ERROR_UNSUPPORTED, file, "version", "%u, but this build reads %d",
                     load_u32(header + AT_VERSION), VERSION);
     if (load_u64(header + AT_CHECKSUM) != checksum(header, AT_CHECKSUM))
         return fail(error, WISP_ERROR_FORMAT, file, "header",
                     "the checksum is wrong: the file is damaged");
     const uint32_t kind = load_u32(header + AT_KIND), has_model = load_u32(header + AT_HAS_MODEL);
     if (!wisp_index_kind_name(kind))
-        return fail(error, WISP_ERROR_FORMAT, file, "kind", "%u is none", kind);
+        return fail(error, WISP_ERROR_FORMAT, file, "kind", "%u is not a kind", kind);
     if (has_model > 1)
         return fail(error, WISP_ERROR_FORMAT, file, "model", "%u is neither 0 nor 1", has_model);
     *l = (struct layout){.kind = (wisp_index_kind)kind,
@@ -223,8 +223,8 @@ static wisp_status read_header(struct reading *r, wisp_error *error) {
                     "%u, but rows of %" PRIu64 " values take %zu", load_u32(header + AT_ROW_BYTES),
                     l->dimensions, index_row_bytes(l->kind, (size_t)l->dimensions));
     if (l->name_bytes > INDEX_MOST_NAME)
-        return fail(error, WISP_ERROR_FORMAT, file, "name",
-                    "%" PRIu64 " bytes, and %d are the most", l->name_bytes, INDEX_MOST_NAME);
+        return fail(error, WISP_ERROR_FORMAT, file, "name", "%" PRIu64 " bytes; the most is %d",
+                    l->name_bytes, INDEX_MOST_NAME);
     if (l->deleted > l->rows)
         return fail(error, WISP_ERROR_FORMAT, file, "deleted",
                     "%" PRIu64 ", but there are %" PRIu64 " rows", l->deleted, l->rows);

@@ -6,7 +6,7 @@
 #include "base/byte_sink.h"
 #include "index/index.h"
 
-/* Makes an index of all bytes of a source. Fails with WISP_ERROR_FORMAT if they are no index or
+/* Makes an index of all bytes of a source. Fails with WISP_ERROR_FORMAT if they are not an index or
  * are damaged, with WISP_ERROR_UNSUPPORTED for another version of the format, and with
  * WISP_ERROR_IO or WISP_ERROR_MEMORY. */
 wisp_status index_read(const wisp_source *source, wisp_index **index, wisp_error *error);

@@ -43,7 +43,7 @@ wisp_status wisp_index_create(wisp_session *session, size_t dimensions, wisp_ind
     TRY(require(index, "index", error));
     *index = NULL;
     if (!wisp_index_kind_name(kind))
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "kind", "%u is none", (unsigned)kind);
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "kind", "%u is not a kind", (unsigned)kind);
     const size_t most = session ? wisp_model_dimensions(session->model) : INDEX_MOST_DIMENSIONS;
     if (dimensions == 0 && session)
         dimensions = most;

@@ -59,7 +59,7 @@ static void keep(wisp_match *heap, size_t *count, size_t k, wisp_match added) {
 }
 
 /* Returns a dot product as a float that JSON can hold. Sums of huge values may be infinite, or of
- * infinities of both signs, which are no number. */
+ * infinities of both signs, which are not numbers. */
 static float finite_score(double sum) {
     if (isnan(sum))
         return -FLT_MAX;

@@ -84,7 +84,7 @@ static struct value filter_format(struct machine *m, const struct call *c) {
 }
 
 static struct value filter_attr(struct machine *m, const struct call *c) {
-    /* An entry of a dictionary is no attribute of it. */
+    /* An entry of a dictionary is not an attribute of it. */
     if (c->subject.type == JINJA_DICT)
         return value_undefined("an attribute of a dictionary");
     return value_item(m, c->subject, c->a[0]);

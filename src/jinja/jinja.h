@@ -7,11 +7,11 @@
 
 #include "jinja/value.h"
 
-/* What a template is run with. */
+/* A variable that a template can read. */
 struct jinja_variable {
     const char *name;
     struct value value;
-    bool was_read; /* is set if the template reads it */
+    bool was_read; /* set if the template reads it */
 };
 
 struct jinja_call {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What runs a template. After the first failure all that it does has no effect, and loops end. */
+ * The machine that runs a template. After the first failure nothing has an effect, and loops end.
+ */
 #ifndef WISP_JINJA_MACHINE_H
 #define WISP_JINJA_MACHINE_H
 
@@ -19,7 +20,7 @@ struct scope {
     struct variable *first;
 };
 
-/* What ends the statements of a loop's body early. */
+/* A statement that ends the body of a loop early. */
 enum flow { FLOW_NONE, FLOW_BREAK, FLOW_CONTINUE };
 
 /* A text that grows. It starts as zeros. */
@@ -78,8 +79,8 @@ static inline struct value machine_list(const struct value *items, size_t n) {
 void scope_set(struct machine *m, struct scope *scope, const char *name, struct value value);
 struct variable *scope_find(const struct scope *scope, const char *name);
 
-/* What a function, filter, test or method is called with. A value of `values` is that of the
- * parameter `names[i]`, or if this is NULL of the parameter in its place. */
+/* The arguments of a function, filter, test or method. values[i] is the value of the parameter
+ * names[i], or of the i-th parameter if that is NULL. */
 struct arguments {
     const struct value *values;
     const char *const *names;

@@ -363,7 +363,7 @@ static const struct function *find_method(struct value value, const char *name) 
                                       : NULL;
 }
 
-/* Returns an attribute that is no method. */
+/* Returns an attribute that is not a method. */
 static struct value find_attribute(struct machine *m, struct value value, const char *name) {
     const struct value *found = value_find(value, name);
     if (found)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What operators do with values, as Python does. */
+ * Operators on values, which behave like Python's. */
 #ifndef WISP_JINJA_OPERATORS_H
 #define WISP_JINJA_OPERATORS_H
 

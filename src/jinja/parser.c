@@ -129,7 +129,7 @@ static wisp_status parse_with(struct parser *p, struct node *node) {
     return parse_whole_body(p, "endwith", &node->c);
 }
 
-/* What transformers marks as the model's own text. */
+/* {% generation %}: transformers' mark for the model's own text. */
 static wisp_status parse_generation(struct parser *p, struct node *node) {
     return parse_whole_body(p, "endgeneration", &node->c);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the two halves of the parser share. The current token is that of the lexer. */
+ * Shared by the two halves of the parser. The current token is the lexer's. */
 #ifndef WISP_JINJA_PARSER_H
 #define WISP_JINJA_PARSER_H
 

@@ -43,7 +43,7 @@ static struct value is_mapping(struct machine *m, const struct call *c) {
     return value_boolean(c->subject.type == JINJA_DICT);
 }
 
-/* What is undefined counts as a sequence of nothing. */
+/* An undefined value counts as an empty sequence. */
 static struct value is_sequence(struct machine *m, const struct call *c) {
     const enum jinja_type type = c->subject.type;
     (void)m;

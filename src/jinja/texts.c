@@ -11,7 +11,7 @@ static bool is_absent(struct value value) {
     return value.type == JINJA_ABSENT || value.type == JINJA_NONE;
 }
 
-/* Fails if a value is no text. */
+/* Fails if a value is not a text. */
 static bool check_text(struct machine *m, struct value value) {
     if (value.type != JINJA_TEXT)
         machine_fail_use(m, value, "expected a text");

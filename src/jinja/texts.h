@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What filters and methods do with texts, as Python's str does. */
+ * The filters and methods of texts, which behave like those of Python's str. */
 #ifndef WISP_JINJA_TEXTS_H
 #define WISP_JINJA_TEXTS_H
 

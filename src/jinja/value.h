@@ -101,7 +101,7 @@ bool value_is(struct value value, const char *ascii);
 /* Returns whether a value counts as true. */
 bool value_truth(struct value value);
 
-/* Return false if a value is no integer, and no number. true and false are 1 and 0. */
+/* Return false if a value is not an integer, or not a number. true and false are 1 and 0. */
 bool value_to_integer(struct value value, int64_t *integer);
 bool value_to_double(struct value value, double *number);
 

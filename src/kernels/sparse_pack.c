@@ -7,7 +7,7 @@
 #include "kernels/sparse.h"
 #include "kernels/weights.h"
 
-/* simd128 is no narrow set, and its modules have no room for this. */
+/* simd128 is not a narrow set, and its modules have no room for this. */
 #if !defined(__wasm__) || defined(__wasm_relaxed_simd__)
 #define NARROW_ROWS
 #endif

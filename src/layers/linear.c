@@ -121,6 +121,17 @@ static wisp_status load_bias(struct linear *layer, const struct linear_source *s
     return WISP_OK;
 }
 
+static wisp_status load_norm(struct linear *layer, const struct linear_source *source,
+                             wisp_error *error) {
+    char name[NAME_BYTES];
+    if (!LINEAR_NORMALISES || !source->norm)
+        return WISP_OK;
+    snprintf(name, sizeof name, "%s.weight", source->norm);
+    layer->norm_epsilon = source->norm_epsilon;
+    layer->bytes += layer->k * sizeof *layer->norm;
+    return directory_load_floats(source->dir, name, 1, layer->k, &layer->norm, error);
+}
+
 wisp_status linear_load(struct linear *layer, const struct linear_source *source,
                         const struct kernels *kernels, wisp_compute compute, wisp_error *error) {
     struct stack stack = {.source = source};
@@ -143,18 +154,22 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
     stack.cache = source->cache ? source->cache : &own;
     const wisp_status status = load_weights(layer, &stack, error);
     tensor_cache_release(&own);
-    return status == WISP_OK ? load_bias(layer, source, error) : status;
+    TRY(status);
+    TRY(load_bias(layer, source, error));
+    return load_norm(layer, source, error);
 }
 
 void linear_release(struct linear *layer) {
     if (layer->kind)
         layer->kind->release(layer->weights);
     memory_free(layer->bias);
+    if (LINEAR_NORMALISES)
+        memory_free(layer->norm);
     *layer = (struct linear){0};
 }
 
-void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, float *y,
-                          size_t first, size_t n, struct workspace space) {
+static void multiply(const struct linear *layer, const float *x, size_t m, float *y, size_t first,
+                     size_t n, struct workspace space) {
     const struct weight_product product = {.kernels = layer->kernels,
                                            .weights = layer->weights,
                                            .bias = layer->bias,
@@ -169,9 +184,34 @@ void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, 
         layer->kind->apply(layer->kind, &product, space);
 }
 
+/* Computes outputs of the norm of inputs, some rows after the other, and shows them to the tap. */
+static void multiply_norm(const struct linear *layer, const struct linear_tap *tap, const float *x,
+                          size_t m, float *y, size_t first, size_t n, struct workspace space) {
+    float *rows = workspace_take(&space, LINEAR_NORM_ROWS, layer->k, sizeof *rows);
+    for (size_t here; m > 0; x += here * layer->k, y += here * layer->n, m -= here) {
+        here = smaller(m, LINEAR_NORM_ROWS);
+        layer->kernels->rms_norm(x, layer->norm, layer->norm_epsilon, here, layer->k, rows);
+        multiply(layer, rows, here, y, first, n, space);
+        if (tap)
+            tap->see(tap->context, rows, y, here);
+    }
+}
+
+void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, float *y,
+                          size_t first, size_t n, struct workspace space) {
+    if (LINEAR_NORMALISES && layer->norm)
+        multiply_norm(layer, NULL, x, m, y, first, n, space);
+    else
+        multiply(layer, x, m, y, first, n, space);
+}
+
 void linear_apply(const struct linear *layer, const float *x, size_t m, float *y,
                   struct workspace space) {
-    linear_apply_outputs(layer, x, m, y, 0, layer->n, space);
+    if (LINEAR_NORMALISES && layer->norm) {
+        multiply_norm(layer, layer->tap, x, m, y, 0, layer->n, space);
+        return;
+    }
+    multiply(layer, x, m, y, 0, layer->n, space);
     if (layer->tap)
         layer->tap->see(layer->tap->context, x, y, m);
 }

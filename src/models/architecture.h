@@ -83,7 +83,7 @@ struct architecture {
                  struct workspace *space, struct pass *pass);
 
     /* Sets *rope to the rotations of positions. Its arrays live as long as the network. NULL if the
-     * architecture is no decoder. */
+     * architecture is not a decoder. */
     void (*rope)(const struct network *network, struct rope *rope);
 
     /* Runs one block of the pass for the tokens of `member`. All members run the same blocks in the

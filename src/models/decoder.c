@@ -43,7 +43,9 @@ void decoder_take(const struct network *network, const struct pass_size *size,
         larger(feed_forward_workspace_bytes(network, rows), pass_attention_bytes(network, size));
     /* The result of a convolution lies where that of attention does. */
     const size_t context_size = c->conv_taps > 0 ? larger(q_size(c), hidden_size) : q_size(c);
-    scratch_bytes = larger(scratch_bytes, linear_workspace_bytes(rows, context_size));
+    scratch_bytes =
+        larger(scratch_bytes, linear_workspace_bytes(rows, context_size) +
+                                  (c->has_sub_norms ? linear_norm_bytes(context_size) : 0));
     struct decoder_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     s->kv_stride = 2 * kv_size(c) + (c->fused_qkv ? q_size(c) : 0);
@@ -245,7 +247,7 @@ static wisp_status read_factors(const struct network *network, const char *name,
     for (size_t i = 0; i < pairs; i++)
         if (!((*factors)[i] >= 1))
             return fail(error, WISP_ERROR_FORMAT, network->dir->file, name,
-                        "factor %zu is %s, which is not at least 1", i,
+                        "factor %zu is %s, but must be at least 1", i,
                         number_text((double)(*factors)[i], 6).text);
     return WISP_OK;
 }
@@ -289,7 +291,7 @@ static wisp_status load_rope(const struct network *network, struct decoder_weigh
     float **factors = &weights->rope_factors;
     if (directory_find_tensor(network->dir, other))
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, other,
-                    "factors that do not go with the type of rope.scaling");
+                    "factors that do not match the type of rope.scaling");
     if (c->long_after > 0) {
         TRY(read_factors(network, of_short, factors, error));
         TRY(read_factors(network, of_long, &weights->long_factors, error));

@@ -31,6 +31,7 @@ size_t decoder_attention_linears(const struct model_config *c, struct decoder_at
                                   .n = size,
                                   .k = q_size,
                                   .has_bias = c->has_bias,
+                                  .norm = c->has_sub_norms ? "attn_sub_norm" : NULL,
                                   .block = BLOCK_ATTENTION,
                                   .role = LINEAR_ENDS};
     return (size_t)(at - out);

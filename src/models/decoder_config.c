@@ -175,7 +175,7 @@ static wisp_status read_original_context(const struct config_reader *r, uint32_t
     TRY(metadata_u32_or(r->dir, config_key(r, "rope.scaling.original_context_length", key), context,
                         r->error));
     if (*context == 0)
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0, which is not a length");
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0 is not a length");
     return WISP_OK;
 }
 
@@ -209,7 +209,7 @@ static wisp_status read_yarn(const struct config_reader *r) {
                                yarn->beta_fast == 0 ? "rope.scaling.yarn_beta_fast"
                                                     : "rope.scaling.yarn_beta_slow",
                                key),
-                    "0, which is not a number of turns");
+                    "0 is not a number of turns");
     TRY(read_float(r, ATTENTION_FACTOR, 0, &share));
     TRY(read_float(r, "rope.scaling.yarn_log_multiplier", 0, &of_all));
     c->rope_length = share * (float)((0.1 * log((double)c->rope_divisor) + 1) /

@@ -22,8 +22,12 @@ static size_t linears(const struct network *network, uint32_t layer, struct line
     if (config_is_gated(c))
         *at++ = (struct linear_entry){
             .linear = &f->gate, .names = {TENSOR_FFN_GATE}, .n = inner, .k = size};
-    *at++ = (struct linear_entry){
-        .linear = &f->down, .names = {TENSOR_FFN_DOWN}, .n = size, .k = inner, .role = LINEAR_ENDS};
+    *at++ = (struct linear_entry){.linear = &f->down,
+                                  .names = {TENSOR_FFN_DOWN},
+                                  .n = size,
+                                  .k = inner,
+                                  .norm = c->has_sub_norms ? "ffn_sub_norm" : NULL,
+                                  .role = LINEAR_ENDS};
     for (struct linear_entry *entry = out; entry < at; entry++) {
         entry->has_bias = entry->role == LINEAR_ENDS ? c->has_bias : config_biases_neurons(c);
         entry->block = BLOCK_FEED_FORWARD;
@@ -41,7 +45,8 @@ static wisp_status load(struct network *network, const struct sparse_plan *plan,
 
 static size_t workspace_bytes(const struct network *network, size_t tokens) {
     const struct model_config *c = &network->config;
-    return linear_workspace_bytes(tokens, larger(c->hidden_size, c->intermediate_size));
+    const size_t most = larger(c->hidden_size, c->intermediate_size);
+    return linear_workspace_bytes(tokens, most) + (c->has_sub_norms ? linear_norm_bytes(most) : 0);
 }
 
 static enum rest_part needs(const struct network *network) {
@@ -50,7 +55,7 @@ static enum rest_part needs(const struct network *network) {
 }
 
 #ifdef DECODER_KERNELS
-/* Prepares silu(gate) * up for ACTIVATION_GATED_SILU_BOUNDED. What is no number stays so. */
+/* Prepares silu(gate) * up for ACTIVATION_GATED_SILU_BOUNDED. What is not a number stays so. */
 static void bound(float *up, float *gate, size_t n) {
     const float slope = 1.702f, most = 7;
     for (size_t i = 0; i < n; i++) {

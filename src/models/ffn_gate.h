@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What layers that choose neurons by their gates leave unread (ffn_gate.c). */
+ * The weights that layers leave unread if they choose neurons by their gates (ffn_gate.c). */
 #ifndef WISP_MODELS_FFN_GATE_H
 #define WISP_MODELS_FFN_GATE_H
 

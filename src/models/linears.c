@@ -32,18 +32,21 @@ const char *linear_name(char name[TENSOR_NAME_BYTES], const struct network *netw
 wisp_status linear_entry_read(const struct network *network, uint32_t layer,
                               const struct linear_entry *entry, struct tensor_cache *cache,
                               wisp_error *error) {
-    char full[LINEAR_MAX_PARTS][TENSOR_NAME_BYTES];
+    char full[LINEAR_MAX_PARTS][TENSOR_NAME_BYTES], norm[TENSOR_NAME_BYTES];
     const char *names[LINEAR_MAX_PARTS];
     size_t parts = 0;
     for (; entry->names[parts]; parts++)
         names[parts] = linear_name(full[parts], network, layer, entry->names[parts], "");
-    const struct linear_source source = {.dir = network->dir,
-                                         .names = names,
-                                         .unbiased = !entry->has_bias,
-                                         .parts = parts,
-                                         .n = entry->n,
-                                         .k = entry->k,
-                                         .cache = cache};
+    const struct linear_source source = {
+        .dir = network->dir,
+        .names = names,
+        .unbiased = !entry->has_bias,
+        .parts = parts,
+        .n = entry->n,
+        .k = entry->k,
+        .norm = entry->norm ? linear_name(norm, network, layer, entry->norm, "") : NULL,
+        .norm_epsilon = network->config.norm_epsilon,
+        .cache = cache};
     return linear_load(entry->linear, &source, network->kernels, network->compute, error);
 }
 

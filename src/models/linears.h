@@ -8,7 +8,7 @@
 #include "formats/schema.h"
 #include "models/network.h"
 
-/* What becomes of the outputs of a dense layer. */
+/* The use of a dense layer's outputs. */
 enum linear_role {
     LINEAR_WITHIN, /* they stay within the block */
     LINEAR_ENDS,   /* they end the block, and are added to the hidden states */
@@ -21,6 +21,8 @@ struct linear_entry {
     const char *names[LINEAR_MAX_PARTS + 1]; /* the last is followed by NULL */
     size_t n, k;                             /* outputs of each matrix, inputs */
     bool has_bias;                           /* each matrix has a bias beside it */
+    const char *norm;                        /* the tensor of the norm of inputs, named like the
+                                                matrices; NULL: there is none */
     enum block block;                        /* the block that computes it */
     enum linear_role role;
 };

@@ -19,7 +19,7 @@ static wisp_status read_growth(const struct config_reader *r) {
                      &c->query_growth_step, r->error));
     return c->query_growth_step > 0
                ? WISP_OK
-               : fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0, which is not a length");
+               : fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0 is not a length");
 }
 
 static wisp_status mistral3_read_config(const struct directory *dir, struct model_config *config,

@@ -86,6 +86,8 @@ struct model_config {
     bool
         has_qkv_bias; /* the layers of queries, keys and values add a bias, even without has_bias */
     bool has_qk_norm; /* the queries and keys of each head go through an RMS norm */
+    bool has_sub_norms;     /* RMS norms of what attention's and the feed-forward layer's last dense
+                               layers read */
     bool has_relative_bias; /* scores have a bias by the distance of key and query */
     bool has_slopes;        /* each head has a slope, by which scores fall with the distance */
     bool wide_qk_norm;      /* one norm is of the queries of all heads, and one of the keys */

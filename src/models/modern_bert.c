@@ -277,7 +277,7 @@ static wisp_status read_layers(const struct config_reader *r) {
     TRY(metadata_u32_or(r->dir, config_key(r, "attention.sliding_window_pattern", key), &step,
                         r->error));
     if (step == 0)
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0 is no number of layers");
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0 is not a number of layers");
     TRY(metadata_u32(r->dir, config_key(r, "attention.sliding_window", key), &window, r->error));
     c->window = window / 2; /* keys before a token, and as many behind it */
     for (uint32_t l = 0; l < c->layers; l++)

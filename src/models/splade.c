@@ -143,7 +143,7 @@ void splade_apply(const struct splade *s, const struct model_config *config, con
         for (size_t i = 0; i < n * size; i++)
             sum += w.h[i];
     }
-    if (!isfinite(sum)) /* comparisons have lost what is no number */
+    if (!isfinite(sum)) /* comparisons have lost what is not a number */
         values[0] = NAN;
     /* Logarithms grow with their argument, so that those of the largest are enough. */
     for (size_t i = 0; i < words && !s->sums; i++)

@@ -20,7 +20,7 @@ enum rest_part {
 
 enum { MOST_SPANS = 16 };
 
-/* What a part has in memory: nothing while it rests. */
+/* A part's bytes in memory: none while it rests. */
 struct weight_part {
     size_t bytes; /* of memory */
     struct weight_span {
@@ -37,8 +37,11 @@ static inline void weight_part_add(struct weight_part *part, const void *data, s
 
 static inline void weight_part_add_linear(struct weight_part *part, const struct linear *linear) {
     const size_t bias_bytes = linear->n * sizeof *linear->bias;
-    weight_part_add(part, linear->weights, linear->bytes - bias_bytes);
+    const size_t norm_bytes = linear->norm ? linear->k * sizeof *linear->norm : 0;
+    weight_part_add(part, linear->weights, linear->bytes - bias_bytes - norm_bytes);
     weight_part_add(part, linear->bias, bias_bytes);
+    if (linear->norm)
+        weight_part_add(part, linear->norm, norm_bytes);
 }
 
 #endif

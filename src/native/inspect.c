@@ -263,7 +263,7 @@ static wisp_status read_order(const struct directory *dir, size_t *layers, size_
     const struct metadata *places = directory_find_metadata(dir, KEY_SPARSE_ORDER);
     if (!directory_find_metadata(dir, KEY_SPARSE_SHARES))
         return fail(error, WISP_ERROR_NOT_FOUND, dir->file, NULL,
-                    "the model is not calibrated: wisp calibrate makes it so");
+                    "the model is not calibrated: wisp calibrate does that");
     if (!first)
         return fail(error, WISP_ERROR_NOT_FOUND, dir->file, name, "the tensor is missing");
     if (!places)

@@ -37,7 +37,7 @@ enum {
     NONE = -1
 };
 
-/* What is known of a block. */
+/* The state of a block. */
 struct entry {
     int32_t frame; /* NONE: it has none */
     bool stored;   /* the file has it, as it was when its frame was given up */
@@ -639,7 +639,7 @@ wisp_status wisp_session_limit_kv_memory(wisp_session *session, uint64_t bytes, 
                     session->kv_tier ? "a limit" : "texts");
     if (bytes < kv_block_bytes(shape))
         return fail(error, WISP_ERROR_ARGUMENT, session->model->dir.file, "kv_memory",
-                    "%llu bytes, and the least is a block of %zu: %d tokens of a layer",
+                    "%llu bytes; the least is a block of %zu: %d tokens of a layer",
                     (unsigned long long)bytes, kv_block_bytes(shape), KV_PAGE);
     struct kv_tier *tier;
     TRY(open_tier(shape, bytes, session->model->max_tokens, in, &tier, error));

@@ -12,7 +12,7 @@
 #include "native/open_path.h"
 #include "sparse/neuron_cold.h"
 
-/* Reports a file that is no GGUF and whose name tells what it is instead. */
+/* Reports a file that is not GGUF and whose name tells what it is instead. */
 static wisp_status check_name(const char *path, wisp_error *error) {
     static const char whole[] = "one file of a Hugging Face folder: name the folder, which also "
                                 "has config.json and the tokenizer";

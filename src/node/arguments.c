@@ -133,14 +133,14 @@ bool take_bytes(napi_env env, napi_value array, struct request *request) {
     void *copy;
     copy_array(env, array, napi_uint8_array, 1, &copy, &request->size);
     request->bytes = copy;
-    return copy || refuse(env, request, "no Uint8Array, or no memory for a copy");
+    return copy || refuse(env, request, "not a Uint8Array, or no memory for a copy");
 }
 
 bool take_ids(napi_env env, napi_value array, struct request *request) {
     void *copy;
     copy_array(env, array, napi_int32_array, sizeof *request->ids, &copy, &request->count);
     request->ids = copy;
-    return copy || refuse(env, request, "no Int32Array, or no memory for a copy");
+    return copy || refuse(env, request, "not an Int32Array, or no memory for a copy");
 }
 
 bool take_output(napi_env env, napi_value array, size_t count, struct request *request) {

@@ -9,7 +9,7 @@
 #include "host/read_at.h"
 #endif
 
-/* Reads the number of a property. Returns false if it is no number from 0 to `most`. */
+/* Reads the number of a property. Returns false if it is not a number from 0 to `most`. */
 static bool number_of(napi_env env, napi_value object, const char *name, double most,
                       double *number) {
     napi_value value;

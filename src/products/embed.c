@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What WebAssembly modules have that only embed. */
+ * The tables of WebAssembly modules that only embed. */
 #include "attention/attention.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What native code and the program for Node have: everything. */
+ * The tables of native code and of the program for Node: everything. */
 #include "attention/attention.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
 #include "formats/stacked.h"
 #include "formats/token_split.h"
+#include "huggingface/decoders.h"
 #include "models/architectures.h"
 #include "models/bert.h"
 #include "models/bert_variants.h"
+#include "models/bitnet.h"
 #include "models/eurobert.h"
 #include "models/gemma.h"
 #include "models/glm4.h"
@@ -63,6 +65,10 @@ const struct architecture *const architectures[] = {&architecture_bert,
                                                     &architecture_glm4,
                                                     &architecture_eurobert,
                                                     &architecture_gpt_oss,
+#ifndef __wasm__ /* whose dense layers normalise no inputs (layers/linear.h) */
+                                                    &architecture_bitnet,
+                                                    &architecture_bitnet_b158,
+#endif
                                                     NULL};
 
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &tokenizer_codecs, NULL};
@@ -83,6 +89,8 @@ const struct weight_kind *const weight_kinds[] = {
 
 const struct block_format block_formats[] = {
     BLOCK_ROWS(BLOCK_FUNCTION, BLOCK_FUNCTION, BLOCK_FUNCTION)};
+
+const struct hf_decoder *const hf_decoders[] = {HF_DECODERS, HF_NATIVE_DECODERS, NULL};
 
 const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, NULL};
 

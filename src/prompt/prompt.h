@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a chat template makes of a conversation. */
+ * Applies a chat template to a conversation. */
 #ifndef WISP_PROMPT_PROMPT_H
 #define WISP_PROMPT_PROMPT_H
 

@@ -66,7 +66,7 @@ const struct block_format *block_format_by_name(const char *name);
 /* Returns the format of a number if rows of n elements are whole blocks of it, and else F32. */
 const struct block_format *block_format_fitting(uint32_t id, uint64_t n);
 
-/* Computes the bytes of a row of n elements. Returns false if n is no multiple of the block's
+/* Computes the bytes of a row of n elements. Returns false if n is not a multiple of the block's
  * elements, or if the size overflows. */
 bool block_row_bytes(const struct block_format *format, uint64_t n, uint64_t *bytes);
 

@@ -25,8 +25,8 @@ struct grid_scale {
     float scale, offset;
 };
 
-/* Returns the grid of a type, or NULL if its blocks are no grid: they have scales of scales, or
- * no codes. */
+/* Returns the grid of a type, or NULL if its blocks do not form a grid: they have scales of scales,
+ * or no codes. */
 const struct block_grid *block_grid_of(enum block_type type);
 
 /* Searches for the scale and the offset with the least sum of weights[i] (values[i] - nearest value

@@ -26,7 +26,7 @@ struct policy {
     size_t n;
 };
 
-/* Reads the policy of this name, or else the file of this name. Fails if the text is no policy,
+/* Reads the policy of this name, or else the file of this name. Fails if the text is not a policy,
  * with the file's name and the line. The caller releases it, also after a failure. */
 wisp_status policy_open(struct policy *policy, const char *name, wisp_error *error);
 

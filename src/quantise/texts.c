@@ -122,7 +122,7 @@ static wisp_status find_type(const char *option, const char *name, size_t length
         return WISP_OK;
     return fail(error, WISP_ERROR_ARGUMENT, NULL, option,
                 "%s is not one of q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, mxfp4, tq2_0, "
-                "bitnet_t158, which texts can improve",
+                "bitnet_t158, the types that texts can improve",
                 text);
 }
 
@@ -151,7 +151,7 @@ static wisp_status check_rows(const struct quantise_run *r, const struct item *i
             const struct block_format *format = item->choice.formats[j];
             if (format->id == BLOCK_T158 && has_target(r))
                 return fail(error, WISP_ERROR_ARGUMENT, NULL, option,
-                            "bitnet_t158 does not go with a target");
+                            "bitnet_t158 cannot have a target");
             /* round_item works row by row. */
             const bool may_cross = !item->name && block_crosses_rows(format);
             if (tensor->dims[0] % format->elements != 0 && !may_cross)
@@ -211,7 +211,7 @@ static wisp_status list_items(struct quantise_run *r, const char *types, wisp_er
                     network->config.experts.count);
     if (!has_target(r) && strchr(types, ','))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "type",
-                    "%s: several types go with target_bytes or target_cosine", types);
+                    "%s: several types need target_bytes or target_cosine", types);
     if (o->position_type && !has_positions)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "position_type",
                     "the model has no position embeddings");

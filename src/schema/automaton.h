@@ -45,8 +45,8 @@ struct state_maker {
 wisp_status state_of_key(struct state_maker *maker, const uint32_t *key, uint32_t length,
                          uint32_t *state);
 
-/* What the states of an automaton are made by: `step` finds the state after a character of a class
- * by state_of_key (or leaves it 0), `tag` the tag. Both read the key of the state. */
+/* The callbacks that build an automaton. `step` finds the state after a character of a class with
+ * state_of_key, or leaves *next 0; `tag` returns the tag of a state. Both read the state's key. */
 struct state_rules {
     void *context;
     wisp_status (*step)(void *context, struct state_maker *maker, const uint32_t *key,

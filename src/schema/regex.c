@@ -261,7 +261,7 @@ static wisp_status compile_part(struct compiler *c, const struct regex *part, st
     uint32_t entry, search, any;
     TRY(add_place(c, (struct place){.kind = PLACE_MATCH}, &entry));
     TRY(add_part(c, part, entry, &entry));
-    /* What is looked for may begin anywhere. */
+    /* A match may begin anywhere. */
     TRY(add_place(c, (struct place){.kind = PLACE_SPLIT, .next = entry}, &search));
     TRY(add_place(c, (struct place){PLACE_SET, c->tree.n_sets - 1, search, 0}, &any));
     c->places[search].other = any;
@@ -314,7 +314,7 @@ wisp_status regex_compile(struct arena *arena, wisp_text pattern, struct automat
             begin->next = begin->next->next;
     }
     TRY(compile_tree(arena, &tree, tree.root, made, error));
-    /* What has to follow the beginning, or must not, is a condition of its own. */
+    /* Each lookahead at the beginning becomes a condition of its own. */
     for (; ahead && ahead->kind == REGEX_AHEAD; ahead = ahead->next) {
         struct regex first = {.kind = REGEX_BEGIN, .next = ahead->first};
         const struct regex both = {.kind = REGEX_ALL, .first = &first};

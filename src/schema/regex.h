@@ -7,7 +7,7 @@
 
 /* Makes the automaton of all texts in which the expression is found. Errors are
  * WISP_ERROR_UNSUPPORTED for what no automaton can follow (references back, \b, looking behind,
- * most of looking ahead) and WISP_ERROR_FORMAT for what is no expression. */
+ * most of looking ahead) and WISP_ERROR_FORMAT for what is not an expression. */
 wisp_status regex_compile(struct arena *arena, wisp_text pattern, struct automaton **made,
                           wisp_error *error);
 

@@ -37,7 +37,7 @@ struct literal {
     enum literal_kind kind;
 };
 
-/* What one schema says of an array's items. */
+/* The constraints of one schema on an array's items. */
 struct item_source {
     struct literal rest;       /* of items after `prefix`; json NULL: any */
     const struct json *prefix; /* the first of a list of schemas; NULL: none */
@@ -53,7 +53,7 @@ struct item_count {
     const struct item_count *next;
 };
 
-/* What one schema says of an object's members. */
+/* The constraints of one schema on an object's members. */
 struct member_source {
     const struct json *properties; /* the first member; NULL: none */
     const struct json *patterns;   /* the first member; NULL: none */
@@ -238,7 +238,7 @@ wisp_status schema_differs(struct schema_compiler *c, const struct json *value,
 wisp_status schema_types(struct schema_compiler *c, const struct json *schema, unsigned *types,
                          bool *whole);
 
-/* What a schema says of items and members. */
+/* Read a schema's constraints on items and members. */
 wisp_status schema_items(struct schema_compiler *c, const struct json *schema,
                          struct item_source *source);
 wisp_status schema_members(struct schema_compiler *c, const struct json *schema,

@@ -8,9 +8,9 @@
 
 enum { MOST_UNIQUE = 8, MOST_CONTAINS = 4, MOST_RULES = 1 << 18 };
 
-/* What comes after so many items and counts: rules[items * width + counts]. Later items than `last`
- * count as that one. The counts are the digits of a number, in which contains[i] has the radix
- * most[i] + 1. */
+/* The rules of an array: rules[items * width + counts] is the rule for what may follow so many
+ * items and counts. Items after `last` count as that one. The counts are the digits of a number;
+ * contains[i] has the radix most[i] + 1. */
 struct array_plan {
     struct schema_output *output;
     const struct record *record;

@@ -174,6 +174,46 @@ bool api_admit(void *context, struct web_request *request) {
     return false;
 }
 
+/* Replies that no model has the name, and which names there are. */
+static void refuse_name(struct call *call, const char *name) {
+    struct text_buffer names = {0};
+    const struct served_model *served;
+    for (size_t i = 0; (served = models_at(call->api->models, i)); i++)
+        text_print(&names, "%s%s", i ? ", " : "", served->of.name);
+    reply_problem(call, 404, "invalid_request_error", "model",
+                  "there is no model %.200s here: name one of %.400s", name,
+                  names.failed ? "" : names.bytes);
+    free(names.bytes);
+}
+
+/* Takes the model that the body names. Returns false after a reply. */
+static bool take_model(struct call *call) {
+    struct models *models = call->api->models;
+    const struct json *given = json_get(call->body, "model");
+    const char *name = json_is(given, JSON_STRING) ? given->text : NULL;
+    struct served_model *found = models_find(models, name);
+    wisp_error error = {0};
+    if (!found)
+        refuse_name(call, name);
+    else if (models_take(models, found, &error) == WISP_OK)
+        call->served = found;
+    else
+        reply_problem(call, error.status == WISP_ERROR_MEMORY ? 503 : 500, "server_error", "model",
+                      "the model %.200s cannot be opened: %s", found->of.name,
+                      public_message(&error));
+    return call->served != NULL;
+}
+
+/* Runs a route with the model that the request names, if it may name one. */
+static void run_route(struct call *call, const struct route *route) {
+    if (!call->body)
+        route->run(call);
+    else if (take_model(call)) {
+        route->run(call);
+        models_give(call->api->models, call->served);
+    }
+}
+
 void api_handle(void *context, struct web_request *request) {
     struct api *api = context;
     struct call call = {.api = api, .request = request};
@@ -188,7 +228,7 @@ void api_handle(void *context, struct web_request *request) {
         reply_problem(&call, 401, "authentication_error", "Authorization",
                       "the API key is missing or wrong");
     else if (parse_body(&call))
-        route->run(&call);
+        run_route(&call, route);
     arena_release(&call.arena);
     finish(api, route, request, begun);
 }

@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the routes of `wisp serve` share: the model, the queue, and replies in JSON. */
+ * State shared by the routes of `wisp serve`: the models, and replies in JSON. */
 #ifndef WISP_SERVE_API_H
 #define WISP_SERVE_API_H
 
 #include <stdatomic.h>
 
 #include "base/json.h"
-#include "serve/batcher.h"
 #include "serve/metrics.h"
+#include "serve/models.h"
 #include "serve/text_buffer.h"
 #include "serve/visitors.h"
 #include "serve/web.h"
 
 struct api {
-    wisp_model *model;
-    struct batcher *batcher;     /* NULL: the model neither makes embeddings nor scores texts */
-    bool ranks;                  /* the model scores texts, and makes no embeddings */
-    struct writers *writers;     /* NULL: the model writes no text */
+    struct models *models;
     atomic_uint_least64_t calls; /* that have an id */
-    wisp_model_info info;
-    const char *name;        /* of the model, in replies */
-    const char *chat_format; /* of a model without a template; NULL: it has one */
-    const char *api_key;     /* NULL: none is asked for */
+    const char *api_key;         /* NULL: none is asked for */
     struct visitors visitors;
     size_t most_texts; /* of a request */
     bool log;          /* a line of JSON for each request, to standard error */
@@ -33,7 +27,8 @@ struct call {
     struct api *api;
     struct web_request *request;
     struct arena arena;
-    const struct json *body; /* an object */
+    const struct json *body;     /* an object */
+    struct served_model *served; /* that the request names, while it has a body */
 };
 
 /* A route answers with reply_json, reply_problem or a stream. */

@@ -30,7 +30,7 @@ struct form {
 static void begin_object(const struct completion *c, const char *object, struct text_buffer *out) {
     text_print(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%" PRId64 ",\"model\":", c->id,
                object, (int64_t)c->created);
-    text_add_string(out, wisp_text_of(c->writing.call->api->name));
+    text_add_string(out, wisp_text_of(c->writing.call->served->of.name));
 }
 
 static void add_usage(const struct completion *c, struct text_buffer *out) {
@@ -47,7 +47,7 @@ static void add_usage(const struct completion *c, struct text_buffer *out) {
 static void add_entry(const struct completion *c, int32_t id, float logprob,
                       struct text_buffer *out) {
     wisp_text text = {"", 0};
-    wisp_token_text(c->writing.call->api->model, id, &text);
+    wisp_token_text(c->writing.call->served->model, id, &text);
     text_print(out, "{\"token\":");
     text_add_string(out, text);
     text_print(out, ",\"logprob\":");

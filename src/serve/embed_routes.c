@@ -11,6 +11,8 @@ struct embedding {
     struct request_texts in;
     size_t width;
     float *rows; /* [in.n, width] */
+    struct batcher *batcher;
+    bool busy; /* the batcher's queue is full */
 };
 
 static void refuse(struct call *call, const char *field, const char *problem) {
@@ -22,7 +24,7 @@ static bool take_prompt(struct call *call, const char **prompt) {
     if (json_is_absent(name))
         return true;
     if (json_is(name, JSON_STRING))
-        *prompt = wisp_model_prompt(call->api->model, name->text);
+        *prompt = wisp_model_prompt(call->served->model, name->text);
     if (!*prompt)
         refuse(call, "prompt_name", "the model has no such prompt");
     return *prompt != NULL;
@@ -30,7 +32,7 @@ static bool take_prompt(struct call *call, const char **prompt) {
 
 static bool take_dimensions(struct call *call, struct embedding *e, size_t *dimensions) {
     const struct json *value = json_get(call->body, "dimensions");
-    const size_t all = wisp_model_dimensions(call->api->model);
+    const size_t all = wisp_model_dimensions(call->served->model);
     uint64_t number = all;
     if (!json_is_absent(value) && (!json_to_u64(value, &number) || number < 1 || number > all)) {
         reply_problem(call, 400, "invalid_request_error", "dimensions",
@@ -42,21 +44,38 @@ static bool take_dimensions(struct call *call, struct embedding *e, size_t *dime
     return true;
 }
 
+/* Embeds texts in the batches of the server, for wisp_vector_cache_embed. */
+static wisp_status compute(void *context, const wisp_text *texts, size_t n,
+                           const wisp_embed_options *options, float *rows, wisp_error *error) {
+    struct embedding *e = context;
+    const struct batch_job job = {.texts = texts,
+                                  .n = n,
+                                  .prompt = options->prompt,
+                                  .dimensions = options->dimensions,
+                                  .rows = rows};
+    return batcher_embed(e->batcher, &job, &e->busy, error);
+}
+
 /* Embeds the texts. Returns false after a reply. */
 static bool embed(struct call *call, struct embedding *e) {
-    struct batch_job job = {.texts = e->in.texts, .n = e->in.n};
-    if (!take_prompt(call, &job.prompt) || !take_dimensions(call, e, &job.dimensions))
+    const struct served_model *served = call->served;
+    wisp_embed_options options = {0};
+    if (!take_prompt(call, &options.prompt) || !take_dimensions(call, e, &options.dimensions))
         return false;
     wisp_error error = {0};
-    bool busy = false;
-    e->rows = job.rows = malloc((e->in.n * e->width + 1) * sizeof *e->rows);
+    e->batcher = served->batcher;
+    e->rows = malloc((e->in.n * e->width + 1) * sizeof *e->rows);
     if (!e->rows) {
         reply_problem(call, 500, "server_error", NULL, "not enough memory for the request");
         return false;
     }
-    if (batcher_embed(call->api->batcher, &job, &busy, &error) == WISP_OK)
+    const wisp_status status = served->vectors
+                                   ? wisp_vector_cache_embed(served->vectors, e->in.texts, e->in.n,
+                                                             &options, compute, e, e->rows, &error)
+                                   : compute(e, e->in.texts, e->in.n, &options, e->rows, &error);
+    if (status == WISP_OK)
         return true;
-    if (busy)
+    if (e->busy)
         reply_problem(call, 429, "rate_limit_error", NULL, "the server is busy: %s", error.message);
     else
         reply_error(call, &error);
@@ -65,10 +84,10 @@ static bool embed(struct call *call, struct embedding *e) {
 }
 
 static bool can_embed(struct call *call) {
-    const bool can = call->api->batcher && !call->api->ranks;
+    const bool can = call->served->batcher && !call->served->ranks;
     if (!can)
         reply_problem(call, 400, "invalid_request_error", "model",
-                      "the model %s makes no embeddings", call->api->name);
+                      "the model %s makes no embeddings", call->served->of.name);
     return can;
 }
 
@@ -94,7 +113,7 @@ static void run_embeddings(struct call *call) {
         text_add(&text, "}", 1);
     }
     text_print(&text, "],\"model\":");
-    text_add_string(&text, wisp_text_of(call->api->name));
+    text_add_string(&text, wisp_text_of(call->served->of.name));
     text_print(&text, ",\"usage\":{\"prompt_tokens\":%llu,\"total_tokens\":%llu}}",
                (unsigned long long)e.in.tokens, (unsigned long long)e.in.tokens);
     free(e.rows);
@@ -169,7 +188,7 @@ static bool add_tokens(struct call *call, wisp_text text, bool special, struct t
     const size_t most = text.length + 16; /* no text has more tokens than bytes and special ones */
     size_t n = 0;
     int32_t *ids = arena_allocate(&call->arena, most * sizeof *ids);
-    if (!ids || wisp_tokenize(call->api->model, text, ids, most, &n, &error) != WISP_OK) {
+    if (!ids || wisp_tokenize(call->served->model, text, ids, most, &n, &error) != WISP_OK) {
         reply_error(call, &error);
         return false;
     }
@@ -177,11 +196,11 @@ static bool add_tokens(struct call *call, wisp_text text, bool special, struct t
     text_add(out, "[", 1);
     for (size_t i = 0; i < n && i < most; i++) {
         wisp_text spelling = {"", 0}, bytes = {"", 0};
-        wisp_token_spelling(call->api->model, ids[i], &spelling);
+        wisp_token_spelling(call->served->model, ids[i], &spelling);
         const bool control =
-            call->api->batcher
+            call->served->batcher
                 ? i == 0 || i + 1 == n
-                : wisp_token_text(call->api->model, ids[i], &bytes) && bytes.length == 0;
+                : wisp_token_text(call->served->model, ids[i], &bytes) && bytes.length == 0;
         if (control && !special)
             continue;
         text_print(out, "%s{\"id\":%d,\"text\":", begun ? "," : "", (int)ids[i]);

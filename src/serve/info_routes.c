@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "serve/api.h"
-#include "serve/writers.h"
 
 static void run_health(struct call *call) {
     struct text_buffer text = {0};
@@ -12,18 +11,28 @@ static void run_health(struct call *call) {
 }
 
 static void run_models(struct call *call) {
+    struct models *models = call->api->models;
+    struct served_model *served;
     struct text_buffer text = {0};
-    text_print(&text, "{\"object\":\"list\",\"data\":[{\"id\":");
-    text_add_string(&text, wisp_text_of(call->api->name));
-    text_print(&text, ",\"object\":\"model\",\"created\":0,\"owned_by\":\"wisp\"}]}");
+    text_print(&text, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = 0; (served = models_at(models, i)); i++) {
+        text_print(&text, "%s{\"id\":", i ? "," : "");
+        text_add_string(&text, wisp_text_of(served->of.name));
+        text_print(&text,
+                   ",\"object\":\"model\",\"created\":0,\"owned_by\":\"wisp\",\"loaded\":%s}",
+                   models_is_open(models, served) ? "true" : "false");
+    }
+    text_print(&text, "]}");
     reply_json(call, &text);
 }
 
+/* Of the first model, which is always open. */
 static void run_info(struct call *call) {
-    const wisp_model_info *info = &call->api->info;
+    const struct served_model *first = models_at(call->api->models, 0);
+    const wisp_model_info *info = &first->info;
     struct text_buffer text = {0};
     text_print(&text, "{\"model_id\":");
-    text_add_string(&text, wisp_text_of(call->api->name));
+    text_add_string(&text, wisp_text_of(first->of.name));
     text_print(&text,
                ",\"architecture\":\"%s\",\"model_dtype\":\"%s\",\"kernels\":\"%s\","
                "\"max_input_length\":%u,\"max_client_batch_size\":%zu,\"resident_bytes\":%llu,"
@@ -34,24 +43,25 @@ static void run_info(struct call *call) {
 }
 
 static void run_metrics(struct call *call) {
+    const struct models_counts sums = models_get_counts(call->api->models);
     struct text_buffer text = {0};
     metrics_print(&call->api->metrics, &text);
-    if (call->api->batcher) {
-        const struct batcher_counts counts = batcher_get_counts(call->api->batcher);
-        text_print(&text,
-                   "# TYPE wisp_queue_texts gauge\nwisp_queue_texts %zu\n"
-                   "# TYPE wisp_batches_total counter\nwisp_batches_total %llu\n"
-                   "# TYPE wisp_texts_total counter\nwisp_texts_total %llu\n",
-                   counts.waiting, (unsigned long long)counts.batches,
-                   (unsigned long long)counts.texts);
-    }
-    if (call->api->writers) {
-        const struct writers_counts counts = writers_get_counts(call->api->writers);
-        text_print(&text,
-                   "# TYPE wisp_writing gauge\nwisp_writing %zu\n"
-                   "# TYPE wisp_queue_requests gauge\nwisp_queue_requests %zu\n",
-                   counts.writing, counts.waiting);
-    }
+    const struct {
+        const char *name, *type;
+        uint64_t value;
+    } values[] = {
+        {"wisp_models_open", "gauge", sums.open},
+        {"wisp_models_bytes", "gauge", sums.bytes},
+        {"wisp_queue_texts", "gauge", sums.embedding.waiting},
+        {"wisp_batches_total", "counter", sums.embedding.batches},
+        {"wisp_texts_total", "counter", sums.embedding.texts},
+        {"wisp_cached_texts_total", "counter", sums.vectors.found},
+        {"wisp_writing", "gauge", sums.writing.writing},
+        {"wisp_queue_requests", "gauge", sums.writing.waiting},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        text_print(&text, "# TYPE %s %s\n%s %llu\n", values[i].name, values[i].type, values[i].name,
+                   (unsigned long long)values[i].value);
     if (text.failed)
         reply_json(call, &text);
     else {

@@ -224,7 +224,7 @@ static bool add_blocks(struct exchange *x, struct text_buffer *out) {
 
 static void begin_message(const struct exchange *x, struct text_buffer *out) {
     text_print(out, "{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"model\":", x->id);
-    text_add_string(out, wisp_text_of(x->writing.call->api->name));
+    text_add_string(out, wisp_text_of(x->writing.call->served->of.name));
     text_print(out, ",\"content\":[");
 }
 
@@ -372,7 +372,7 @@ static void run_count(struct call *call) {
     size_t count = 0;
     if (!take_request(&x))
         return;
-    if (wisp_chat_tokenize(call->api->model, &x.writing.conversation, NULL, 0, &count, &error) !=
+    if (wisp_chat_tokenize(call->served->model, &x.writing.conversation, NULL, 0, &count, &error) !=
         WISP_OK) {
         reply_error(call, &error);
         return;

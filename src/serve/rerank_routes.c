@@ -34,7 +34,7 @@ static bool take_request(struct call *call, const char *field, bool may_cut, str
     r->query = json_text(query);
     if (!json_is_absent(top) && (!json_to_u64(top, &most) || most == 0))
         return reply_invalid(call, "top_n", "must be a whole number from 1 on");
-    if (wisp_count_tokens(call->api->model, r->query, &tokens, &error) != WISP_OK) {
+    if (wisp_count_tokens(call->served->model, r->query, &tokens, &error) != WISP_OK) {
         reply_error(call, &error);
         return false;
     }
@@ -79,7 +79,7 @@ static bool rank(struct call *call, struct ranking *r) {
         .texts = r->in.texts, .n = r->in.n, .rows = r->scores, .query = &r->query};
     wisp_error error = {0};
     bool busy = false;
-    if (batcher_embed(call->api->batcher, &job, &busy, &error) == WISP_OK)
+    if (batcher_embed(call->served->batcher, &job, &busy, &error) == WISP_OK)
         return sort(call, r);
     if (busy)
         reply_problem(call, 429, "rate_limit_error", NULL, "the server is busy: %s", error.message);
@@ -89,10 +89,10 @@ static bool rank(struct call *call, struct ranking *r) {
 }
 
 static bool can_rank(struct call *call) {
-    if (!call->api->ranks)
+    if (!call->served->ranks)
         reply_problem(call, 400, "invalid_request_error", "model", "the model %s scores no texts",
-                      call->api->name);
-    return call->api->ranks;
+                      call->served->of.name);
+    return call->served->ranks;
 }
 
 static void run_tei(struct call *call) {
@@ -128,7 +128,7 @@ static void run_jina(struct call *call) {
         return;
     struct text_buffer text = {0};
     text_print(&text, "{\"model\":");
-    text_add_string(&text, wisp_text_of(call->api->name));
+    text_add_string(&text, wisp_text_of(call->served->of.name));
     text_print(&text, ",\"object\":\"list\",\"usage\":{\"total_tokens\":%llu},\"results\":[",
                (unsigned long long)r.in.tokens);
     for (size_t i = 0; i < r.shown; i++) {

@@ -289,7 +289,7 @@ static void add_response(const struct exchange *x, const char *status, struct te
                "\"model\":",
                x->id, (int64_t)x->created, status,
                strcmp(status, "incomplete") == 0 ? "{\"reason\":\"max_output_tokens\"}" : "null");
-    text_add_string(out, wisp_text_of(x->writing.call->api->name));
+    text_add_string(out, wisp_text_of(x->writing.call->served->of.name));
     text_print(out, ",\"output\":[");
     text_add(out, x->items.bytes, x->items.length);
     text_print(out, "],\"parallel_tool_calls\":true,\"previous_response_id\":null,\"store\":false,"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "serve/api.h"
-#include "serve/writers.h"
 
 struct server {
     struct api api;
@@ -34,36 +33,34 @@ wisp_status server_start(const struct server_options *options, struct server **s
     if (!made)
         return fail_memory(error, sizeof *made);
     struct api *api = &made->api;
-    *api = (struct api){.model = options->model,
-                        .chat_format = options->chat_format,
-                        .api_key = key_of(options),
+    *api = (struct api){.api_key = key_of(options),
                         .visitors = options->visitors,
                         .most_texts = options->most_texts,
                         .log = options->log};
     api->visitors.loopback = is_loopback_host(options->address, strlen(options->address));
-    wisp_model_get_info(options->model, &api->info);
-    api->name = options->name ? options->name : *api->info.name ? api->info.name : "wisp";
     metrics_begin(&api->metrics);
-    wisp_status status = WISP_OK;
-    api->ranks = strcmp(api->info.pooling, "rank") == 0;
-    if (*api->info.pooling) {
-        const struct batcher_options batching = {.model = options->model,
-                                                 .session = options->session,
-                                                 .most_waiting = options->most_waiting,
-                                                 .batch_tokens = options->batch_tokens};
-        status = batcher_open(&batching, &api->batcher, error);
-    } else {
-        const struct writers_options writing = {.model = options->model,
-                                                .session = {.threads = options->threads,
-                                                            .cache_type = options->cache_type,
-                                                            .attention = options->attention},
-                                                .kv_memory = options->kv_memory,
-                                                .prompt_cache = options->prompt_cache,
-                                                .prompt_cache_bytes = options->prompt_cache_bytes,
-                                                .sessions = options->parallel,
-                                                .most_waiting = options->connections};
-        status = writers_open(&writing, &api->writers, error);
-    }
+    const struct models_options models = {
+        .model = options->model,
+        .session = options->session,
+        .name = options->name,
+        .chat_format = options->chat_format,
+        .others = options->others,
+        .n_others = options->n_others,
+        .memory = options->models_memory,
+        .open = options->open,
+        .context = options->context,
+        .vector_cache = options->vector_cache,
+        .vector_cache_bytes = options->vector_cache_bytes,
+        .batching = {.most_waiting = options->most_waiting, .batch_tokens = options->batch_tokens},
+        .writing = {.session = {.threads = options->threads,
+                                .cache_type = options->cache_type,
+                                .attention = options->attention},
+                    .kv_memory = options->kv_memory,
+                    .prompt_cache = options->prompt_cache,
+                    .prompt_cache_bytes = options->prompt_cache_bytes,
+                    .sessions = options->parallel,
+                    .most_waiting = options->connections}};
+    wisp_status status = models_open(&models, &api->models, error);
     const struct web_options web = {.address = options->address,
                                     .port = options->port,
                                     .connections = (unsigned)options->connections,
@@ -84,15 +81,10 @@ unsigned server_port(const struct server *server) {
     return web_port(server->web);
 }
 
-const char *server_model_name(const struct server *server) {
-    return server->api.name;
-}
-
 void server_stop(struct server *server) {
     if (!server)
         return;
     web_stop(server->web);
-    batcher_close(server->api.batcher);
-    writers_close(server->api.writers);
+    models_close(server->api.models);
     free(server);
 }

@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A server of one model over HTTP. */
+ * A server of models over HTTP. */
 #ifndef WISP_SERVE_SERVER_H
 #define WISP_SERVE_SERVER_H
 
 #include "base/status.h"
+#include "serve/models.h"
 #include "serve/visitors.h"
 
 struct server;
 
 struct server_options {
     wisp_model *model;
-    wisp_session *session; /* the server's alone until it stops */
+    wisp_session *session;           /* the server's alone until it stops */
+    const char *name;                /* of the model in requests and replies */
+    const struct model_name *others; /* [n_others]: models that are opened by `open` (models.h) */
+    size_t n_others;
+    unsigned long long models_memory; /* that open models may take; 0: no limit */
+    wisp_status (*open)(void *context, const char *path, wisp_model **model, wisp_session **session,
+                        wisp_error *error);
+    void *context;
     const char *address;
     unsigned port;            /* 0: any that is free */
-    const char *name;         /* of the model in replies. NULL: that in its file */
     const char *chat_format;  /* as in wisp_conversation */
     const char *api_key;      /* NULL: that of $WISP_API_KEY, if it has one */
     struct visitors visitors; /* the server finds out whether it is a loopback one */
@@ -23,6 +30,8 @@ struct server_options {
     uint64_t kv_memory;       /* of each session that writes; 0: no limit */
     const char *prompt_cache; /* of sessions that write: see wisp_session_use_prompt_cache */
     uint64_t prompt_cache_bytes;
+    const char *vector_cache; /* a folder; NULL: embeddings are not kept */
+    uint64_t vector_cache_bytes;
     unsigned long parallel; /* texts that are written at a time */
     unsigned long connections, most_waiting, batch_tokens, most_texts;
     unsigned long long most_bytes;
@@ -36,7 +45,6 @@ wisp_status server_start(const struct server_options *options, struct server **s
                          wisp_error *error);
 
 unsigned server_port(const struct server *server);
-const char *server_model_name(const struct server *server);
 
 /* Waits until all requests have their replies, and frees the server. NULL is allowed. */
 void server_stop(struct server *server);

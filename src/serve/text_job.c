@@ -195,10 +195,10 @@ static const struct {
 };
 
 bool text_job_can_run(struct text_job *w) {
-    if (!w->call->api->writers)
+    if (!w->call->served->writers)
         reply_problem(w->call, 400, "invalid_request_error", "model", "the model %s writes no text",
-                      w->call->api->name);
-    return w->call->api->writers != NULL;
+                      w->call->served->of.name);
+    return w->call->served->writers != NULL;
 }
 
 bool text_job_take_options(struct text_job *w) {
@@ -235,7 +235,7 @@ bool text_job_take_messages(struct text_job *w, const struct json *messages,
     if (!json_is_absent(variables) && !json_is(variables, JSON_OBJECT))
         return refuse(w, "chat_template_kwargs", "must be an object");
     w->chats = true;
-    w->conversation.format = w->call->api->chat_format;
+    w->conversation.format = w->call->served->chat_format;
     w->conversation.json = (wisp_text){messages->raw, messages->raw_length};
     w->has_tools = json_is(tools, JSON_ARRAY) && tools->count > 0 && !json_equals(choice, "none");
     if (w->has_tools && !json_is_absent(choice) && !json_equals(choice, "auto") &&
@@ -284,7 +284,7 @@ static bool receive_piece(void *context, const wisp_piece *piece) {
 }
 
 bool text_job_run(struct text_job *w, wisp_error *error) {
-    struct writers *writers = w->call->api->writers;
+    struct writers *writers = w->call->served->writers;
     wisp_session *session = NULL;
     bool busy = false;
     *error = (wisp_error){0};
@@ -313,7 +313,7 @@ bool text_job_run(struct text_job *w, wisp_error *error) {
 }
 
 const struct json *text_job_tool_message(struct text_job *w) {
-    const wisp_model *model = w->call->api->model;
+    const wisp_model *model = w->call->served->model;
     const struct json *message;
     wisp_error error;
     size_t length = 0;

@@ -21,17 +21,18 @@ static bool take_ids(struct call *call, const struct json *list, wisp_text *text
         }
         ids[n++] = (int32_t)id;
     }
-    wisp_status status = wisp_detokenize(call->api->model, ids, n, NULL, NULL, 0, &length, &error);
+    wisp_status status =
+        wisp_detokenize(call->served->model, ids, n, NULL, NULL, 0, &length, &error);
     char *bytes = arena_allocate(&call->arena, length + 1);
     if (!ids || !again || !bytes) {
         reply_problem(call, 500, "server_error", NULL, "not enough memory for the request");
         return false;
     }
     if (status == WISP_OK)
-        status = wisp_detokenize(call->api->model, ids, n, NULL, bytes, length, &length, &error);
+        status = wisp_detokenize(call->served->model, ids, n, NULL, bytes, length, &length, &error);
     *text = (wisp_text){bytes, length};
     if (status == WISP_OK)
-        status = wisp_tokenize(call->api->model, *text, again, n + 2, &count, &error);
+        status = wisp_tokenize(call->served->model, *text, again, n + 2, &count, &error);
     if (status != WISP_OK) {
         reply_error(call, &error);
         return false;
@@ -84,11 +85,11 @@ bool texts_take(struct call *call, const struct json *input, const char *field,
 
 bool texts_count(struct call *call, struct request_texts *t, size_t before, bool may_cut,
                  const char *field) {
-    const size_t most = call->api->info.max_tokens;
+    const size_t most = call->served->info.max_tokens;
     for (size_t i = 0; i < t->n; i++) {
         size_t count = 0;
         wisp_error error = {0};
-        if (wisp_count_tokens(call->api->model, t->texts[i], &count, &error) != WISP_OK) {
+        if (wisp_count_tokens(call->served->model, t->texts[i], &count, &error) != WISP_OK) {
             reply_error(call, &error);
             return false;
         }

@@ -44,7 +44,7 @@ bool is_loopback_host(const char *host, size_t length) {
         return false;
     memcpy(text, host, length);
     text[length] = 0;
-    /* 127.example.com is no address of this machine. */
+    /* 127.example.com is not an address of this machine. */
     return inet_pton(AF_INET, text, bytes) == 1 && bytes[0] == 127;
 }
 

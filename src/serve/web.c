@@ -197,7 +197,7 @@ static int handle(struct mg_connection *connection, void *context) {
             server->options.handle(server->options.context, &request);
         leave(server);
     } else {
-        reply_text(&request, 503, "this server ends\n");
+        reply_text(&request, 503, "the server is ending\n");
     }
     free(request.body);
     return request.status ? request.status : 499;

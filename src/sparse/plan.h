@@ -26,7 +26,7 @@ struct sparse_plan {
 
 /* Reads the plan of a calibrated model; zeroes *plan if the model is not calibrated. The order
  * lives as long as the directory. Fails if a key is missing or has the wrong type, shares do not
- * rise from above 0 to 1, or the order of a layer is no permutation of its neurons. */
+ * rise from above 0 to 1, or the order of a layer is not a permutation of its neurons. */
 wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t intermediate_size,
                              struct sparse_plan *plan, wisp_error *error);
 

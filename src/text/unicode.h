@@ -24,8 +24,8 @@ unsigned unicode_flags(uint32_t code_point);
  * its code points, 1 or 2. */
 size_t unicode_lower(uint32_t code_point, uint32_t lower[2]);
 
-/* Writes the canonical decomposition of a code point that is no mark, without the marks in it, and
- * returns the number of its code points, 1 to 3. Starters come before nonstarters. */
+/* Writes the canonical decomposition of a code point that is not a mark, without the marks in it,
+ * and returns the number of its code points, 1 to 3. Starters come before nonstarters. */
 size_t unicode_strip(uint32_t code_point, uint32_t left[3]);
 
 /* Returns the rank, from 1, of a nonstarter's combining class among the classes that nonstarters

@@ -19,7 +19,7 @@ uint32_t bert_tokenizer_vocabulary_size(const struct bert_tokenizer *tokenizer);
 size_t bert_tokenizer_resident_bytes(const struct bert_tokenizer *tokenizer);
 
 /* Returns the text of token `id`, without "##". Sets *continues to whether it continues a word
- * rather than beginning one, and *special to whether it is no part of a text, such as [CLS], [SEP]
+ * rather than beginning one, and *special to whether it is not part of a text, such as [CLS], [SEP]
  * and [UNK]. */
 wisp_text bert_tokenizer_piece(const struct bert_tokenizer *tokenizer, int32_t id, bool *continues,
                                bool *special);

@@ -246,7 +246,7 @@ static wisp_status read_settings(struct builder *b) {
         return fail(b->error, WISP_ERROR_UNSUPPORTED, dir->file, word_limit,
                     "words of up to %lu characters, but %d are supported",
                     (unsigned long)t->max_word_characters, WORD_MAX_CHARACTERS);
-    /* Tokens that were added to a vocabulary follow it, and are no pieces of words. */
+    /* Tokens that were added to a vocabulary follow it, and are not pieces of words. */
     b->model_tokens = (uint32_t)b->count;
     while (b->model_tokens > 0 && b->tokens[b->model_tokens - 1].type != TOKEN_NORMAL)
         b->model_tokens--;

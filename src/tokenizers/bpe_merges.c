@@ -26,7 +26,7 @@ static wisp_status read_merge(const struct codec *codec, const struct directory 
     size_t length = 0;
     int32_t ids[2];
     for (size_t k = 0; k < 2; k++) {
-        /* A byte is spelled with two at most, so longer parts are no tokens. */
+        /* A byte is spelled with two at most, so longer parts are not tokens. */
         const bool fits = parts[k].length <= (size_t)2 * PIECE_MAX_BYTES;
         const size_t n = fits ? decode(parts[k], bytes + length) : SIZE_MAX;
         ids[k] = n == SIZE_MAX ? -1 : wordpiece_find(&codec->pieces, bytes + length, n);

@@ -62,7 +62,7 @@ struct codec {
     bool cuts_at_spaces;      /* nothing is merged across the beginning of a run of spaces */
     struct charsmap charsmap;
     struct piece_trie trie;
-    double unknown_score; /* of a character that is no token */
+    double unknown_score; /* of a character that is not a token */
     /* Byte-level BPE: */
     struct cutter cutter;
     bool composes;       /* texts are brought into normalization form C */

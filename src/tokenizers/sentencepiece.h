@@ -26,7 +26,7 @@ wisp_status sentencepiece_encode(const struct codec *codec, wisp_text text, bool
 size_t sentencepiece_bytes(const struct codec *codec, const char *bytes, size_t length,
                            int32_t *ids);
 
-/* Appends the ids of a character that is no token: those of its bytes or, if a byte has no
+/* Appends the ids of a character that is not a token: those of its bytes or, if a byte has no
  * token, the unknown token. Neighbours that become unknown make one such token; *unknown says
  * whether the last id is one. */
 wisp_status sentencepiece_add_unknown(const struct codec *codec, const char *bytes, size_t length,

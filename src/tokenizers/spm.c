@@ -2,7 +2,7 @@
  * SentencePiece's BPE, which Llama 1 and 2 use: a text's characters are merged, pair by pair, into
  * the token with the highest score, the leftmost first. If the file lists merges, as files of
  * Hugging Face tokenizers do, these say which pairs merge and which comes first. Characters that
- * are no token become byte tokens. Source: Kudo and Richardson, SentencePiece (2018), model type
+ * are not tokens become byte tokens. Source: Kudo and Richardson, SentencePiece (2018), model type
  * BPE. */
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -50,7 +50,7 @@ wisp_status tokenizer_encode(const struct tokenizer *tokenizer, wisp_text text, 
 struct tokenizer_piece {
     wisp_text text; /* without "##"; a codec's is the bytes that the token stands for */
     bool begins;    /* a space belongs before it, unless it comes first */
-    bool special;   /* it is no part of a text, such as [CLS] */
+    bool special;   /* it is not part of a text, such as [CLS] */
 };
 
 struct tokenizer_piece tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);

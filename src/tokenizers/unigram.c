@@ -10,7 +10,7 @@
 #include "base/utf8.h"
 #include "tokenizers/sentencepiece.h"
 
-/* A character that is no token is worth this much less than the worst token. */
+/* A character that is not a token is worth this much less than the worst token. */
 static const double UNKNOWN_PENALTY = 10;
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static wisp_status unigram_open(struct codec *codec, const struct directory *dir
 /* The best way to cut a text up to a place. */
 struct path {
     double score;
-    int32_t last;  /* its last token; -1: a character that is no token */
+    int32_t last;  /* its last token; -1: a character that is not a token */
     uint32_t from; /* where that begins; UINT32_MAX: no way was found yet */
     uint32_t next; /* on the best way to the end: where the next token ends */
 };

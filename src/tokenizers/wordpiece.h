@@ -20,7 +20,7 @@ struct piece {
 };
 
 /* An entry of a hash table with linear probing. The tag is compared before the piece itself, so
- * that looking for a text that is no piece seldom reads more than one slot. */
+ * that looking for a text that is not a piece seldom reads more than one slot. */
 struct wordpiece_slot {
     uint32_t tag;   /* bits of the hash other than those that pick the slot */
     uint32_t piece; /* id + 1; 0 is empty */

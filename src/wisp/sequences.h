@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Part of wisp.h: what a session of a model that generates can do beyond replies: beam search,
- * logits, scores, and saving what it has computed.
+ * Part of wisp.h: more functions for sessions of models that generate: beam search, logits, scores,
+ * and saving what a session has computed.
  */
 #ifndef WISP_SEQUENCES_H
 #define WISP_SEQUENCES_H
@@ -39,112 +39,112 @@ typedef struct wisp_beam_options {
 WISP_API wisp_status wisp_beam_search(wisp_session *session, wisp_text prompt,
                                       const wisp_beam_options *options, wisp_error *error);
 
-/* Computes logits [n, vocabulary_size]: those after each of n token ids, the first of which begins
- * a text. Fails as wisp_generate does, and if an id is not a token. */
+/* Computes the logits [n, vocabulary_size] after each of n token ids. The first id begins a text.
+ * Fails as wisp_generate does, and if an id is not a token. */
 WISP_API wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, float *logits,
                                  wisp_error *error);
 
-/* Computes the logits [vocabulary_size] after the last of n > 0 token ids. A beginning that the
- * session's last text has in common is not computed again. */
+/* Computes the logits [vocabulary_size] after the last of n > 0 token ids. First ids that equal
+ * those of the session's last text are not computed again. */
 WISP_API wisp_status wisp_next_logits(wisp_session *session, const int32_t *ids, size_t n,
                                       float *logits, wisp_error *error);
 
 /* Computes the natural log-probabilities [n - first] of the token ids from `first` on, each given
  * all ids before it. `first` is at least 1, because nothing predicts the first token, and less than
- * n. A beginning before `first` that the session's last text has in common is not computed
+ * n. First ids, up to `first`, that equal those of the session's last text are not computed
  * again. */
 WISP_API wisp_status wisp_score(wisp_session *session, const int32_t *ids, size_t n, size_t first,
                                 float *logprobs, wisp_error *error);
 
-/* Scores `n` texts by how well they answer a query, with Qwen3-Reranker: the model is asked by that
- * model's prompt whether a text meets the query, and a score is the probability of yes beside that
- * of no. Writes scores [n], from 0 to 1. Query and text become no control tokens; a text that is
- * too long loses its end. What the prompts of texts have in common is computed once. Scores of
- * other models of the family, which were not trained to answer so, mean little.
- * WISP_ERROR_UNSUPPORTED if the architecture is not qwen3, or the vocabulary lacks <|im_start|>,
- * <|im_end|>, <think>, </think>, yes or no. */
+/* Scores `n` texts by how well they answer a query, with Qwen3-Reranker. Its prompt asks whether a
+ * text meets the query; the score is the probability of "yes", relative to "yes" and "no" together.
+ * Writes scores [n], from 0 to 1. Query and text cannot produce control tokens. A text that is too
+ * long loses its end. The common beginning of the prompts is computed once. Scores of other qwen3
+ * models mean little, because these were not trained for it. Fails with WISP_ERROR_UNSUPPORTED if
+ * the architecture is not qwen3, or the vocabulary lacks <|im_start|>, <|im_end|>, <think>,
+ * </think>, yes or no. */
 WISP_API wisp_status wisp_judge(wisp_session *session, wisp_text query, const wisp_text *texts,
                                 size_t n, float *scores, wisp_error *error);
 
 /* Save and load what the session has computed of its last texts, also in another process or on
  * another machine. A text that continues one of them then has the same bits as if the session had
  * never been closed. Model, compute mode, predictor and cache_type must be the same when loading;
- * the number of threads may differ. As in a session whose sparsity is set in mid-text, what was
- * computed with another sparsity or attention policy stays. Logits are those of the kernel set that
- * computes them. docs/formats.md describes the bytes.
+ * the number of threads may differ. What was computed with another sparsity or attention policy
+ * stays as it is. Logits are those of the kernel set that computes them. docs/formats.md describes
+ * the bytes.
  *
  * Saving writes a file as wisp_convert does: it appears complete or not at all. Loading fails with
  * WISP_ERROR_FORMAT if the bytes are damaged, with WISP_ERROR_UNSUPPORTED if another version wrote
- * them, and with WISP_ERROR_ARGUMENT if they belong to another model or session. Only in the native
- * library. */
+ * them, and with WISP_ERROR_ARGUMENT if they belong to another model or session. Native only. */
 WISP_API wisp_status wisp_session_save(wisp_session *session, const char *path, wisp_error *error);
 WISP_API wisp_status wisp_session_load(wisp_session *session, const char *path, wisp_error *error);
 
-/* The same with bytes in memory. Saving sets *size and writes nothing if that exceeds `capacity`.
+/* Save to and load from memory. Saving sets *size and writes nothing if that exceeds `capacity`.
  * `bytes` may be NULL if `capacity` is 0. */
 WISP_API wisp_status wisp_session_save_bytes(wisp_session *session, void *bytes, size_t capacity,
                                              size_t *size, wisp_error *error);
 WISP_API wisp_status wisp_session_load_bytes(wisp_session *session, const void *bytes, size_t size,
                                              wisp_error *error);
 
-/* Makes a session keep the keys and values of its texts in a folder, too, and read those of a
- * prompt that begins as a known text does, whichever session or process computed it: a text has the
- * same bytes with and without. wisp_generate and wisp_generate_batch do so. A file holds 64 tokens;
- * it is used where it was computed from the same ids by the same model, options, kernel set and
- * build of wisp, and nothing of it is damaged. Else the tokens are computed. The folder is made if
- * it does not exist, and must be this user's alone. Files that were used longest ago are deleted
- * when all have more than `bytes` (0: 4 GB).
+/* Makes wisp_generate and wisp_generate_batch also keep the keys and values of texts in a folder,
+ * and read those of a prompt that begins like a known text, whichever session or process computed
+ * it. A text has the same bytes with and without the folder. A file holds 64 tokens. It is used if
+ * the same model, options, kernel set and build of wisp computed it from the same ids, and it is
+ * undamaged; otherwise the tokens are computed. The folder is created if it does not exist. It must
+ * belong to this user, and no other may have access. If the files exceed `bytes` (0: 4 GB), the
+ * least recently used ones are deleted.
  *
- * Reads the model's file once, to tell it from others. Fails with WISP_ERROR_UNSUPPORTED if that
- * cannot be read again (wisp_source.lasting) or the model generates no text, with
- * WISP_ERROR_ARGUMENT if `bytes` is less than one file or the session has a folder already, and
- * with WISP_ERROR_IO if the folder cannot be used. Only in the native library. */
+ * Reads the model's file once, to identify it. Fails with WISP_ERROR_UNSUPPORTED if the file cannot
+ * be read again (wisp_source.lasting) or the model does not generate text, with WISP_ERROR_ARGUMENT
+ * if `bytes` is less than one file or the session already has a folder, and with WISP_ERROR_IO if
+ * the folder cannot be used. Native only. */
 WISP_API wisp_status wisp_session_use_prompt_cache(wisp_session *session, const char *folder,
                                                    uint64_t bytes, wisp_error *error);
 
-/* Totals since then. A block that cannot be written or read costs time alone. */
+/* Totals since wisp_session_use_prompt_cache. A block that cannot be written or read costs time,
+ * but no call fails. */
 typedef struct wisp_prompt_cache_stats {
-    uint64_t known_tokens; /* of prompts: read instead of being computed */
+    uint64_t known_tokens; /* tokens of prompts that were read instead of computed */
     uint64_t read_blocks, read_bytes;
     uint64_t written_blocks, written_bytes;
-    uint64_t damaged_blocks; /* that were found and could not be used */
-    uint64_t failed_blocks;  /* that could not be written */
-    uint64_t removed_blocks; /* that made room for others */
+    uint64_t damaged_blocks; /* found, but not usable */
+    uint64_t failed_blocks;  /* could not be written */
+    uint64_t removed_blocks; /* deleted to make room for others */
     double read_seconds, write_seconds;
     char failure[512]; /* what was wrong with the last damaged or failed block; "": nothing */
 } wisp_prompt_cache_stats;
 
-/* Returns false, with zeros, where the session has no prompt cache. */
+/* Returns false and sets *stats to zeros if the session has no prompt cache. */
 WISP_API bool wisp_session_get_prompt_cache_stats(const wisp_session *session,
                                                   wisp_prompt_cache_stats *stats);
 
-/* Limits the memory that the keys and values of a session's texts take: beyond `bytes` they are in
- * a file without a name in `folder` (NULL: $TMPDIR, else /var/tmp), from which a thread of the
- * session reads those of the next layer while one is computed. A text has the same bits at any
- * limit. The session must not have a text yet. Fails with WISP_ERROR_ARGUMENT if `bytes` is less
- * than a block (256 tokens of a layer), with WISP_ERROR_UNSUPPORTED if the model generates no text,
- * and with WISP_ERROR_IO if there can be no such file. Only in the native library.
+/* Limits the memory for the keys and values of a session's texts to `bytes`. The others are in an
+ * unnamed file in `folder` (NULL: $TMPDIR, else /var/tmp); while a layer is computed, a thread of
+ * the session reads those of the next layer. A text has the same bits with any limit. The session
+ * must not have a text yet. Fails with WISP_ERROR_ARGUMENT if `bytes` is less than a block (256
+ * tokens of a layer), with WISP_ERROR_UNSUPPORTED if the model does not generate text, and with
+ * WISP_ERROR_IO if the file cannot be created. Native only.
  *
  * If the file cannot be written or read later, or its bytes have changed, the call that needs them
- * fails with WISP_ERROR_IO. The session then has no text, and computes the next one anew. Such a
- * session stays with the process that opened it: in a child of fork() its calls fail. */
+ * fails with WISP_ERROR_IO. The session then has no text, and computes the next one from its
+ * beginning. Calls with such a session fail in a child of fork(). */
 WISP_API wisp_status wisp_session_limit_kv_memory(wisp_session *session, uint64_t bytes,
                                                   const char *folder, wisp_error *error);
 
-/* Totals since then. A block is 256 tokens of a layer. */
+/* Totals since wisp_session_limit_kv_memory. A block is 256 tokens of a layer. */
 typedef struct wisp_kv_stats {
-    uint64_t resident_bytes; /* of blocks in memory, now */
-    uint64_t held_blocks;    /* that were used; a block counts each time */
-    uint64_t ahead_blocks;   /* of these, had been read before they were asked for */
-    uint64_t waited_blocks;  /* of these, were waited for */
+    uint64_t resident_bytes; /* of the blocks in memory at present */
+    uint64_t held_blocks;    /* blocks that were used; each use counts */
+    uint64_t ahead_blocks;   /* those of them that were read before they were needed */
+    uint64_t waited_blocks;  /* those of them that a thread waited for */
     double waited_seconds;   /* summed over threads */
     uint64_t reads, read_bytes, written_bytes;
     double read_seconds;
-    uint64_t chosen_blocks;    /* that a policy chose for a token before it read them (quest) */
-    uint64_t recurring_blocks; /* of these, chosen for the token before, too */
+    uint64_t chosen_blocks;    /* blocks that a policy chose for a token before reading (quest) */
+    uint64_t recurring_blocks; /* those of them that were also chosen for the token before */
 } wisp_kv_stats;
 
-/* Returns false, with zeros, if the session has no such limit. */
+/* Returns false and sets *stats to zeros if the session has no such limit. */
 WISP_API bool wisp_session_get_kv_stats(const wisp_session *session, wisp_kv_stats *stats);
 
 #endif

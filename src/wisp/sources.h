@@ -62,7 +62,7 @@ WISP_API wisp_status wisp_model_open_source(const wisp_source *source,
  * sentence; if only tokens are cold (see below), any. If the file has digests of its chunks
  * (docs/formats.md), the hot bytes are verified: WISP_ERROR_FORMAT names a chunk that differs.
  * Models that are opened whole are not verified. Opening fails with WISP_ERROR_UNSUPPORTED for
- * another predictor, a model that generates, and a file by a version of wisp that wrote no row
+ * another predictor, a model that generates, and a file from a version of wisp that wrote no row
  * scales.
  *
  * If the file has hot tokens (wisp_convert_options.hot_tokens; with `plain` no neurons are cold),
@@ -110,16 +110,15 @@ WISP_API wisp_status wisp_model_open_source(const wisp_source *source,
  *   whose threads share each batch.
  * - For other sources the option is WISP_ERROR_ARGUMENT; use wisp_model_limit_memory after opening.
  *
- * A model with experts has a limit without `hot_only`, in the native library. All but experts is in
- * memory. An expert is read when a token needs it, and the one that was used least lately is
- * evicted for it, but none that is being computed: sessions that compute at one time may exceed the
- * limit. Results have the same bits with any limit.
+ * In the native library, a model with experts may have a limit without `hot_only`. All its other
+ * weights stay in memory. An expert is read when a token needs it, and the least recently used
+ * expert is evicted, but never one that is being computed; sessions that compute at the same time
+ * may therefore exceed the limit. Results have the same bits with any limit.
  *
  * A model with a limit does not keep the spellings of tokens, unless it has experts. If the limit
  * is too low, opening fails with WISP_ERROR_ARGUMENT and names the smallest possible limit. In the
- * native library a limit of a model that has no experts, without `hot_only`, is
- * WISP_ERROR_ARGUMENT, and for a source of the third kind whose file
- * has no cold neurons it is WISP_ERROR_UNSUPPORTED. */
+ * native library, a limit without `hot_only` is WISP_ERROR_ARGUMENT if the model has no experts.
+ * For a source of the third kind whose file has no cold neurons, it is WISP_ERROR_UNSUPPORTED. */
 
 /* Sets *bytes to the number of bytes at the beginning of a GGUF file that opening with `hot_only`
  * needs: all bytes before the first cold row, of a token (token_embd.cold) or of a neuron (the

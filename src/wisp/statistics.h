@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Part of wisp.h: what a model's file and weights consist of, and what a session has measured.
+ * Part of wisp.h: the contents of a model's file and weights, and the measurements of a session.
  */
 #ifndef WISP_STATISTICS_H
 #define WISP_STATISTICS_H
@@ -21,16 +21,16 @@ typedef struct wisp_weights {
  * false after the last. Token embeddings and neurons of sparse layers are not dense layers. */
 WISP_API bool wisp_model_get_weights(const wisp_model *model, size_t index, wisp_weights *weights);
 
-/* The experts of a model whose feed-forward layers have some. The last three are totals since the
- * model was opened, of all sessions, and 0 if all experts are in memory. */
+/* The experts of a model. The last three are totals of all sessions since the model was opened, and
+ * 0 if all experts are in memory. */
 typedef struct wisp_expert_stats {
-    uint32_t layers;         /* that consist of experts */
-    uint32_t experts, used;  /* of a layer, and those that a token uses */
-    uint64_t bytes;          /* of all experts, if they were in memory */
-    uint64_t resident_bytes; /* of those that are */
-    uint64_t held;           /* times that an expert was needed for some tokens, */
-    uint64_t read;           /* and that it was absent and so was read, */
-    uint64_t read_bytes;     /* so many bytes of the file in all */
+    uint32_t layers;         /* layers with experts */
+    uint32_t experts, used;  /* the experts of a layer, and how many of them a token uses */
+    uint64_t bytes;          /* memory that all experts together would take */
+    uint64_t resident_bytes; /* memory that the present ones take */
+    uint64_t held;           /* how often an expert was needed by one or more tokens */
+    uint64_t read;           /* how often it was absent and had to be read */
+    uint64_t read_bytes;     /* bytes of the file that were read */
 } wisp_expert_stats;
 
 /* Gets the statistics of the model's experts. Returns false if it has none. */
@@ -57,8 +57,8 @@ WISP_API bool wisp_model_get_assumption(const wisp_model *model, size_t index,
 /* Returns the name of a stage of embedding or generating, or NULL after the last. Stages are
  * indexes of wisp_stats.stage_seconds: "tokenize"; "look_up" (of token embeddings); "qkv";
  * "attention"; "attention_output"; "ffn_up", "activation" and "ffn_down" (dense layers);
- * "ffn_sparse" (sparse layers); "norm"; "pool"; "logits"; and "wait" (at barriers for the other
- * threads that share a batch, and for cold rows from WISP_NEED_RANGES to wisp_embed_continue). */
+ * "ffn_sparse" (sparse layers); "norm"; "pool"; "logits"; and "wait" (for the other threads that
+ * share a batch, and for cold rows from WISP_NEED_RANGES to wisp_embed_continue). */
 WISP_API const char *wisp_stage_name(size_t stage);
 
 enum { WISP_STAGES = 13 };

@@ -138,8 +138,8 @@ typedef struct wisp_convert_options {
 /* Writes the model at `input`, a GGUF file or a Hugging Face folder, as a GGUF file. The output
  * appears complete or not at all: it is written under a temporary name beside `output`, synced and
  * renamed. If `output` cannot be written, for example because its folder does not exist, the call
- * fails with WISP_ERROR_IO before it does any work. `options` may be NULL. In the native library
- * and the package's module for conversion. */
+ * fails with WISP_ERROR_IO before it does any work. `options` may be NULL. Only in the native
+ * library and the WebAssembly module for conversion. */
 WISP_API wisp_status wisp_convert(const char *input, const char *output,
                                   const wisp_convert_options *options, wisp_error *error);
 
@@ -232,8 +232,8 @@ typedef struct wisp_quantize_options {
 /* Writes the model at `input`, a GGUF file or a Hugging Face folder, with its matrices as `type`:
  * "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "q6_k" to "q2_k", "iq4_xs", "iq4_nl",
  * "mxfp4", "tq2_0", "tq1_0", "bitnet_t158". The bits are those of ggml's reference quantiser
- * without importances, and for the last type those of PT-BitNet's document. Norms, biases,
- * positions and token types become floats. What wisp_calibrate added stays, but neurons that are
+ * without importances; for bitnet_t158, those of PT-BitNet's specification. Norms, biases,
+ * positions and token types become floats. Tensors of wisp_calibrate stay, but neurons that are
  * stored as rows become plain matrices. If `output` is NULL, nothing is written, and the loss of
  * each tensor is measured. The output appears complete or not at all, as with wisp_convert. About 1
  * MB of a tensor is in memory at a time. `options` may be NULL. Fails with WISP_ERROR_UNSUPPORTED
@@ -253,9 +253,9 @@ WISP_API wisp_status wisp_quantize(const char *input, const char *output, const 
  * matrix with k inputs and n outputs, about 32 k^2 + 40 n k bytes.
  *
  * With a target, one text in five is held out. The loss of the model with one matrix rounded at a
- * time, and the error of each matrix with each type, predict the losses, by which types are chosen.
- * Fails with WISP_ERROR_ARGUMENT if the target cannot be reached; the message says what can. Native
- * only. */
+ * time, and the error of each matrix with each type, predict the losses by which types are chosen.
+ * Fails with WISP_ERROR_ARGUMENT if the target cannot be reached; the message says what can be
+ * reached. Native only. */
 WISP_API wisp_status wisp_quantize_for_texts(const char *input, const char *output,
                                              const char *type, const wisp_text *texts, size_t n,
                                              const wisp_quantize_options *options,
@@ -301,11 +301,11 @@ enum { WISP_GATE_THRESHOLDS = 7 };
 /* The quality of the predictor `gate` in one layer at one level, measured on held-out texts if
  * there are some. A token needs the neurons that have the largest fifth of its contributions. */
 typedef struct wisp_calibrated_gate {
-    float share;   /* of the layer's neurons, that the level is for */
-    float least;   /* the score from which on the layer computes a neuron */
+    float share;   /* the share of the layer's neurons that the level is for */
+    float least;   /* the layer computes neurons whose score is at least this */
     double active; /* the share of the layer's neurons that is computed */
     double recall; /* the share of the needed neurons that is computed */
-    double loss;   /* the part that is left out of the sum of the squares of contributions */
+    double loss;   /* the share that is lost of the sum of squares of contributions */
 } wisp_calibrated_gate;
 
 /* The result of calibrating one layer of a model that generates. */
@@ -341,7 +341,7 @@ typedef struct wisp_calibrate_options {
     bool (*cancelled)(void *context);
     /* Called for each layer in order. `found` and its arrays live until the function returns. */
     void (*layer)(void *context, uint32_t layer, const wisp_calibrated_layer *found);
-    /* In its place for models that generate. */
+    /* Called instead of `layer` for models that generate. */
     void (*gates)(void *context, uint32_t layer, const wisp_calibrated_gates *found);
 } wisp_calibrate_options;
 
@@ -353,9 +353,10 @@ typedef struct wisp_calibrate_options {
  * is checked first, as with wisp_convert. `options` may be NULL. Fails with WISP_ERROR_IO if the
  * input changes meanwhile. Native only.
  *
- * A model that generates, whose layers must be gated and without biases, gets the thresholds of the
- * predictor gate in place of predictors, and stays plain. Of the options, sparsity (0: 0.5), tokens
- * and the functions but `layer` are for it; others are refused. */
+ * For a model that generates, whose layers must be gated and without biases, it writes the
+ * thresholds of the predictor gate instead of predictors, and the model stays plain. Only the
+ * options sparsity (0: 0.5) and tokens and the functions except `layer` apply; others are refused.
+ */
 WISP_API wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts,
                                     size_t n, const wisp_calibrate_options *options,
                                     wisp_error *error);

@@ -150,7 +150,7 @@ describe('the addon generates', { skip: noAddon }, () => {
     const noJson = Uint8Array.from([...part(0), ...part(7, 2), 65, 10]); // a conversation
     await assert.rejects(addon.openWriting(handle, noJson, 0), /not a JSON number/);
     const wrong = /** @type {any} */ (addon);
-    assert.throws(() => wrong.openWriting(handle, 'x', 0), /no Uint8Array/);
+    assert.throws(() => wrong.openWriting(handle, 'x', 0), /not a Uint8Array/);
     assert.throws(() => wrong.openWriting(handle, new Uint8Array(0)), /number/);
     assert.throws(() => wrong.openSearch(handle, [], 1, 1, 1, new Int32Array(0)));
     assert.throws(() => wrong.score(handle, [5], 0, new Float32Array(1)), /no Int32Array/);

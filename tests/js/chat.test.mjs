@@ -73,12 +73,12 @@ describe('chat', () => {
   test('mistakes are errors, and end what is not a terminal', () => {
     const notThere = join(folder, 'none', 'x.json');
     for (const [input, code, message] of /** @type {[string, number, RegExp][]} */ ([
-      ['/wrong\nOnce\n', 2, /\/wrong: there is no such command \(\/help/],
-      ['/\n', 2, /there is no such command/],
+      ['/wrong\nOnce\n', 2, /\/wrong: unknown command \(\/help/],
+      ['/\n', 2, /unknown command/],
       [`/save ${notThere}\n`, 1, /none\/x\.json/],
       [`/load ${notThere}\n`, 1, /x\.json: cannot open/],
       [`/load ${put('bad.json', '3')}\n`, 4, /bad\.json: messages: neither an array/],
-      [`${'x'.repeat(3000)}\n`, 2, /prompt: \d+ tokens, and the model's context has 512/],
+      [`${'x'.repeat(3000)}\n`, 2, /prompt: \d+ tokens, but the model's context has 512/],
     ])) {
       const run = chat(input);
       assert.deepEqual([run.code, run.out], [code, ''], run.err);
@@ -96,9 +96,9 @@ describe('chat', () => {
       [['--chat', '--chat-format', 'chatml'], 3, /chatml needs the token <\|im_start\|>/],
       [['--chat', '--chat-format', 'none'], 2, /no chat format "none", only chatml and plain/],
       [['--chat', '--no-thinking', ...plain], 2, /no_thinking: the chat template has no switch/],
-      [['--chat', '--messages', 'x', ...plain], 2, /--chat and --messages: give one/],
-      [['--chat', '--text', 'x', ...plain], 2, /--chat: --text does not go with it/],
-      [['--chat', ...plain, '--chat-template', 'x'], 2, /--chat-template does not go with it/],
+      [['--chat', '--messages', 'x', ...plain], 2, /--chat and --messages: give only one/],
+      [['--chat', '--text', 'x', ...plain], 2, /--chat and --text exclude each other/],
+      [['--chat', ...plain, '--chat-template', 'x'], 2, /--chat-template exclude each other/],
       [['--chat', ...plain, '--variables', '[]'], 2, /--variables: not a JSON object/],
       [['--chat', ...plain, '--variables', '{'], 2, /--variables: line 1, column 2/],
       [['--chat', ...plain, '--date', 'today'], 2, /date: "today" is not a date/],

@@ -42,9 +42,9 @@ test('says what is assumed of a file that does not say it', () => {
   const described = JSON.parse(wisp(['inspect', '--format', 'json', path]).out);
   assert.equal(described.assumed['wisp.hidden_act'], 'gelu');
   assert.match(wisp(['inspect', path]).out, /ASSUMED, .*\n +wisp\.hidden_act +gelu\n/);
-  const said = /assumed, as the file does not say: wisp\.hidden_act is gelu\n/;
+  const said = /the file does not say, so wisp assumes: wisp\.hidden_act is gelu\n/;
   assert.match(wisp(['embed', '--verbose', '-m', path, '--text', 'a']).err, said);
-  assert.doesNotMatch(wisp(['embed', '-m', path, '--text', 'a']).err, /assumed/);
+  assert.doesNotMatch(wisp(['embed', '-m', path, '--text', 'a']).err, /wisp assumes/);
   const whole = JSON.parse(wisp(['inspect', '--format', 'json', DEFAULT_MODEL_PATH]).out);
   assert.deepEqual(whole.assumed, {});
 });

@@ -255,7 +255,7 @@ describe('embed', () => {
     assert.equal(code, 0);
     const { traceEvents, otherData } = JSON.parse(readFileSync(file, 'utf8'));
     const { cold } = otherData;
-    const found = /(\d+) hits, (\d+) misses, (\d+) evictions of 64; (\d+) reads, (\d+) bytes read; (\d+) neurons came along with others \((\d+) were used later, (\d+) evicted unused\)/.exec(err); // prettier-ignore
+    const found = /(\d+) hits, (\d+) misses, (\d+) evictions of 64; (\d+) reads, (\d+) bytes read; (\d+) neurons were read along with others \((\d+) were used later, (\d+) evicted unused\)/.exec(err); // prettier-ignore
     const names = ['hits', 'misses', 'evictions', 'reads', 'readBytes', 'prefetched', 'prefetchedUsed', 'prefetchedWasted']; // prettier-ignore
     assert.deepEqual(
       names.map((name) => cold[name]),
@@ -358,7 +358,7 @@ describe('embed', () => {
       assert.equal(out, '');
       assert.match(
         err,
-        /sparsity: the model runs with the predictor exact, which leaves out no share of neurons\n$/,
+        /sparsity: the model runs with the predictor exact, which does not skip a share of neurons\n$/,
       );
     }
   });

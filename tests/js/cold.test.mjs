@@ -389,7 +389,7 @@ test('a redirect from https to http is refused', async () => {
   });
   const { name, code, message } = JSON.parse((await run).stdout);
   assert.deepEqual([name, code], ['WispError', 'io'], message);
-  assert.match(message, /^https:.* leads to http:.*, where nothing is encrypted$/);
+  assert.match(message, /^https:.* leads to http:.*, which is not encrypted$/);
   front.close();
 });
 

@@ -420,7 +420,7 @@ describe('the end of the process', () => {
     const out = 'true 0 the process may not start threads: node --allow-worker\n';
     assert.deepEqual(await run(script, ...flags), { code: 0, out });
     const { out: said } = await run(script, '--jitless', '--no-warnings');
-    assert.match(said, /WispError unsupported no WebAssembly here/);
+    assert.match(said, /WispError unsupported there is no WebAssembly here/);
   });
 
   test('comes by itself, closed or not, and not before calls are done', async () => {

@@ -184,7 +184,7 @@ describe('eval mmlu', () => {
   /** @param {string[]} args */
   const mmlu = (args) => wisp(['eval', 'mmlu', ...args]);
 
-  test('asks all questions that are no examples', () => {
+  test('asks all questions that are not examples', () => {
     for (const [shots, asked] of [
       ['0', 4],
       ['1', 3],

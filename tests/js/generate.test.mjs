@@ -52,7 +52,7 @@ describe('generate', () => {
     const prompt = 'Tom and Ann went to the park. '.repeat(80);
     const fails = generate(['--text', prompt, '-n', '5']);
     assert.equal(fails.code, 2);
-    assert.match(fails.err, /prompt: \d+ tokens, and the model's context has 512/);
+    assert.match(fails.err, /prompt: \d+ tokens, but the model's context has 512/);
     const slides = ['--context-shift', '--stats', '--bias', '2=-inf', '--bias', '1=-inf'];
     const { code, out, err } = generate([...slides, '--text', prompt, '-n', '5']);
     assert.equal(code, 0, err);
@@ -185,7 +185,7 @@ describe('generate', () => {
     for (const [args, code, message] of [
       [['--grammar', grammar], 4, /grammar\.gbnf: grammar: line 1, column 1: the rule can begin/],
       [['--json-schema', grammar], 4, /grammar\.gbnf: .*line 1, column 1/],
-      [['--grammar', grammar, '--json-schema', schema], 2, /--grammar: --json-schema does not go/],
+      [['--grammar', grammar, '--json-schema', schema], 2, /--grammar and --json-schema exclude/],
       [['--grammar', join(folder, 'none')], 1, /none: cannot open/],
     ]) {
       const run = generate(['--text', 'a', .../** @type {string[]} */ (args)]);
@@ -200,7 +200,7 @@ describe('generate', () => {
       ['7', /line 2: neither a JSON string nor an object with a string "prompt"/, /neither a JSON/],
       ['{"text":"b"}', /line 2: neither a JSON string/, /neither a JSON string/],
       ['{"prompt":', /line 2, column/, /column/],
-      [long, /line 2: prompt: \d+ tokens/, /^prompt: \d+ tokens, and the model's context has/],
+      [long, /line 2: prompt: \d+ tokens/, /^prompt: \d+ tokens, but the model's context has/],
       [`{"prompt":${long},"id":5}`, /line 2: prompt/, /^prompt/],
     ]) {
       for (const atOnce of ['1', '8']) {
@@ -231,7 +231,7 @@ describe('generate', () => {
     ]) {
       const run = generate(['-n', '2', '--data', '-'], String(input));
       assert.equal(run.code, 4, run.err);
-      assert.match(run.err, new RegExp(`^wisp: .*: line ${line}: .*prompt: \\d+ tokens, and`));
+      assert.match(run.err, new RegExp(`^wisp: .*: line ${line}: .*prompt: \\d+ tokens, but`));
     }
     const wrong = generate(['--temperature', '-1', '--data', '-'], '"a"\n"b"\n');
     assert.equal(wrong.code, 2);
@@ -281,7 +281,7 @@ describe('generate', () => {
       assert.equal(generate([...text, '--attention', policy]).out, whole.out);
     /** @type {[string, RegExp][]} */
     const wrong = [
-      ['exact', /attention: "exact" is none of the policies full, local, strided, mass, quest/],
+      ['exact', /attention: "exact" is not one of the policies full, local, strided, mass, quest/],
       ['quest', /attention: quest is for adding one token at a time, .* as in "full\/quest"/],
       ['minference', /attention: minference is for reading prompts, .* as in "minference\/full"/],
       ['full/quest,tokens=8', /tokens of quest is "8", and must be a whole number of at least 64/],
@@ -303,11 +303,11 @@ describe('generate', () => {
       [['--text', 'a', '--bias', '5'], 2, /--bias 5: expected a token id, = and a number/],
       [['--text', 'a', '--bias', '99999=1'], 2, /bias: id 99999, but there are 512 tokens/],
       [['--text', 'a', '--order', 'mine'], 2, /--order.*transformers, llama\.cpp/],
-      [['--text', 'a', '--data', 'b'], 2, /--data: --text does not go with it/],
-      [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams: neither/],
+      [['--text', 'a', '--data', 'b'], 2, /--data and --text exclude each other/],
+      [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams excludes --data/],
       [['--text', 'a', '--beams', '65'], 2, /--beams 65/],
-      [['--text', 'a', '--beams', '2', '--bias', '5=1'], 2, /--beams: neither/],
-      [['--text', 'a', '--beams', '2', '--stats'], 2, /--beams: neither/],
+      [['--text', 'a', '--beams', '2', '--bias', '5=1'], 2, /--beams excludes --data/],
+      [['--text', 'a', '--beams', '2', '--stats'], 2, /--beams excludes --data/],
       [['--text', 'a', '--text', 'b'], 2, /b: one prompt, and a was given before/],
       [['--text', 'a', 'b.txt'], 2, /b\.txt: one prompt, and a was given before/],
       [['a.txt', '--', '-b.txt'], 2, /-b\.txt: one prompt, and a\.txt was given before/],
@@ -317,7 +317,7 @@ describe('generate', () => {
       [['--text', 'a', '--top-p', '2'], 2, /top_p: 2 is not between 0 and 1/],
       [['--text', 'a', '--stop', ''], 2, /--stop: an empty text/],
       [['--text', 'a', '-n', '0'], 2, /--max-tokens 0: expected a whole number/],
-      [['--text', 'x'.repeat(3000)], 2, /prompt: \d+ tokens, and the model's context has 512/],
+      [['--text', 'x'.repeat(3000)], 2, /prompt: \d+ tokens, but the model's context has 512/],
       [[join(folder, 'none.txt')], 1, /none\.txt: cannot open: No such file/],
       [['--text', 'a', '-m', 'models/wisp-default.gguf'], 3, /architecture bert generate no text/],
     ]) {

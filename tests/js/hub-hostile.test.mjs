@@ -83,7 +83,7 @@ describe('tokens', () => {
           seen.filter((header) => header !== undefined),
           [],
         );
-        if (certificate) assert.match(error.message, /where nothing is encrypted/);
+        if (certificate) assert.match(error.message, /which is not encrypted/);
         if (certificate && method === 'HEAD') assert.equal(seen.length, 0);
       }
     }

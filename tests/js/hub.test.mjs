@@ -261,7 +261,7 @@ describe('models by name', () => {
     assert.match(offline.message, /is not in the cache .*load it once with a connection/);
   });
 
-  test('answers that are no model: HTML, a pointer, other lengths, other bytes, no Hub', async () => {
+  test('answers that are not a model: HTML, a pointer, other lengths, other bytes, no Hub', async () => {
     hub.commit('o/m', { 'm.gguf': model });
     /** @param {number} status @param {string | Buffer} body @param {Record<string, any>} [headers] */
     const answerBytes = (status, body, headers) => {
@@ -282,16 +282,16 @@ describe('models by name', () => {
     answerBytes(200, 'version https://git-lfs', {});
     await wrong(/pointer of Git LFS/);
     answerBytes(200, model.subarray(0, 100), { 'Content-Length': 100 });
-    await wrong(/100 bytes came, and not/);
+    await wrong(/100 bytes came, not/);
     answerBytes(200, Buffer.concat([model, model]));
-    await wrong(/bytes came, and not/);
+    await wrong(/bytes came, not/);
     const flipped = Buffer.from(model);
     flipped[5000] ^= 1;
     answerBytes(200, flipped);
-    await wrong(/SHA-256 of what came is [0-9a-f]{64}, and not/);
+    await wrong(/SHA-256 of the downloaded bytes is [0-9a-f]{64}, not/);
     hub.fault = (_, response) => void response.writeHead(200).end('<html>log in</html>');
-    assert.match((await fail('o/m')).message, /no JSON: it is not a Hub/);
-    assert.match((await fail('o/m/m.gguf')).message, /no X-Repo-Commit: it comes from no Hub; check HF_ENDPOINT/); // prettier-ignore
+    assert.match((await fail('o/m')).message, /not JSON: it is not a Hub/);
+    assert.match((await fail('o/m/m.gguf')).message, /no X-Repo-Commit: it does not come from a Hub; check HF_ENDPOINT/); // prettier-ignore
     hub.fault = (_, response) =>
       void response.writeHead(200, { 'X-Repo-Commit': '../../x', ETag: '"a"' }).end();
     assert.equal((await fail('o/m/m.gguf')).code, 'format');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of an index that are odd: ids that are numbers, halves of surrogate pairs, metadata that are no JSON, and bytes that
+// Rows of an index that are odd: ids that are numbers, halves of surrogate pairs, metadata that are not JSON, and bytes that
 // were changed with their checksums made right.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -84,7 +84,7 @@ test('numbers are ids, as in the program', async () => {
   await assert.rejects(index.add({ id: NaN, vector: [1] }), { code: 'argument' });
 });
 
-test('metadata that are no JSON cost no other row', async () => {
+test('metadata that are not JSON cost no other row', async () => {
   wisp(
     ['index', 'build', '-m', MODEL, path, '--force', '--input', 'ndjson'],
     '{"id":"a","text":"one","n":"AAAA"}\n{"id":"b","text":"two","n":"BBBB"}\n{"id":"c","text":"one two"}\n',

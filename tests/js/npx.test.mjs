@@ -167,7 +167,7 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
       err,
       'wisp-engine: -: line 4: neither a JSON string nor an object with a string "text"\n',
     );
-    assert.match(npx(args, '{"text"').err, /^wisp-engine: -: line 1: no JSON: /);
+    assert.match(npx(args, '{"text"').err, /^wisp-engine: -: line 1: not JSON: /);
   });
 
   test('a line that would be changed is refused, as by wisp', () => {

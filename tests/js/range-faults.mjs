@@ -171,7 +171,7 @@ export function rangeFaults(server, bytes) {
     },
     'another range': {
       fault: sendsAnother,
-      error: { code: 'io', message: /were asked for, and 'bytes \d+-\d+\/\d+' came/ },
+      error: { code: 'io', message: /were asked for, but 'bytes \d+-\d+\/\d+' came/ },
     },
     'another range, once': { fault: first(sendsAnother, 1) },
     'several ranges as one body': {
@@ -259,7 +259,7 @@ export function rangeFaults(server, bytes) {
     },
     'no Content-Range': {
       fault: says(() => ({ 'Content-Range': 'bytes 0-9/*' })),
-      error: { code: 'io', message: /were asked for, and 'bytes 0-9\/\*' came/ },
+      error: { code: 'io', message: /were asked for, but 'bytes 0-9\/\*' came/ },
     },
     'a size that no number holds': {
       fault: says((from, last) => ({ 'Content-Range': `bytes ${from}-${last}/${2n ** 63n}` })),

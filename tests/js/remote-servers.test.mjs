@@ -64,7 +64,7 @@ describe('servers', { skip: noCurl, concurrency: 16 }, () => {
       error: { code: 'io', message: /rotocol/ },
     },
   };
-  const another = /were asked for, and 'bytes -?\d+-\d+\/\d+' came/; // than the first may begin at -1
+  const another = /were asked for, but 'bytes -?\d+-\d+\/\d+' came/; // than the first may begin at -1
   faults['another range'].error = { code: 'io', message: another };
   faults['no answer, ever'].error = { code: 'io', message: /cannot reach the server/ };
   const CODES = /** @type {Record<string, number>} */ ({ io: 1, not_found: 3, format: 3 });

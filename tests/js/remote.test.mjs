@@ -88,7 +88,7 @@ describe('a model by URL', { skip: noCurl }, () => {
       assert.equal(wisp([...from, hash]).code, 0);
       const short = wisp([...from, hash.slice(1)]);
       assert.equal(short.code, 2);
-      assert.match(short.err, /64 hexadecimal digits/);
+      assert.match(short.err, /64 lower-case hexadecimal digits/);
       const other = hash.replace(/^./, (/** @type {string} */ c) => (c === '0' ? '1' : '0'));
       for (const args of [[], COLD]) {
         const cache = newCache();
@@ -96,7 +96,7 @@ describe('a model by URL', { skip: noCurl }, () => {
         const blocks = blocksOf(cache);
         const refused = await embed(server.url, cache, { args: [...args, '--header-sha256', other] }); // prettier-ignore
         assert.equal(refused.code, 3);
-        assert.match(refused.err, /the header's SHA-256 is .*, and not /);
+        assert.match(refused.err, /the header's SHA-256 is .*, not /);
         server.forget();
         const offline = ['--header-sha256', other, '--offline', ...args];
         const again = blocks - blocksOf(cache);

@@ -130,7 +130,7 @@ describe('wisp serve and pages', { skip }, () => {
     assert.equal((await from(server, 'http://evil.example', 'box.example')).status, 403);
   });
 
-  test('what is no origin and no host is wrong use', () => {
+  test('what is not an origin and no host is wrong use', () => {
     for (const args of [
       ['--allow-origin', 'chat.example'],
       ['--allow-origin', 'https://chat.example/page'],

@@ -13,7 +13,7 @@ const texts = ['one', 'A longer text, with commas and CAPITALS.'];
 const folder = mkdtempSync(join(tmpdir(), 'wisp-ternary-'));
 after(() => rmSync(folder, { recursive: true }));
 
-/** Files by their type. Rows of the first are no whole blocks, so its blocks cross rows. */
+/** Files by their type. Rows of the first are not whole blocks, so its blocks cross rows. */
 const files = /** @type {Record<string, string>} */ ({});
 before(() => {
   const make = (/** @type {string} */ type, /** @type {string[]} */ ...args) => {

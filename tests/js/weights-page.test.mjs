@@ -30,7 +30,7 @@ const dryRun = (model, type) =>
 
 test('the page measures the types that wisp quantize writes', () => {
   const { out } = wisp(['quantize', '--help']);
-  const [, listed] = /--type TYPE +of matrices: ([\s\S]*?), which is/.exec(out) ?? [];
+  const [, listed] = /--type TYPE +type of the matrices: ([\s\S]*?), which is/.exec(out) ?? [];
   assert.deepEqual(TYPES, String(listed).split(/,\s+| or\s+/));
 });
 

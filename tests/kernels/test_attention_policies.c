@@ -287,10 +287,10 @@ static void choices_are_read(void **state) {
     expect_choice("strided,stride=4/local,sinks=0,window=100", "strided", "local", 100, 0);
     expect_choice("minference,vertical=64,slash=200/quest,tokens=64", "minference", "quest", 128,
                   64);
-    expect_no_choice("",
-                     "\"\" is none of the policies full, local, strided, mass, quest, minference");
-    expect_no_choice("exact", "none of the policies");
-    expect_no_choice("local/", "\"\" is none of the policies");
+    expect_no_choice(
+        "", "\"\" is not one of the policies full, local, strided, mass, quest, minference");
+    expect_no_choice("exact", "not one of the policies");
+    expect_no_choice("local/", "\"\" is not one of the policies");
     expect_no_choice("full,window=64", "full takes no \"window\"");
     expect_no_choice("local,stride=2", "local takes no \"stride\"");
     expect_no_choice("local,window=63",
@@ -299,7 +299,7 @@ static void choices_are_read(void **state) {
     expect_no_choice("local,window=1e9", "must be a whole number");
     expect_no_choice("local,window=12345678901", "must be a whole number");
     expect_no_choice("local,,window=64", "local takes no \"\"");
-    expect_no_choice("full/local/local", "none of the policies");
+    expect_no_choice("full/local/local", "not one of the policies");
     expect_no_choice("mass,mass=1001", "mass of mass is 1001, and must be at most 1000");
     expect_no_choice("full/quest,tokens=63", "must be a whole number of at least 64");
     expect_no_choice("full/quest,window=127", "must be a whole number of at least 128");

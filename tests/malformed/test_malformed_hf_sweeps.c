@@ -384,7 +384,7 @@ static void open_vocabulary(void **state) {
     finish(&trial);
 }
 
-/* ---- what is no file ------------------------------------------------------------------------ */
+/* ---- what is not a file --------------------------------------------------------------------- */
 
 static void special_files(void **state) {
     static const char *const names[] = {"config.json", "tokenizer.json", "model.safetensors",

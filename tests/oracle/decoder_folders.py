@@ -19,17 +19,20 @@ import sys
 import tempfile
 from pathlib import Path
 
-os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TORCHDYNAMO_DISABLE="1")
 
 import decoders  # tests/oracle/decoders.py: models, and the driver. It skips if packages are missing.
 
 import numpy as np  # noqa: E402  (the packages are there)
 import torch  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 from tokenizers import Tokenizer, models, normalizers  # noqa: E402
-from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3Config, Gemma3ForCausalLM,  # noqa: E402
-                          Gemma3ForConditionalGeneration, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, Lfm2Config,
+from transformers import (BitNetConfig, BitNetForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3Config, Gemma3ForCausalLM,  # noqa: E402
+                          Gemma3ForConditionalGeneration, Gemma3TextConfig, GptOssConfig, GptOssForCausalLM, GPT2Config, GPT2LMHeadModel, Lfm2Config,
                           Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mistral3Config, Mistral3ForConditionalGeneration, MistralConfig, MistralForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, logging)
+from transformers.integrations.bitnet import WeightQuant, pack_weights  # noqa: E402
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors  # noqa: E402
 
 READ, TOLERANCE = 300, 1e-4
 
@@ -113,6 +116,14 @@ MORE = {
         layer_types=["conv", "full_attention", "conv", "full_attention"], block_multiple_of=24,
         block_ffn_dim_multiplier=1.3, rope_parameters=decoders.LLAMA3)),
 }
+MORE |= {"gpt-oss, experts in MXFP4": (GptOssForCausalLM, GptOssConfig(
+    **{**SIZES, "intermediate_size": 96}, num_key_value_heads=2, head_dim=32, num_local_experts=5, num_experts_per_tok=2,
+    sliding_window=37, rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0,
+                                        "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 64}))}
+BITNET = dict(num_key_value_heads=1, rope_parameters=decoders.plain_rope(500000.0))
+WIDE = {**SIZES, "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 2, "tie_word_embeddings": True}
+MORE |= {f"bitnet, {form}, {size}": (BitNetForCausalLM, BitNetConfig(**sizes, **BITNET))
+         for form in ("packed", "made ternary") for size, sizes in (("small", SIZES), ("wide", WIDE))}
 MODELS = PLAIN | MORE
 MODELS["ministral3 with images"] = (Mistral3ForConditionalGeneration, Mistral3Config(
     tie_word_embeddings=False, text_config=dict(**SIZES, model_type="ministral3", num_key_value_heads=2, head_dim=16,
@@ -127,6 +138,48 @@ def as_minicpm(config):
                   scale_depth=config.pop("residual_multiplier") * config["num_hidden_layers"]**0.5,
                   dim_model_base=config["hidden_size"] / config.pop("logits_scaling"))
     del config["attention_multiplier"]
+
+
+def as_mxfp4(folder, settings, model):
+    """Packs the experts as OpenAI's folders have them: random codes, whose floats transformers' own function gives the model."""
+    settings["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    settings |= {"swiglu_limit": 7.0, "experts_per_token": settings["num_experts_per_tok"], "initial_context_length": 64}
+    for file in folder.glob("*.safetensors"):
+        tensors = load_file(file)
+        for name in [name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]:
+            experts, inputs, outputs = tensors.pop(name).shape
+            codes = torch.randint(0, 256, (experts, outputs, inputs // 32, 16), dtype=torch.uint8)
+            scales = torch.randint(121, 126, (experts, outputs, inputs // 32), dtype=torch.uint8)
+            tensors |= {f"{name}_blocks": codes, f"{name}_scales": scales}
+            model.get_parameter(name).copy_(convert_moe_packed_tensors(codes, scales, dtype=torch.float32))
+        save_file(tensors, file)
+    for index in folder.glob("*.index.json"):
+        text = json.loads(index.read_text())
+        text["weight_map"] = {name: file.name for file in folder.glob("*.safetensors") for name in load_file(file)}
+        index.write_text(json.dumps(text))
+
+
+def as_bitnet(folder, settings, model, form):
+    """Stores matrices as the folders of BitNet b1.58 2B4T do, packed or as floats that are made ternary when they are used."""
+    settings["quantization_config"] = {"quant_method": "bitnet", "linear_class": "autobitlinear",
+                                       "quantization_mode": "offline" if form == "packed" else "online"}
+    for file in folder.glob("*.safetensors"):
+        tensors = load_file(file)
+        for name in [name for name in tensors if name.endswith("_proj.weight")]:
+            stored = tensors[name]
+            if form == "packed":
+                values, scale = torch.randint(-1, 2, stored.shape).float(), (0.05 + 0.1 * torch.rand(1)).to(torch.bfloat16)
+                model.get_parameter(name).copy_(values * scale.float())
+                tensors |= {name: pack_weights(values), f"{name}_scale": scale}
+            else:
+                model.get_parameter(name).copy_(WeightQuant.apply(stored).float())
+        save_file(tensors, file)
+    for index in folder.glob("*.index.json"):
+        text = json.loads(index.read_text())
+        text["weight_map"] = {name: file.name for file in folder.glob("*.safetensors") for name in load_file(file)}
+        index.write_text(json.dumps(text))
+
+
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
@@ -142,6 +195,8 @@ def write_tokenizer(folder):
 @torch.inference_mode()
 def compare(driver, wisp, root, index, name, dtype, shards, version_4):
     kind, config = MODELS[name]
+    if name == "bitnet, made ternary, wide" and version_4:  # the published one's type, of whose matrices TQ2_0 is made
+        dtype = torch.bfloat16
     # Every form of a folder has equal weights: angles, which transformers rounds to f32 at each position, and wisp does
     # not, differ by 1e-5 at 300 positions, and with some random weights attention magnifies that to 1e-4.
     torch.manual_seed(list(MODELS).index(name))
@@ -162,6 +217,10 @@ def compare(driver, wisp, root, index, name, dtype, shards, version_4):
         as_version_4(settings)
     if name == "minicpm":
         as_minicpm(settings)
+    if name.startswith("bitnet") and name in MORE:
+        as_bitnet(folder, settings, theirs, name.split(", ")[1])
+    if name.endswith("MXFP4"):
+        as_mxfp4(folder, settings, theirs)
     path.write_text(json.dumps(settings))
     write_tokenizer(folder)
     ids = torch.randint(0, decoders.VOCABULARY, (1, READ))

@@ -23,7 +23,7 @@ try:
     import gguf
     import numpy as np
     import torch
-    from transformers import (GPTNeoXConfig, GPTNeoXForCausalLM, StableLmConfig, StableLmForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config,
+    from transformers import (BitNetConfig, BitNetForCausalLM, GPTNeoXConfig, GPTNeoXForCausalLM, StableLmConfig, StableLmForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config,
                               GraniteConfig, GraniteForCausalLM, Olmo2Config, Olmo2ForCausalLM, Olmo3Config,
                               Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, Starcoder2Config,
                               Starcoder2ForCausalLM,
@@ -178,6 +178,10 @@ MODELS = {
         moe_intermediate_size=24, num_dense_layers=0, use_expert_bias=False, norm_topk_prob=False,
         routed_scaling_factor=2.5, tie_word_embeddings=False, rope_parameters=plain_rope(10000.0),
         layer_types=["full_attention", "conv", "conv", "conv"])),
+    "bitnet": ("bitnet-b1.58", BitNetForCausalLM, BitNetConfig(
+        **SIZES, num_key_value_heads=1, tie_word_embeddings=True, rope_parameters=plain_rope(500000.0))),
+    "bitnet, SiLU, an output of its own": ("bitnet", BitNetForCausalLM, BitNetConfig(
+        **SIZES, num_key_value_heads=2, hidden_act="silu", rms_norm_eps=1e-4, rope_parameters=plain_rope(10000.0))),
     "ministral3": ("mistral3", Ministral3ForCausalLM, Ministral3Config(
         **SIZES, num_key_value_heads=2, head_dim=16, rope_parameters=YARN | {
             "original_max_position_embeddings": 32, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3})),
@@ -201,7 +205,8 @@ LAYER_NAMES = {
     "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
     "self_attn.k_norm": "attn_k_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up",
-    "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
+    "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down", "self_attn.attn_sub_norm": "attn_sub_norm",
+    "mlp.ffn_sub_norm": "ffn_sub_norm",
 }
 LAYER_NAMES |= {
     "mlp.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp",

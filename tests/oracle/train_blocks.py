@@ -181,7 +181,7 @@ class TrainBlocks(unittest.TestCase):
         few.write_text("one\ntwo\n")
         for arguments, expected, says in (
                 ((teacher, self.text, "--start", teacher), 3, "no matrix has one of the types"),
-                ((teacher, self.text, "--start", broken), 3, "broken.gguf: no GGUF file"),
+                ((teacher, self.text, "--start", broken), 3, "broken.gguf: not a GGUF file"),
                 ((teacher, self.text, "--start", self.folder / "absent.gguf"), 3, "absent.gguf: No such file"),
                 ((scaled, self.text, "--start", start), 3, r"rope.scaling.type: yarn is not supported"),
                 ((gemma, self.text, "--start", start), 3, "general.architecture: gemma2: only llama or"),

@@ -178,11 +178,11 @@ class TrainRelu(unittest.TestCase):
                 ("config.json", "model_type", "roberta", r'config.json: model_type: "roberta": only bert'),
                 ("config.json", "hidden_act", "relu", 'config.json: hidden_act: "relu": there is nothing to replace'),
                 ("config.json", "hidden_act", "silu", 'config.json: hidden_act: "silu": only gelu'),
-                ("config.json", "hidden_size", "32", 'config.json: hidden_size: "32" is no whole number'),
+                ("config.json", "hidden_size", "32", 'config.json: hidden_size: "32" is not a whole number'),
                 ("config.json", "intermediate_size", 64, "intermediate.dense.*: this weight is missing or of"),
                 ("config.json", "vocab_size", 50, "config.json: vocab_size: 50 is less"),
                 ("1_Pooling/config.json", "pooling_mode_max_tokens", True, "1_Pooling/config.json: pooling_mode: "),
-                ("sentence_bert_config.json", "max_seq_length", "x", "max_seq_length: x is no whole number")):
+                ("sentence_bert_config.json", "max_seq_length", "x", "max_seq_length: x is not a whole number")):
             with self.subTest(field=field, value=value):
                 copy = self.changed(name, lambda found, field=field, value=value: found.__setitem__(field, value))
                 self.refuse(3, pattern, copy, self.text, "-o", self.folder / "refused", *SMALL)

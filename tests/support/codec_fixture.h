@@ -83,8 +83,8 @@ void check_codec_ids(const struct codec_fixture *f, wisp_text text, bool begins,
 /* Checks that the ids of a text decode to `expected`. */
 void check_round_trip(const struct codec_fixture *f, wisp_text text, wisp_text expected);
 
-/* Checks random texts: characters of all lengths, white space, bytes that are no UTF-8. `prefix` is
- * what stands before each decoded text. */
+/* Checks random texts: characters of all lengths, white space, bytes that are not UTF-8. `prefix`
+ * is what stands before each decoded text. */
 void check_random_round_trips(const struct codec_fixture *f, const char *prefix);
 
 /* Checks that encoding and opening fail cleanly when any allocation does. */

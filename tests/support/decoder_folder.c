@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "support/rng.h"
 
-enum { HIDDEN = 8, INNER = 12, KV = 4 };
+enum { HIDDEN = FOLDER_HIDDEN, INNER = FOLDER_INNER, KV = FOLDER_KV };
 
 static void put_text(struct bytes *out, const char *text) {
     bytes_put(out, text, strlen(text));
@@ -21,40 +21,41 @@ static void put_file(struct folder *folder, const char *name, struct bytes *cont
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-struct shape {
-    const char *name;
-    unsigned dims[3]; /* the slowest first; 0: there are no more */
-};
-
-/* Adds model.safetensors. Names come after `prefix`; one with a % is of each of `layers`. */
-static void make_weights(struct folder *folder, const char *prefix, unsigned layers,
-                         const struct shape *tensors, size_t count) {
+void decoder_folder_put_weights(struct folder *folder, const char *prefix, unsigned layers,
+                                const struct folder_shape *tensors, size_t count) {
     struct bytes header = {0}, data = {0}, file = {0};
     put_text(&header, "{");
     for (unsigned l = 0; l < layers; l++)
         for (size_t i = 0; i < count; i++) {
             const unsigned *dims = tensors[i].dims;
             const size_t start = data.size;
-            const char *number = strchr(tensors[i].name, '%');
+            const bool ternary = tensors[i].name[0] == '3';
+            const bool packed = tensors[i].name[0] == '#' || ternary;
+            const char *whole = tensors[i].name + packed, *number = strchr(whole, '%');
             char name[96], text[256], shape[48] = "";
             struct rng rng = {1 + i + l * 100}; /* a tensor more leaves the others as they are */
             size_t n = 1;
             if (l > 0 && !number)
                 continue;
-            snprintf(name, sizeof name, "%.*s", number ? (int)(number - tensors[i].name) : 95,
-                     tensors[i].name);
+            snprintf(name, sizeof name, "%.*s", number ? (int)(number - whole) : 95, whole);
             if (number)
                 snprintf(name + strlen(name), sizeof name - strlen(name), "%u%s", l, number + 1);
-            for (size_t d = 0; d < 3 && dims[d] > 0; d++) {
+            for (size_t d = 0; d < 4 && dims[d] > 0; d++) {
                 snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%u", d ? "," : "",
                          dims[d]);
                 n *= dims[d];
             }
-            for (size_t k = 0; k < n; k++)
+            for (size_t k = 0; k < n && packed; k++) {
+                size_t byte = rng_below(&rng, ternary ? 3 : 128);
+                for (size_t c = 1; c < 4 && ternary; c++)
+                    byte = byte << 2 | rng_below(&rng, 3);
+                bytes_put(&data, &(const unsigned char){(unsigned char)byte}, 1);
+            }
+            for (size_t k = 0; k < n && !packed; k++)
                 bytes_put_f32s(&data, &(const float){(float)rng_below(&rng, 200) / 100 - 1}, 1);
             snprintf(text, sizeof text,
-                     "%s\"%s%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
-                     data.size > n * sizeof(float) ? "," : "", prefix, name, shape, start,
+                     "%s\"%s%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+                     start > 0 ? "," : "", prefix, name, packed ? "U8" : "F32", shape, start,
                      data.size);
             put_text(&header, text);
         }
@@ -65,112 +66,17 @@ static void make_weights(struct folder *folder, const char *prefix, unsigned lay
     put_file(folder, "model.safetensors", &file);
 }
 
-#define WEIGHTS_OF(folder, prefix, layers, tensors)                                                \
-    make_weights(folder, prefix, layers, tensors, sizeof(tensors) / sizeof *(tensors))
-
-static const struct shape llama[] = {{"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
-                                     {"norm.weight", {HIDDEN}},
-                                     {"layers.%.input_layernorm.weight", {HIDDEN}},
-                                     {"layers.%.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},
-                                     {"layers.%.self_attn.k_proj.weight", {KV, HIDDEN}},
-                                     {"layers.%.self_attn.v_proj.weight", {KV, HIDDEN}},
-                                     {"layers.%.self_attn.o_proj.weight", {HIDDEN, HIDDEN}},
-                                     {"layers.%.post_attention_layernorm.weight", {HIDDEN}},
-                                     {"layers.%.mlp.gate_proj.weight", {INNER, HIDDEN}},
-                                     {"layers.%.mlp.up_proj.weight", {INNER, HIDDEN}},
-                                     {"layers.%.mlp.down_proj.weight", {HIDDEN, INNER}}};
-
-/* Heads have as many values as KV. Gemma 2 has all but the last two. */
-static const struct shape gemma[] = {{"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
-                                     {"norm.weight", {HIDDEN}},
-                                     {"layers.%.input_layernorm.weight", {HIDDEN}},
-                                     {"layers.%.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},
-                                     {"layers.%.self_attn.k_proj.weight", {KV, HIDDEN}},
-                                     {"layers.%.self_attn.v_proj.weight", {KV, HIDDEN}},
-                                     {"layers.%.self_attn.o_proj.weight", {HIDDEN, HIDDEN}},
-                                     {"layers.%.post_attention_layernorm.weight", {HIDDEN}},
-                                     {"layers.%.pre_feedforward_layernorm.weight", {HIDDEN}},
-                                     {"layers.%.post_feedforward_layernorm.weight", {HIDDEN}},
-                                     {"layers.%.mlp.gate_proj.weight", {INNER, HIDDEN}},
-                                     {"layers.%.mlp.up_proj.weight", {INNER, HIDDEN}},
-                                     {"layers.%.mlp.down_proj.weight", {HIDDEN, INNER}},
-                                     {"layers.%.self_attn.q_norm.weight", {KV}},
-                                     {"layers.%.self_attn.k_norm.weight", {KV}}};
-
-static const struct shape gpt2[] = {{"wte.weight", {FOLDER_TOKENS, HIDDEN}},
-                                    {"wpe.weight", {64, HIDDEN}},
-                                    {"ln_f.weight", {HIDDEN}},
-                                    {"ln_f.bias", {HIDDEN}},
-                                    {"h.%.ln_1.weight", {HIDDEN}},
-                                    {"h.%.ln_1.bias", {HIDDEN}},
-                                    {"h.%.attn.bias", {2, 2}}, /* an old mask */
-                                    {"h.%.attn.c_attn.weight", {HIDDEN, 3 * HIDDEN}},
-                                    {"h.%.attn.c_attn.bias", {3 * HIDDEN}},
-                                    {"h.%.attn.c_proj.weight", {HIDDEN, HIDDEN}},
-                                    {"h.%.attn.c_proj.bias", {HIDDEN}},
-                                    {"h.%.ln_2.weight", {HIDDEN}},
-                                    {"h.%.ln_2.bias", {HIDDEN}},
-                                    {"h.%.mlp.c_fc.weight", {HIDDEN, INNER}},
-                                    {"h.%.mlp.c_fc.bias", {INNER}},
-                                    {"h.%.mlp.c_proj.weight", {INNER, HIDDEN}},
-                                    {"h.%.mlp.c_proj.bias", {HIDDEN}}};
-
-static const struct shape lfm2[] = {{"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
-                                    {"embedding_norm.weight", {HIDDEN}},
-                                    {"layers.%.operator_norm.weight", {HIDDEN}},
-                                    {"layers.%.ffn_norm.weight", {HIDDEN}},
-                                    {"layers.%.feed_forward.w1.weight", {INNER, HIDDEN}},
-                                    {"layers.%.feed_forward.w3.weight", {INNER, HIDDEN}},
-                                    {"layers.%.feed_forward.w2.weight", {HIDDEN, INNER}},
-                                    {"layers.0.conv.conv.weight", {HIDDEN, 1, 3}},
-                                    {"layers.0.conv.in_proj.weight", {3 * HIDDEN, HIDDEN}},
-                                    {"layers.0.conv.out_proj.weight", {HIDDEN, HIDDEN}},
-                                    {"layers.1.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},
-                                    {"layers.1.self_attn.k_proj.weight", {KV, HIDDEN}},
-                                    {"layers.1.self_attn.v_proj.weight", {KV, HIDDEN}},
-                                    {"layers.1.self_attn.out_proj.weight", {HIDDEN, HIDDEN}},
-                                    {"layers.1.self_attn.q_layernorm.weight", {KV}},
-                                    {"layers.1.self_attn.k_layernorm.weight", {KV}}};
-
-static const struct shape phi3[] = {
-    {"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
-    {"norm.weight", {HIDDEN}},
-    {"layers.%.input_layernorm.weight", {HIDDEN}},
-    {"layers.%.self_attn.qkv_proj.weight", {HIDDEN + 2 * KV, HIDDEN}},
-    {"layers.%.self_attn.o_proj.weight", {HIDDEN, HIDDEN}},
-    {"layers.%.post_attention_layernorm.weight", {HIDDEN}},
-    {"layers.%.mlp.gate_up_proj.weight", {2 * INNER, HIDDEN}},
-    {"layers.%.mlp.down_proj.weight", {HIDDEN, INNER}}};
-
-#define ATTENTION_SHAPES                                                                           \
-    {"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}}, {"norm.weight", {HIDDEN}},                   \
-        {"layers.%.input_layernorm.weight", {HIDDEN}},                                             \
-        {"layers.%.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},                                    \
-        {"layers.%.self_attn.k_proj.weight", {KV, HIDDEN}},                                        \
-        {"layers.%.self_attn.v_proj.weight", {KV, HIDDEN}},                                        \
-        {"layers.%.self_attn.o_proj.weight", {HIDDEN, HIDDEN}}, {                                  \
-        "layers.%.post_attention_layernorm.weight", {                                              \
-            HIDDEN                                                                                 \
-        }                                                                                          \
-    }
-
-static const struct shape qwen3_moe[] = {
-    ATTENTION_SHAPES,
-    {"layers.%.self_attn.q_norm.weight", {KV}},
-    {"layers.%.self_attn.k_norm.weight", {KV}},
-    {"layers.%.mlp.gate.weight", {2, HIDDEN}},
-    {"layers.%.mlp.experts.0.gate_proj.weight", {INNER, HIDDEN}},
-    {"layers.%.mlp.experts.0.up_proj.weight", {INNER, HIDDEN}},
-    {"layers.%.mlp.experts.0.down_proj.weight", {HIDDEN, INNER}},
-    {"layers.%.mlp.experts.1.gate_proj.weight", {INNER, HIDDEN}},
-    {"layers.%.mlp.experts.1.up_proj.weight", {INNER, HIDDEN}},
-    {"layers.%.mlp.experts.1.down_proj.weight", {HIDDEN, INNER}}};
-
-static const struct shape granite_moe[] = {
-    ATTENTION_SHAPES,
-    {"layers.%.block_sparse_moe.router.layer.weight", {2, HIDDEN}},
-    {"layers.%.block_sparse_moe.input_linear.weight", {2, 2 * INNER, HIDDEN}},
-    {"layers.%.block_sparse_moe.output_linear.weight", {2, HIDDEN, INNER}}};
+static const struct folder_shape llama[] = {{"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
+                                            {"norm.weight", {HIDDEN}},
+                                            {"layers.%.input_layernorm.weight", {HIDDEN}},
+                                            {"layers.%.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},
+                                            {"layers.%.self_attn.k_proj.weight", {KV, HIDDEN}},
+                                            {"layers.%.self_attn.v_proj.weight", {KV, HIDDEN}},
+                                            {"layers.%.self_attn.o_proj.weight", {HIDDEN, HIDDEN}},
+                                            {"layers.%.post_attention_layernorm.weight", {HIDDEN}},
+                                            {"layers.%.mlp.gate_proj.weight", {INNER, HIDDEN}},
+                                            {"layers.%.mlp.up_proj.weight", {INNER, HIDDEN}},
+                                            {"layers.%.mlp.down_proj.weight", {HIDDEN, INNER}}};
 
 /* ---- tokenizer.json ------------------------------------------------------------------------- */
 
@@ -321,7 +227,7 @@ static void put_piece(struct bytes *out, const char *text, unsigned id, bool fla
     bytes_release(&piece);
 }
 
-static void make_model(struct folder *folder, bool unigram) {
+void decoder_folder_put_model(struct folder *folder, bool unigram) {
     const unsigned char trainer[] = {3 << 3, unigram ? 1 : 2};
     const unsigned char no_squeeze[] = {4 << 3, 0};
     struct bytes out = {0}, normalizer = {0}, map = {0};
@@ -352,7 +258,7 @@ static void make_model(struct folder *folder, bool unigram) {
 
 void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer) {
     *folder = (struct folder){0};
-    WEIGHTS_OF(folder, "model.", 1, llama);
+    decoder_folder_put_weights(folder, "model.", 1, llama, sizeof llama / sizeof *llama);
     folder_put_text(folder, "config.json",
                     "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\","
                     "\"hidden_size\":8,\"intermediate_size\":12,\"num_hidden_layers\":1,"
@@ -381,110 +287,7 @@ void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer
         make_sentencepiece(folder, tokenizer == TOKENIZER_UNIGRAM);
         break;
     default:
-        make_model(folder, tokenizer == TOKENIZER_MODEL_UNIGRAM);
+        decoder_folder_put_model(folder, tokenizer == TOKENIZER_MODEL_UNIGRAM);
         break;
     }
-}
-
-#define GEMMA_SETTINGS                                                                             \
-    "\"hidden_size\":8,\"intermediate_size\":12,\"num_hidden_layers\":2,\"num_attention_heads\":"  \
-    "2,"                                                                                           \
-    "\"num_key_value_heads\":1,\"head_dim\":4,\"query_pre_attn_scalar\":9,\"sliding_window\":4,"   \
-    "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"vocab_size\":300,"                    \
-    "\"attention_bias\":false,\"hidden_activation\":\"gelu_pytorch_tanh\""
-
-void decoder_folder_make_family(struct folder *folder, enum decoder_family family) {
-    static const char gpt2_config[] =
-        "{\"architectures\":[\"GPT2LMHeadModel\"],\"model_type\":\"gpt2\",\"n_embd\":8,"
-        "\"n_layer\":2,\"n_head\":2,\"n_positions\":64,\"n_inner\":12,\"vocab_size\":300,"
-        "\"activation_function\":\"gelu_new\",\"layer_norm_epsilon\":1e-05,"
-        "\"scale_attn_weights\":true,\"scale_attn_by_inverse_layer_idx\":false,"
-        "\"add_cross_attention\":false,\"tie_word_embeddings\":true,\"eos_token_id\":2}";
-    static const char gemma2_config[] =
-        "{\"architectures\":[\"Gemma2ForCausalLM\"],\"model_type\":\"gemma2\"," GEMMA_SETTINGS
-        ",\"attn_logit_softcapping\":5.0,\"final_logit_softcapping\":3.0,\"rope_theta\":500.0}";
-    static const char gemma3_text_config[] =
-        "{\"architectures\":[\"Gemma3ForCausalLM\"],\"model_type\":\"gemma3_text\"," GEMMA_SETTINGS
-        ",\"layer_types\":[\"sliding_attention\",\"full_attention\"],\"rope_parameters\":{"
-        "\"full_attention\":{\"rope_type\":\"linear\",\"rope_theta\":900.0,\"factor\":8.0},"
-        "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":100.0}}}";
-    static const char gemma3_config[] =
-        "{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"model_type\":\"gemma3\","
-        "\"vision_config\":{\"hidden_size\":16},\"text_config\":{" GEMMA_SETTINGS
-        ",\"sliding_window_pattern\":2,\"rope_theta\":900.0,\"rope_local_base_freq\":100.0,"
-        "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8.0}}}";
-    static const char lfm2_config[] =
-        "{\"architectures\":[\"Lfm2ForCausalLM\"],\"model_type\":\"lfm2\",\"hidden_size\":8,"
-        "\"block_ff_dim\":14,\"block_auto_adjust_ff_dim\":true,\"block_ffn_dim_multiplier\":1.2,"
-        "\"block_multiple_of\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
-        "\"num_key_value_heads\":1,\"conv_L_cache\":3,\"conv_bias\":false,"
-        "\"full_attn_idxs\":[1],\"norm_eps\":1e-05,\"rope_theta\":500.0,\"tie_embedding\":true,"
-        "\"max_position_embeddings\":64,\"vocab_size\":300}";
-    static const char phi3_config[] =
-        "{\"architectures\":[\"Phi3ForCausalLM\"],\"model_type\":\"phi3\",\"hidden_size\":8,"
-        "\"intermediate_size\":12,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
-        "\"num_key_value_heads\":1,\"hidden_act\":\"silu\",\"max_position_embeddings\":64,"
-        "\"original_max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,"
-        "\"rope_scaling\":null,\"sliding_window\":4,\"tie_word_embeddings\":true,"
-        "\"attention_bias\":false,\"vocab_size\":300,\"eos_token_id\":2}";
-    static const char qwen3_moe_config[] =
-        "{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"model_type\":\"qwen3_moe\","
-        "\"hidden_size\":8,\"intermediate_size\":20,\"num_hidden_layers\":2,"
-        "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"hidden_act\":\"silu\","
-        "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,"
-        "\"tie_word_embeddings\":true,\"attention_bias\":false,\"vocab_size\":300,"
-        "\"num_experts\":2,\"num_experts_per_tok\":1,\"moe_intermediate_size\":12,"
-        "\"norm_topk_prob\":false,\"decoder_sparse_step\":1,\"mlp_only_layers\":[]}";
-    static const char granite_moe_config[] =
-        "{\"architectures\":[\"GraniteMoeForCausalLM\"],\"model_type\":\"granitemoe\","
-        "\"hidden_size\":8,\"intermediate_size\":12,\"num_hidden_layers\":2,"
-        "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"hidden_act\":\"silu\","
-        "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,"
-        "\"tie_word_embeddings\":true,\"attention_bias\":false,\"vocab_size\":300,"
-        "\"num_local_experts\":2,\"num_experts_per_tok\":2,\"attention_multiplier\":0.5}";
-    static const char *const configs[] = {gpt2_config,      gemma2_config,     gemma3_text_config,
-                                          gemma3_config,    lfm2_config,       phi3_config,
-                                          qwen3_moe_config, granite_moe_config};
-    *folder = (struct folder){0};
-    switch (family) {
-    case FAMILY_GPT2:
-        WEIGHTS_OF(folder, "transformer.", 2, gpt2);
-        break;
-    case FAMILY_GEMMA2:
-        make_weights(folder, "model.", 2, gemma, sizeof gemma / sizeof *gemma - 2);
-        break;
-    case FAMILY_GEMMA3_TEXT:
-        WEIGHTS_OF(folder, "model.", 2, gemma);
-        break;
-    case FAMILY_GEMMA3: {
-        enum { TENSORS = sizeof gemma / sizeof *gemma };
-        struct shape all[TENSORS + 1];
-        memcpy(all, gemma, sizeof gemma);
-        all[TENSORS] = (struct shape){"vision_tower.embeddings.weight", {HIDDEN, 3, 2}};
-        for (size_t i = 0; i < TENSORS; i++) {
-            static char names[TENSORS][96];
-            snprintf(names[i], sizeof names[i], "language_model.%s", gemma[i].name);
-            all[i].name = names[i];
-        }
-        WEIGHTS_OF(folder, "model.", 2, all);
-        break;
-    }
-    case FAMILY_PHI3:
-        WEIGHTS_OF(folder, "model.", 2, phi3);
-        break;
-    case FAMILY_QWEN3_MOE:
-        WEIGHTS_OF(folder, "model.", 2, qwen3_moe);
-        break;
-    case FAMILY_GRANITE_MOE:
-        WEIGHTS_OF(folder, "model.", 2, granite_moe);
-        break;
-    default:
-        WEIGHTS_OF(folder, "model.", 2, lfm2);
-        break;
-    }
-    folder_put_text(folder, "config.json", configs[family]);
-    folder_put_text(folder, "generation_config.json", "{\"eos_token_id\":[2,5]}");
-    folder_put_text(folder, "tokenizer_config.json",
-                    "{\"add_bos_token\":true,\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}");
-    make_model(folder, false);
 }

@@ -32,8 +32,12 @@ enum decoder_family {
     FAMILY_GEMMA3, /* with a tensor of the part that reads images */
     FAMILY_LFM2,   /* its second layer has attention, its first a convolution */
     FAMILY_PHI3,
-    FAMILY_QWEN3_MOE,   /* two experts, with tensors of their own */
-    FAMILY_GRANITE_MOE, /* two experts, stacked */
+    FAMILY_BITNET,         /* packed matrices */
+    FAMILY_BITNET_FLOATS,  /* of which matrices are made ternary */
+    FAMILY_QWEN3_MOE,      /* two experts, with tensors of their own */
+    FAMILY_GRANITE_MOE,    /* two experts, stacked */
+    FAMILY_GPT_OSS,        /* two experts, stacked, of floats */
+    FAMILY_GPT_OSS_PACKED, /* in MXFP4 */
     DECODER_FAMILIES
 };
 
@@ -44,5 +48,23 @@ void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer
 /* Makes these files for another family, with TOKENIZER_MODEL_BPE, two layers and a window of 4
  * tokens if the family has windows. */
 void decoder_folder_make_family(struct folder *folder, enum decoder_family family);
+
+/* ---- for decoder_families.c ------------------------------------------------------------------ */
+
+enum { FOLDER_HIDDEN = 8, FOLDER_INNER = 12, FOLDER_KV = 4 };
+
+struct folder_shape {
+    const char *name;
+    unsigned dims[4]; /* the slowest first; 0: there are no more */
+};
+
+/* Adds model.safetensors. Names come after `prefix`; one with a % is of each of `layers`, one that
+ * begins with # is of bytes, of which packed weights consist, and one that begins with 3 of bytes
+ * of four codes from 0 to 2. */
+void decoder_folder_put_weights(struct folder *folder, const char *prefix, unsigned layers,
+                                const struct folder_shape *tensors, size_t count);
+
+/* Adds tokenizer.model. */
+void decoder_folder_put_model(struct folder *folder, bool unigram);
 
 #endif

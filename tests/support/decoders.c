@@ -39,6 +39,8 @@ const struct tiny_decoder tiny_decoders[] = {
     {.name = "olmoe", .architecture = "olmoe", .experts = 4},
     {.name = "granitemoe", .architecture = "granitemoe", .experts = 9},
     {.name = "gpt-oss", .architecture = "gpt-oss", .experts = 5, .window = 18},
+    {.name = "bitnet", .architecture = "bitnet-b1.58"},
+    {.name = "bitnet with SiLU", .architecture = "bitnet"},
     {.name = "mistral3", .architecture = "mistral3"},
     {.name = "glm4", .architecture = "glm4", .rotated = 4},
     {.name = "a decoder that only tests have", .architecture = "other-decoder"},
@@ -196,7 +198,7 @@ static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t
     const bool after = is_gemma(d) || olmo2 || glm4; /* norms after blocks */
     const bool wide = olmo2 || is(d, "olmoe");
     const bool normal_heads = is(d, "qwen3") || is(d, "gemma3") || is(d, "qwen3moe") || wide;
-    const bool dense = d->experts == 0;
+    const bool dense = d->experts == 0, bitnet = is(d, "bitnet") || is(d, "bitnet-b1.58");
     const struct {
         const char *name;
         uint64_t inputs, outputs;
@@ -210,6 +212,8 @@ static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t
                  {"attn_k_norm", wide ? KV : HEAD_SIZE, 1, normal_heads, false},
                  {"attn_output", Q, H, true, biased},
                  {"attn_sinks", HEADS, 1, oss, false},
+                 {"attn_sub_norm", Q, 1, bitnet, false},
+                 {"ffn_sub_norm", WIDE, 1, bitnet, false},
                  {"post_attention_norm", H, 1, after || oss, false},
                  {"ffn_norm", H, 1, !olmo2 && !oss, norm_biased},
                  {"ffn_gate", H, WIDE, apart && !star && !glm4 && !d->ungated && dense, false},

@@ -273,7 +273,7 @@ static void fallback(void **state) {
     assert_string_equal(type, "BITNET_T158, fallback");
 }
 
-/* Rows that are made of blocks are no cold neurons, which a model may be opened without. */
+/* Rows that are made of blocks are not cold neurons, which a model may be opened without. */
 static void sparse_models(void **state) {
     (void)state;
     static const struct predicting predicting = {
@@ -479,7 +479,7 @@ static void wrong_keys(void **state) {
     make_ternary(&file, &shape_256); /* BF16 rows are longer than what the file has */
     gguf_drop_key(&file, "craftsman.bitnet.version");
     expect(&file, WISP_ERROR_FORMAT, up, "past the end of the file");
-    make_ternary(&file, &shape_256); /* wisp's own number of the type is no number of a file */
+    make_ternary(&file, &shape_256); /* wisp's own number of the type is not a number of a file */
     gguf_tensor(&file, up)->type = BLOCK_T158;
     expect(&file, WISP_ERROR_UNSUPPORTED, up, "65566");
 }

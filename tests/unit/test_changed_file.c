@@ -172,7 +172,7 @@ static void overwriting_is_an_error(void **state) {
     wisp_model_close(model);
 }
 
-/* A new file under the old one's name, and another mode, are no changes of the open file. */
+/* A new file under the old one's name, and another mode, are not changes of the open file. */
 static void replacing_changes_nothing(void **state) {
     (void)state;
     const char *path = tiny_model("first.gguf", "gelu"), *other = tiny_model("other.gguf", "relu");

@@ -487,7 +487,7 @@ static void test_nfc(void **state) {
         {"\u1100\u1161\u11a8", "\uac01"},
         {"\uac00\u11a8\u11a8", "\uac01\u11a8"},
         {"\uac01\u1161", "\uac01\u1161"},
-        {"\u09c7\u09be", "\u09cb"}, /* the second is no combining character */
+        {"\u09c7\u09be", "\u09cb"}, /* the second is not a combining character */
         {"\U00011099\U000110ba", "\U0001109a"},
         {"\U0002f800", "\u4e3d"},
     };

@@ -26,7 +26,7 @@ static void test_spm(void **state) {
     check_codec_ids(&f, wisp_text_of("hello"), false, (const int32_t[]){S_HE, S_LLO}, 2);
     check_codec_ids(&f, wisp_text_of("lll"), false, (const int32_t[]){S_LL, S_L}, 2);
     check_codec_ids(&f, wisp_text_of("\u2581he"), false, (const int32_t[]){S_SPACE_HE}, 1);
-    /* Characters that are no tokens become bytes; "abc" is a token that no pair leads to. */
+    /* Characters that are not tokens become bytes; "abc" is a token that no pair leads to. */
     check_codec_ids(&f, wisp_text_of("a\u00e9"), false, (const int32_t[]){BYTE_0 + 'a', S_E_ACUTE},
                     2);
     check_codec_ids(&f, wisp_text_of("ab"), false, (const int32_t[]){BYTE_0 + 'a', BYTE_0 + 'b'},

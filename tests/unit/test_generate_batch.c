@@ -341,7 +341,7 @@ static void long_prompts_are_refused_soon(void **state) {
     assert_non_null(strstr(error.message, "more than 6144 tokens"));
     assert_int_equal(wisp_generate(o.session, shorter, &options, NULL, &error),
                      WISP_ERROR_ARGUMENT);
-    assert_non_null(strstr(error.message, " tokens, and the model's context has 512"));
+    assert_non_null(strstr(error.message, " tokens, but the model's context has 512"));
     options.context_shift = true;
     assert_int_equal(wisp_generate(o.session, long_text, &options, &result, &error), WISP_OK);
     assert_true(result.dropped_tokens + result.prompt_tokens > BOUND);

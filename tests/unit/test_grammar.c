@@ -154,7 +154,7 @@ static void faults_have_their_places(void **state) {
         assert_string_equal(error.field, "grammar");
         assert_null(grammar);
     }
-    /* A byte of 0 is no repetition, though it ends the list of their signs. */
+    /* A byte of 0 is not a repetition, though it ends the list of their signs. */
     struct wisp_grammar *none;
     wisp_error at_zero;
     assert_int_equal(wisp_grammar_open((wisp_text){"root ::= \"a\"\0", 13}, &none, &at_zero),

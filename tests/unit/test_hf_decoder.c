@@ -82,7 +82,7 @@ static void settings_of_config_json(void **state) {
          "mpnet, nomic_bert, modernbert, electra, new, llama, mistral, qwen2, qwen3, gpt2, "
          "gemma2, gemma3_text, gemma3, lfm2, lfm2_bidirectional, phi3, granite, olmo2, olmo3, "
          "smollm3, mistral3, starcoder2, gpt_neox, stablelm, qwen3_moe, olmoe, granitemoe, "
-         "lfm2_moe, minicpm, ministral3, glm4 and eurobert"},
+         "lfm2_moe, minicpm, ministral3, glm4, eurobert, gpt_oss and bitnet"},
         {t, CONFIG, "LlamaForCausalLM", "LlamaForSequenceClassification", UNSUPPORTED,
          "architectures", "only LlamaForCausalLM"},
         {t, CONFIG, "{", "{\"quantization_config\":{\"quant_method\":\"gptq\"},", UNSUPPORTED,
@@ -112,7 +112,7 @@ static void settings_of_config_json(void **state) {
         {t, CONFIG, "\"rope_scaling\":null",
          "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":2,\"low_freq_factor\":2,"
          "\"high_freq_factor\":2,\"original_max_position_embeddings\":8}",
-         FORMAT, "high_freq_factor", "nothing between"},
+         FORMAT, "high_freq_factor", "they must differ"},
         {t, CONFIG, "\"rope_scaling\":null", "\"rope_scaling\":[]", FORMAT, "rope_scaling",
          "object"},
         {t, CONFIG, "\"vocab_size\":300", "\"vocab_size\":299", FORMAT, "vocab_size", "300 rows"},

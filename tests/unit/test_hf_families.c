@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "native/open_path.h"
 #include "support/allocations.h"
 #include "support/decoder_folder.h"
@@ -199,6 +200,83 @@ static void settings_of_experts(void **state) {
     };
     (void)state;
     check_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_gpt_oss(void **state) {
+    static const enum decoder_family f = FAMILY_GPT_OSS, p = FAMILY_GPT_OSS_PACKED;
+    static const struct edit edits[] = {
+        {f, CONFIG, "\"swiglu_limit\":7.0,", "", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"sliding_window\":4", "\"sliding_window\":5", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"swiglu_limit\":7.0", "\"swiglu_limit\":6.0", UNSUPPORTED, "swiglu_limit",
+         "only 7"},
+        {f, CONFIG, "\"sliding_window\":4,", "", NOT_FOUND, "sliding_window", NULL},
+        {f, CONFIG, "\"rope_scaling\"", "\"others\"", NOT_FOUND, "rope_parameters", NULL},
+        {f, CONFIG, "\"truncate\":false,", "", UNSUPPORTED, "truncate", "only false"},
+        {f, CONFIG, "\"truncate\":false", "\"truncate\":0", FORMAT, "truncate", "true or false"},
+        {f, CONFIG, "\"attention_bias\":true", "\"attention_bias\":false", UNSUPPORTED,
+         "attention_bias", "only true"},
+        {f, CONFIG, "\"num_local_experts\":2", "\"num_local_experts\":3", FORMAT,
+         "blk.0.ffn_gate_inp.weight", NULL},
+        {f, CONFIG, "{", "{\"quantization_config\":{\"quant_method\":\"gptq\"},", UNSUPPORTED,
+         "quantization_config", "only mxfp4, F32, F16 and BF16"},
+        {f, WEIGHTS, "[2,8,24]", "[2,96,2]", FORMAT, "blk.0.ffn_gate_exps.weight",
+         "expected [2, 12, 8]"},
+        {f, WEIGHTS, "[2,8,24]", "[2,8,8,3]", FORMAT, NULL, "shape of experts"},
+        {f, WEIGHTS, "[2,24]", "[48]", FORMAT, NULL, "shape of experts"},
+        {p, WEIGHTS, "[2,64,1,16]", "[2,64,16]", FORMAT, NULL, "shape"},
+        {p, WEIGHTS, "[2,64,1,16]", "[2,64,16,1]", FORMAT, NULL, "shape of experts"},
+        {p, WEIGHTS, "[2,64,1]", "[2,1,64]", FORMAT, NULL, "shape of experts"},
+        {p, WEIGHTS, "0.mlp.experts.gate_up_proj_scales", "0.mlp.experts.gate_up_proj_scalez",
+         NOT_FOUND, "model.layers.0.mlp.experts.gate_up_proj_scales", "missing"},
+        {p, CONFIG, "\"intermediate_size\":32", "\"intermediate_size\":64", FORMAT,
+         "blk.0.ffn_gate_exps.weight", "expected [2, 64, 32]"},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_bitnet(void **state) {
+    static const enum decoder_family p = FAMILY_BITNET, f = FAMILY_BITNET_FLOATS;
+    static const struct edit edits[] = {
+        {p, CONFIG, "\"quantization_mode\":\"offline\"", "\"quantization_mode\":null", WISP_OK,
+         NULL, NULL},
+        {p, CONFIG, "\"hidden_act\":\"relu2\"", "\"hidden_act\":\"silu\"", WISP_OK, NULL, NULL},
+        {p, CONFIG, "relu2", "gelu", UNSUPPORTED, "hidden_act", "only relu2, relu and silu"},
+        {p, CONFIG, "autobitlinear", "bitlinear", UNSUPPORTED, "linear_class",
+         "only autobitlinear"},
+        {p, CONFIG, "offline", "sometimes", UNSUPPORTED, "quantization_mode",
+         "only offline and online"},
+        {p, CONFIG, "\"quant_method\":\"bitnet\"",
+         "\"use_rms_norm\":true,\"quant_method\":\"bitnet\"", UNSUPPORTED, "use_rms_norm",
+         "only false"},
+        {p, CONFIG, "{", "{\"attention_bias\":true,", UNSUPPORTED, "attention_bias", "only false"},
+        {p, CONFIG, "offline", "online", FORMAT, NULL, "not a matrix of floats"},
+        {f, CONFIG, "online", "offline", FORMAT, NULL, "not a matrix of bytes"},
+        {p, CONFIG, "\"intermediate_size\":12", "\"intermediate_size\":16", FORMAT,
+         "blk.0.ffn_up.weight", "16"},
+        {p, WEIGHTS, "0.mlp.up_proj.weight_scale", "0.mlp.up_proj.weight_scalf", NOT_FOUND,
+         "model.layers.0.mlp.up_proj.weight_scale", "missing"},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
+/* The code 3 stands for no weight. */
+static void packed_codes_are_checked(void **state) {
+    static const char name[] = "\"model.layers.0.mlp.up_proj.weight\"", place[] = "offsets\":[";
+    struct folder folder;
+    (void)state;
+    decoder_folder_make_family(&folder, FAMILY_BITNET);
+    unsigned char *file = (unsigned char *)folder_file(&folder, WEIGHTS)->data;
+    const char *entry = strstr((const char *)file + 8, name);
+    assert_non_null(entry);
+    const char *offset = strstr(entry, place) + strlen(place);
+    file[8 + load_u64(file) + strtoul(offset, NULL, 10)] = 0x20 | 3;
+    folder_write(&folder, temporary_path("model"));
+    folder_release(&folder);
+    const struct opening opening = open_path(temporary_path("model"), 1 << 20);
+    expect_outcome(&opening, WISP_ERROR_FORMAT, "model.layers.0.mlp.up_proj.weight",
+                   "the code 3 in row 0");
 }
 
 static void settings_of_lfm2(void **state) {
@@ -456,6 +534,9 @@ int main(void) {
         cmocka_unit_test(settings_of_gemma),
         cmocka_unit_test(settings_of_lfm2),
         cmocka_unit_test(settings_of_experts),
+        cmocka_unit_test(settings_of_gpt_oss),
+        cmocka_unit_test(settings_of_bitnet),
+        cmocka_unit_test(packed_codes_are_checked),
         cmocka_unit_test(settings_of_phi3),
         cmocka_unit_test(settings_of_scaling),
         cmocka_unit_test(converted_families_have_the_same_logits),

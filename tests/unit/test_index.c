@@ -299,8 +299,8 @@ static void empty_index(void **state) {
     wisp_index_close(NULL);
 }
 
-/* Values at the ends of floats: no scale and no score is infinite, and a sum that is no number is
- * the worst. */
+/* Values at the ends of floats: no scale and no score is infinite, and a sum that is not a number
+ * is the worst. */
 static void extreme_values(void **state) {
     static const float rows[] = {3e38f, -3e38f, 1e-45f, 0, 3e38f, 3e38f, 1, 1, 0, 0};
     static const float queries[] = {3e38f, 3e38f, 1e-40f, 1e-40f, 0, 0, 1, -1};

@@ -293,7 +293,7 @@ static void see_better(void *context, const wisp_quantized_tensor *tensor) {
     assert_true(tensor->output_error < tensor->plain_error);
 }
 
-/* Every architecture is quantised, with neurons of zeros if rows are no whole blocks, and to a
+/* Every architecture is quantised, with neurons of zeros if rows are not whole blocks, and to a
  * size. tests/oracle/quantise_texts.py says how near the files are. */
 enum { FEW = 25 }; /* texts, of which each byte is a token */
 

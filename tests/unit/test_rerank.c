@@ -117,7 +117,7 @@ static void each_kind_of_model_says_what_it_does(void **state) {
     model = open_model_or_fail(data_path("models/dense", path), WISP_COMPUTE_F32, NULL);
     session = open_session_or_fail(model, 1);
     assert_int_equal(wisp_rerank(session, text, &text, 1, row, &error), WISP_ERROR_UNSUPPORTED);
-    assert_non_null(strstr(error.message, "no cross-encoder"));
+    assert_non_null(strstr(error.message, "not a cross-encoder"));
     wisp_session_close(session);
     wisp_model_close(model);
 }

@@ -259,8 +259,8 @@ static const char *ranked_model(uint32_t hidden) {
     return write_made(&file, "plain.gguf");
 }
 
-/* A rank that is no whole number of blocks of Q8_0 would make Q f32, which is slow: only those get
- * one who ask for f32. The error names a rank that the model allows. */
+/* A rank that is not a whole number of blocks of Q8_0 would make Q f32, which is slow: only those
+ * get one who ask for f32. The error names a rank that the model allows. */
 static void ranks_are_whole_blocks(void **state) {
     (void)state;
     struct texts texts;
@@ -407,7 +407,7 @@ static void what_cannot_be_done_is_said(void **state) {
     assert_int_not_equal(access(output, F_OK), 0);
 }
 
-/* A model may be so small that a third of its hidden_size is no whole number above 0. */
+/* A model may be so small that a third of its hidden_size is not a whole number above 0. */
 static void smallest_models_are_calibrated(void **state) {
     (void)state;
     char plain[256], path[256];

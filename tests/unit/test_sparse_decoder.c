@@ -59,6 +59,10 @@ static double contributing(struct opened o) {
     return (double)some / (double)neurons;
 }
 
+static bool has_sub_norms(const struct tiny_decoder *tiny) {
+    return strncmp(tiny->architecture, "bitnet", strlen("bitnet")) == 0;
+}
+
 /* Exact layers skip what rounds to 0, and round to int8 in other places than dense ones. So their
  * logits are about as near to those of floats as the dense ones of int8 are. */
 static void exact_logits_are_those_of_the_dense_model(void **state) {
@@ -67,7 +71,7 @@ static void exact_logits_are_those_of_the_dense_model(void **state) {
     for (const struct tiny_decoder *tiny = tiny_decoders; tiny->name; tiny++) {
         struct gguf made;
         struct bytes file = {0};
-        if (tiny->experts > 0) /* have no predictors: test_experts */
+        if (tiny->experts > 0 || has_sub_norms(tiny)) /* have no predictors: test_experts, below */
             continue;
         decoder_make(&made, tiny);
         gguf_write_bytes(&made, &file);
@@ -115,8 +119,35 @@ static void decoders_are_dense_unless_asked(void **state) {
     }
 }
 
+/* A norm of the values of neurons needs all of them. */
+static void norms_of_neurons_need_dense_layers(void **state) {
+    static const wisp_predictor predictors[] = {WISP_PREDICTOR_EXACT, WISP_PREDICTOR_GATE,
+                                                WISP_PREDICTOR_TOPK};
+    size_t found = 0;
+    (void)state;
+    for (const struct tiny_decoder *tiny = tiny_decoders; tiny->name; tiny++)
+        for (size_t i = 0; i < 3 && has_sub_norms(tiny); i++, found++) {
+            const wisp_model_options options = {.predictor = predictors[i]};
+            struct gguf made;
+            struct bytes file = {0};
+            wisp_model *model;
+            wisp_error error;
+            decoder_make(&made, tiny);
+            gguf_write_bytes(&made, &file);
+            gguf_release(&made);
+            const wisp_source source = {.size = file.size, .data = file.data, .name = "tiny"};
+            assert_int_equal(wisp_model_open_source(&source, &options, &model, &error),
+                             WISP_ERROR_UNSUPPORTED);
+            assert_string_equal(error.field, "predictor");
+            assert_non_null(strstr(error.message, "go through a norm: use dense"));
+            bytes_release(&file);
+        }
+    assert_int_equal(found, 6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms_of_neurons_need_dense_layers),
         cmocka_unit_test(exact_logits_are_those_of_the_dense_model),
         cmocka_unit_test(decoders_are_dense_unless_asked),
     };

@@ -22,7 +22,7 @@ class ModelFile:
         except OSError as error:
             raise Refusal(EXIT_MODEL, f"{path}: {error.strerror}") from error
         except Exception as error:  # the library raises many types
-            raise Refusal(EXIT_MODEL, f"{path}: no GGUF file: {error}") from error
+            raise Refusal(EXIT_MODEL, f"{path}: not a GGUF file: {error}") from error
         if "craftsman.bitnet.version" in self.keys:
             refuse_model(path, "craftsman.bitnet.version", "files with BITNET_T158 cannot be trained")
         self.tensors = {tensor.name: tensor for tensor in reader.tensors}

@@ -53,7 +53,7 @@ def read_config(folder, activations):
                   "max_position_embeddings"):
         given = config.get(field)
         if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-            refuse_model(file, field, f"{json.dumps(given)} is no whole number above 0")
+            refuse_model(file, field, f"{json.dumps(given)} is not a whole number above 0")
     return config
 
 

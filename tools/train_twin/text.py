@@ -39,7 +39,7 @@ class Tokenizer:
         sentence = read_json(file, dict, default={})
         limit = sentence.get("max_seq_length")
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 3):
-            refuse_model(file, "max_seq_length", f"{limit} is no whole number above 2")
+            refuse_model(file, "max_seq_length", f"{limit} is not a whole number above 2")
         self.lowercase = sentence.get("do_lower_case") is True
         self.limit = min(limit or config["max_position_embeddings"], self.tokenizer.model_max_length,
                          config["max_position_embeddings"])

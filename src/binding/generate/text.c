@@ -100,7 +100,7 @@ static const struct {
 };
 
 static wisp_status fail_description(struct writing *writing) {
-    return fail(&writing->engine->error, WISP_ERROR_ARGUMENT, NULL, "texts", "no description");
+    return fail(&writing->engine->error, WISP_ERROR_ARGUMENT, NULL, "texts", "not a description");
 }
 
 /* Sets an option to a number, a double, after which the option's name stands. js/calls/generator.js
@@ -197,7 +197,7 @@ static wisp_status set_schema(struct text *text, const char *bytes, size_t lengt
     wisp_error *error = &text->writing->engine->error;
     const wisp_status status = wisp_grammar_open_schema(source, &text->grammar, error);
     text->options.grammar = text->grammar;
-    if (status == WISP_ERROR_FORMAT && !error->field[0]) /* the schema is no JSON */
+    if (status == WISP_ERROR_FORMAT && !error->field[0]) /* the schema is not JSON */
         snprintf(error->field, sizeof error->field, "json_schema");
     return status;
 }

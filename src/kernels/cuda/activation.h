@@ -23,7 +23,7 @@ static __device__ __forceinline__ float gelu(float x) {
     return fmaf(-0.5f * a, reciprocal_near(p), fmaxf(x, 0.0f));
 }
 
-/* The same with tanh in the place of erf: tanh(u) = 1 - 2 / (1 + e^2u). */
+/* GELU with tanh instead of erf: tanh(u) = 1 - 2 / (1 + e^2u). */
 static __device__ __forceinline__ float gelu_tanh(float x) {
     const float u = 0.7978845608028654f * fmaf(0.044715f * x * x, x, x);
     return x - x * reciprocal_near(1 + exp2_near(2.8853900817779268f * u));
@@ -35,7 +35,7 @@ template <int ACTIVATION> static __device__ __forceinline__ float activate(float
                                             : gelu(x);
 }
 
-/* What is added to an activation's results before they are quantised, so that none is negative:
+/* The shift added to an activation's results before they are quantised, so that none is negative:
  * GELU is at least -0.1701, and the rest is for rounding. A half holds it exactly. */
 template <int ACTIVATION> static __host__ __device__ constexpr float activation_shift(void) {
     return ACTIVATION == DEVICE_RELU ? 0 : 0.171875f;

@@ -47,7 +47,7 @@ static __device__ __forceinline__ void attention_copy(unsigned char *to, const u
     }
 }
 
-/* What a warp knows of its 16 queries; this lane has rows g and g + 8. */
+/* A warp's state of its 16 queries; this lane has rows g and g + 8. */
 template <int SIZE> struct attention_state {
     float out[SIZE / 8][4];
     float largest[2], sum[2];

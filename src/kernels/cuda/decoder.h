@@ -36,8 +36,8 @@ struct device_sequence {
 struct step_memory {
     size_t rows, texts, page_slots, logit_rows, split_rows, sparse_rows;
     uint64_t bytes;
-    /* What a step is told, on the host and on the device: ids, positions, texts and rows of logits,
-     * `rows` of each; and the pages [texts, page_slots]. */
+    /* The inputs of a step, on the host and on the device: ids, positions, texts and rows of
+     * logits, `rows` of each; and the pages [texts, page_slots]. */
     int32_t *staged_index, *index;
     uint16_t **staged_pages, **pages;
     float *h;           /* [rows, hidden_size] */

@@ -201,7 +201,7 @@ static void stage(const device_context *c, const device_step *step) {
         logit_row[t] = (int32_t)t;
 }
 
-/* Fails if a text has no room for its tokens, or an id is no token: a kernel would write anywhere. */
+/* Fails if a text has no room for its tokens, or an id is not a token: a kernel would write anywhere. */
 static device_status check_step(const device_context *c, const device_step *step, char message[DEVICE_MESSAGE_BYTES]) {
     for (size_t i = 0; i < step->texts; i++) {
         const size_t n = step->starts[i + 1] - step->starts[i];
@@ -210,7 +210,7 @@ static device_status check_step(const device_context *c, const device_step *step
     }
     for (size_t t = 0; t < step->starts[step->texts]; t++)
         if (step->ids[t] < 0 || (uint32_t)step->ids[t] >= c->decoder->shape.vocabulary_size)
-            return device_fail(DEVICE_UNSUPPORTED, message, "an id that is no token");
+            return device_fail(DEVICE_UNSUPPORTED, message, "an id that is not a token");
     return DEVICE_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What decoders do with rows between products: look them up, norm them, gate them, and write them
- * as the next product reads them. Sizes are multiples of 32. */
+ * The steps of decoders between products: look up rows, norm them, gate them, and write them as the
+ * next product reads them. Sizes are multiples of 32. */
 #ifndef WISP_KERNELS_CUDA_DECODER_ROWS_H
 #define WISP_KERNELS_CUDA_DECODER_ROWS_H
 

@@ -9,7 +9,7 @@
 /* Steps of at most this many rows multiply 16 at a time, others 32. */
 enum { FEW_ROWS = 16 };
 
-/* What the kernels of a step share. */
+/* Shared by the kernels of a step. */
 struct run {
     const device_context *context;
     const step_plan *plan;

@@ -66,7 +66,7 @@ struct device_encoder {
     device_lane lanes[LANES];
 };
 
-/* What one pass computes, on the device. */
+/* One pass, on the device. */
 struct device_pass {
     size_t tokens, texts, tiles, dimensions, normalize;
     const int32_t *ids, *position, *starts, *skipped;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What products are, and what follows their sums while these are in registers: scale and bias, an
- * activation function, and writing as halves or bytes. A warp finishes rows of 128 columns. */
+ * The arguments of products, and the work on their sums while these are in registers: scale and
+ * bias, an activation function, and writing as halves or bytes. A warp finishes rows of 128
+ * columns.
+ */
 #ifndef WISP_KERNELS_CUDA_FINISH_H
 #define WISP_KERNELS_CUDA_FINISH_H
 
@@ -30,7 +32,7 @@ struct product_arguments {
     hidden_rows out;          /* into this; without norm, into out.x */
 };
 
-/* What product_tiles does with its sums. */
+/* How product_tiles writes its sums. */
 enum tile_result { RESULT_HALVES, RESULT_ACTIVATED, RESULT_QUANTISED };
 
 /* A lane has EIGHTS times 8 columns side by side of each of its rows (tile_column). */
@@ -49,7 +51,7 @@ static __device__ __forceinline__ eight_floats load_eight(const float *from) {
     return all;
 }
 
-/* What a block of product_tiles knows of its columns, in shared memory: rows of 128 floats. */
+/* The data of a block's columns in product_tiles, in shared memory: rows of 128 floats. */
 enum { SET_SCALE, SET_BIAS, SET_SUMS, SET_MOST_STAGES = 8, SET_ROW_BYTES = TILE_COLUMNS * 4 };
 enum { SET_BYTES = (SET_SUMS + SET_MOST_STAGES) * SET_ROW_BYTES };
 
@@ -76,8 +78,8 @@ static __device__ __forceinline__ float sum_of_group(int32_t bits) {
     return __int_as_float(bits) - ROUNDING;
 }
 
-/* What a product of whole rows of bytes adds to the sum of a column: `total` is that of its
- * weights, in bytes, and `scale` theirs. */
+/* The bias of a column in a product of whole rows of bytes, with the shift of these bytes: `total`
+ * is the sum of the column's weights, in bytes, and `scale` their scale. */
 static __device__ __forceinline__ float with_shift(float bias, float scale, float total,
                                                    const product_arguments &p) {
     return fmaf(-p.a_shift * scale, total, bias);

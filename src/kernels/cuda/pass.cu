@@ -61,7 +61,7 @@ static void attention(const device_encoder *e, const device_lane *lane, const de
     }
 }
 
-/* Of `most` blocks that share `columns` tiles of columns, how many share one: no more than there are tiles of rows. */
+/* How many of `most` blocks share each of `columns` tiles of columns: at most one for each tile of rows. */
 static unsigned blocks_sharing(unsigned most, unsigned columns, unsigned rows) {
     const unsigned sharing = most > columns ? most / columns : 1;
     return rows < sharing ? rows : sharing;
@@ -122,7 +122,7 @@ static void strips_of(const device_encoder *e, const device_lane *lane, const pr
                       : strips<OPERAND, WARPS, TILES, 2, false>(e, lane, p);
 }
 
-/* The same by wgmma; false if a block would need more shared memory than there is. */
+/* The same by wgmma. Returns false if a block would need more shared memory than there is. */
 template <class OPERAND, int WARPGROUPS>
 static bool warpgroup_strips(const device_encoder *e, const device_lane *lane, const product_arguments &p) {
     const size_t shared = warpgroup_rows_shared_bytes<WARPGROUPS, 3>(p.k_bytes / TILE_BYTES);

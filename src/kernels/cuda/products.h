@@ -89,7 +89,7 @@ static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUM
     }
 }
 
-/* The same of halves, which need no scales. */
+/* The same for halves, which need no scales. */
 static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUMN_TILES][4],
                                                      const unsigned char *a, const unsigned char *b,
                                                      const float2 *, const float *, int lane,
@@ -200,7 +200,7 @@ template <int WARPS, int TILES> struct strip_layout {
         STRIDE = COLUMNS + 8, /* floats */
         RESULT_BYTES = STRIP_ROWS * STRIDE * 4
     };
-    /* Of the stages, whose place the sums take in the end. */
+    /* The bytes of the stages. In the end the sums replace them. */
     static __host__ __device__ constexpr size_t pipeline_bytes(int stages) {
         return stages * STAGE_BYTES > RESULT_BYTES ? stages * STAGE_BYTES : RESULT_BYTES;
     }
@@ -244,7 +244,7 @@ strip_multiply(float sums[STRIP_ROW_TILES][TILES][4], const unsigned char *a,
     }
 }
 
-/* The same of halves, which need no scales. */
+/* The same for halves, which need no scales. */
 template <int TILES>
 static __device__ __forceinline__ void
 strip_multiply(float sums[STRIP_ROW_TILES][TILES][4], const unsigned char *a,

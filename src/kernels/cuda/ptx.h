@@ -51,7 +51,7 @@ template <int LEFT> static __device__ __forceinline__ void copy_wait(void) {
 }
 
 /* Reads four matrices of 8 rows of 16 bytes. Lane i gives the address of row i % 8 of matrix i / 8.
- * Of matrix m, lane i gets bytes [4 (i % 4), + 4) of row i / 4 in r[m]. */
+ * r[m] of lane i becomes bytes [4 (i % 4), + 4) of row i / 4 of matrix m. */
 static __device__ __forceinline__ void load_matrices(uint32_t r[4], const void *row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void mma_u8(int32_t d[4], const uint32_t a[4],
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* The same of signed bytes. */
+/* The same for signed bytes. */
 static __device__ __forceinline__ void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0,
                                               uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
@@ -86,7 +86,7 @@ static __device__ __forceinline__ void mma_s8(int32_t d[4], const uint32_t a[4],
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* The same of halves, a [16, 16] and b [8, 16], with sums in f32. */
+/* The same for halves, a [16, 16] and b [8, 16], with sums in f32. */
 static __device__ __forceinline__ void mma_f16(float d[4], const uint32_t a[4], uint32_t b0,
                                                uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
@@ -183,7 +183,7 @@ template <int N> static __device__ __forceinline__ void lanes_sums(float x[N]) {
             x[i] += __shfl_xor_sync(ALL_LANES, x[i], step);
 }
 
-/* The same of maxima. */
+/* The same for maxima. */
 template <int N> static __device__ __forceinline__ void lanes_maxima(float x[N]) {
 #pragma unroll
     for (int step = WARP / 2; step > 0; step >>= 1)

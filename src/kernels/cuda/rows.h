@@ -32,7 +32,7 @@ struct hidden_rows {
  * rather than 255 leave room for the rounding of both. */
 struct byte_range {
     float step, inverse, zero;
-    /* Of values from `least` to `largest`. 0 is always one of them. */
+    /* The range of values from `least` to `largest`, extended to include 0. */
     __device__ __forceinline__ byte_range(float least, float largest) {
         least = fminf(least, 0.0f);
         const float range = fmaxf(largest, 0.0f) - least;
@@ -40,7 +40,7 @@ struct byte_range {
         inverse = range > 1e-30f ? 254 * reciprocal_near(range) : 0;
         zero = fmaf(-least, inverse, ROUNDING) - ROUNDING;
     }
-    /* What a value is: its byte times x, plus y. */
+    /* A value is its byte times x, plus y. */
     __device__ __forceinline__ float2 scale() const {
         const float2 both = {step, -zero * step};
         return both;

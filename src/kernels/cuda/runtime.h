@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the files of the device library share on the host: errors as status and message, and memory.
- */
+ * Shared by the device library's files, on the host: errors as status and message, and memory. */
 #ifndef WISP_KERNELS_CUDA_RUNTIME_H
 #define WISP_KERNELS_CUDA_RUNTIME_H
 

@@ -73,7 +73,7 @@ static __device__ __forceinline__ void warpgroup_start(float sums[64], uint64_t 
     warpgroup_commit();
 }
 
-/* What a stage is summed in: integers for bytes, and for halves the sums themselves. */
+/* The sums of a stage: integers of their own for bytes; for halves the final sums. */
 template <class OPERAND> struct warpgroup_sums;
 template <> struct warpgroup_sums<operand_s8> {
     int32_t own[64];
@@ -138,7 +138,7 @@ static __device__ __forceinline__ void warpgroup_add_hidden(float sums[64], cons
 static __device__ __forceinline__ void warpgroup_add_hidden(float *, const float *, const float2 *,
                                                             const float *, int, int) {}
 
-/* The same of whole rows, whose bytes have one shift, which with_shift adds. */
+/* The same for whole rows, whose bytes have one shift, which with_shift adds. */
 static __device__ __forceinline__ void warpgroup_add_row(float sums[64], const int32_t group[64],
                                                          const float *scales, int row) {
     const float low = scales[row], high = scales[row + 8];

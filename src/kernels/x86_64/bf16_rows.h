@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What products of bfloats on AVX-512 and on tiles share. */
+ * Shared by products of bfloats on AVX-512 and on tiles. */
 #ifndef WISP_KERNELS_BF16_ROWS_H
 #define WISP_KERNELS_BF16_ROWS_H
 

@@ -457,7 +457,7 @@ export const cases = {
       await rejects(generator.logits(/** @type {any} */ ({})), 'argument');
       const gone = new Uint8Array(8);
       structuredClone(gone, { transfer: [gone.buffer] });
-      await rejects(generator.loadState(gone), 'argument', /^state: no Uint8Array/);
+      await rejects(generator.loadState(gone), 'argument', /^state: not a Uint8Array/);
       await works(env, generator);
     }),
 

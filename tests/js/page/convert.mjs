@@ -73,7 +73,7 @@ export async function convertModel(kind, name, paths, options) {
 }
 
 /**
- * Loads a model that is no GGUF file, and one that was converted; returns the rows of both.
+ * Loads a model that is not a GGUF file, and one that was converted; returns the rows of both.
  * @param {Kind} kind
  * @param {string} name
  * @param {string[]} paths

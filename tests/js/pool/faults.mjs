@@ -34,7 +34,7 @@ export async function failAtBoot(boot, /** @type {Host} */ host) {
 
 /**
  * @param {Host} host
- * @param {typeof serve} [serveOthers] answers what is no fault
+ * @param {typeof serve} [serveOthers] answers what is not a fault
  */
 export function serveFaults(host, serveOthers = serve) {
   watchInstances();

@@ -96,7 +96,7 @@ export const sparseCases = {
     for (const sparsity of ['1', null, Symbol('s'), () => {}])
       await refused(calibrated, { sparsity }, 'argument', 'sparsity', /not a number/);
     const dense = { predictor: 'dense', sparsity: 0.5 };
-    await refused(calibrated, dense, 'argument', 'sparsity', /leaves out no share/);
+    await refused(calibrated, dense, 'argument', 'sparsity', /does not skip a share/);
     await refused(calibrated, { predictor: 'best' }, 'argument', 'predictor', /'best'/);
     await refused(calibrated, { predictor: 'toString' }, 'argument', 'predictor', /toString/);
     await refused(model, { predictor: 'lowrank' }, 'not_found', 'wisp.sparse.shares', /calibrate/);

@@ -77,7 +77,7 @@ export const searchCases = {
     }
   },
 
-  'rows that are not numbers are no matches; zeros and huge or tiny values are': async () => {
+  'rows that are not numbers are not matches; zeros and huge or tiny values are': async () => {
     const rows = [
       [NaN, 0, 0],
       [0, 0, 0],

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Part of wisp.h: embeddings that are kept on disk, so that a text is not embedded twice. Native
+ * only.
+ */
+#ifndef WISP_VECTORS_H
+#define WISP_VECTORS_H
+
+#ifndef WISP_H
+#error "include wisp.h, which includes this header"
+#endif
+
+/* A file of embeddings of a model, by their texts. Threads and processes may use it at the same
+ * time, each process by an object of its own. What is damaged counts as absent. */
+typedef struct wisp_vector_cache wisp_vector_cache;
+
+/* Opens the file for what the session computes, in a folder of this user, and makes both if they do
+ * not exist. The file is known by the bytes of the model's files, by all that decides about the
+ * bits of embeddings, and by the version of the library; that of a portable model
+ * (wisp_model_options) has the same entries on every machine. It has at most `bytes`, 0 for 1 GB:
+ * then embeddings go that were used longest ago. Files of others that no process uses are deleted,
+ * those used longest ago first, until all in the folder have at most `bytes`. Uses the session only
+ * during the call.
+ *
+ * Fails as wisp_embed_from_file does, and with WISP_ERROR_UNSUPPORTED if the model's files cannot
+ * be read again or the session leaves out absent neurons. */
+WISP_API wisp_status wisp_vector_cache_open(wisp_session *session, const char *folder,
+                                            uint64_t bytes, wisp_vector_cache **cache,
+                                            wisp_error *error);
+
+WISP_API void wisp_vector_cache_close(wisp_vector_cache *cache);
+
+/* Writes the embeddings of n texts to rows [n, dimensions] as wisp_embed does. `embed`, which does
+ * what wisp_embed does with some session or service, is called once at most, with the texts that
+ * the cache does not have, and their rows are kept. A row that cannot be kept, as on a full disk,
+ * is no failure. */
+WISP_API wisp_status wisp_vector_cache_embed(
+    wisp_vector_cache *cache, const wisp_text *texts, size_t n, const wisp_embed_options *options,
+    wisp_status (*embed)(void *context, const wisp_text *texts, size_t n,
+                         const wisp_embed_options *options, float *rows, wisp_error *error),
+    void *context, float *rows, wisp_error *error);
+
+typedef struct wisp_vector_cache_stats {
+    uint64_t found, computed; /* texts */
+    uint64_t lost;            /* of those that were computed, that could not be kept */
+} wisp_vector_cache_stats;
+
+WISP_API void wisp_vector_cache_get_stats(const wisp_vector_cache *cache,
+                                          wisp_vector_cache_stats *stats);
+
+#endif

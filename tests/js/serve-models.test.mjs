@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp serve with several models: by name, opened when they are asked for, within a limit of memory.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { after, before, describe, test } from 'node:test';
+import { env, post, serve, skip } from './serve-program.mjs';
+import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, wisp } from './support.mjs';
+
+/** @typedef {import('./serve-program.mjs').Server} Server */
+
+const RANK = `${ROOT}tests/data/models/rank-bert`;
+const STORIES = `${ROOT}models/wisp-stories.gguf`;
+
+/** @param {Server} server @returns {Promise<{ id: string, loaded: boolean }[]>} */
+const models = async (server) => (await (await fetch(`${server.url}/v1/models`)).json()).data;
+
+/** The names of the models that are open. @param {Server} server */
+const open = async (server) =>
+  (await models(server)).filter(({ loaded }) => loaded).map(({ id }) => id);
+
+/** @param {string} text @returns {number[]} */
+const rowOf = (text) => JSON.parse(wisp(['embed', '--format', 'json', '--text', text]).out)[0];
+
+/** @param {number[]} a @param {number[]} b */
+const same = (a, b) => a.length === b.length && a.every((x, i) => Math.fround(x) === Math.fround(b[i])); // prettier-ignore
+
+/** What the default model takes in memory. */
+async function bytesOfOne() {
+  const server = await serve();
+  const { resident_bytes: bytes } = await (await fetch(`${server.url}/info`)).json();
+  await server.stop();
+  return bytes;
+}
+
+describe('wisp serve with several models', { skip }, () => {
+  /** @type {Server} */
+  let server;
+  before(async () => {
+    server = await serve(['--name', 'first', '--also', `rank=${RANK}`, '--also', `org/stories=${STORIES}`]); // prettier-ignore
+  });
+  after(() => server?.stop());
+
+  test('each is opened by the first request that names it, and does what it can', async () => {
+    assert.deepEqual(
+      (await models(server)).map(({ id }) => id),
+      ['first', 'rank', 'org/stories'],
+    );
+    assert.deepEqual(await open(server), ['first']);
+    const prompt = 'Once upon a time';
+    const text = await post(server, '/v1/completions', { model: 'org/stories', prompt, max_tokens: 8, temperature: 0 }); // prettier-ignore
+    const alone = wisp(['generate', '-m', STORIES, '--text', prompt, '-n', '8']).out;
+    assert.equal(text.body.choices[0].text, alone.replace(/\n$/, ''));
+    assert.equal(text.body.model, 'org/stories');
+    assert.deepEqual(await open(server), ['first', 'org/stories']);
+    const scores = await post(server, '/rerank', { model: 'rank', query: 'a', texts: ['b', 'c'] });
+    assert.equal(scores.body.length, 2);
+    const wrong = await post(server, '/v1/embeddings', { model: 'rank', input: 'a' });
+    assert.match(wrong.body.error.message, /the model rank makes no embeddings/);
+    for (const body of [{ input: 'a' }, { model: 'first', input: 'a' }]) {
+      const embedded = await post(server, '/v1/embeddings', body);
+      assert.equal(embedded.body.model, 'first');
+      assert.ok(same(embedded.body.data[0].embedding, rowOf('a')));
+    }
+  });
+
+  test('a name that no model has is 404, with the names', async () => {
+    for (const path of ['/v1/embeddings', '/embed', '/v1/chat/completions']) {
+      const { status, body } = await post(server, path, { model: 'gpt', input: 'a', inputs: 'a' });
+      assert.equal(status, 404);
+      assert.match(body.error.message, /no model gpt here: name one of first, rank, org\/stories/);
+    }
+  });
+});
+
+test('models that have no room together take turns', { skip }, async (t) => {
+  const other = (/** @type {string} */ name) => ['--also', `${name}=${DEFAULT_MODEL_PATH}`];
+  const most = `${Math.floor(2.5 * (await bytesOfOne()))}`;
+  const server = await serve(['--name', 'first', ...other('a'), ...other('b'), '--models-memory', most]); // prettier-ignore
+  t.after(server.stop);
+  const texts = ['cats', 'the bank'];
+  const rows = texts.map(rowOf);
+  const replies = await Promise.all(
+    Array.from({ length: 24 }, async (_, i) => {
+      const model = ['a', 'b', 'first'][i % 3];
+      const { status, body } = await post(server, '/v1/embeddings', { model, input: texts[i % 2] });
+      assert.ok((await open(server)).length <= 2);
+      return status === 200 && body.model === model && same(body.data[0].embedding, rows[i % 2]);
+    }),
+  );
+  assert.ok(replies.every(Boolean));
+  for (const model of ['a', 'b', 'a']) {
+    await post(server, '/embed', { model, inputs: 'x' });
+    assert.deepEqual(await open(server), ['first', model]);
+  }
+  const metrics = await (await fetch(`${server.url}/metrics`)).text();
+  assert.match(metrics, /^wisp_models_open 2$/m);
+  assert.match(metrics, /^wisp_texts_total 27$/m); // those of models that were closed, too
+  assert.equal(await server.stop(), 0);
+});
+
+test('a model that cannot be opened', { skip }, async (t) => {
+  const most = `${Math.floor(1.5 * (await bytesOfOne()))}`;
+  const server = await serve(['--also', 'gone=no/such.gguf', '--also', `large=${DEFAULT_MODEL_PATH}`, '--models-memory', most]); // prettier-ignore
+  t.after(server.stop);
+  const gone = await post(server, '/embed', { model: 'gone', inputs: 'a' });
+  assert.equal(gone.status, 500);
+  assert.match(gone.body.error.message, /^the model gone cannot be opened: /);
+  assert.ok(!gone.body.error.message.includes('such.gguf'));
+  assert.match(server.log(), /no\/such\.gguf/);
+  const large = await post(server, '/embed', { model: 'large', inputs: 'a' });
+  assert.equal(large.status, 503);
+  assert.match(large.body.error.message, /it takes \d+ bytes, and all models may take \d+/);
+  assert.equal((await post(server, '/embed', { inputs: 'a' })).status, 200);
+  await server.stop();
+  for (const [args, message] of /** @type {[string[], RegExp][]} */ ([
+    [['--also', 'a'], /--also a: expected NAME=PATH/],
+    [['--also', '=a'], /expected NAME=PATH/],
+    [['--models-memory', '1M'], /models-memory: the first model takes \d+ bytes/],
+    [['--name', 'x', '--also', 'x=a'], /--also x: two models have this name/],
+    [['--also', 'x=a', '--also', 'x=b'], /two models have this name/],
+  ])) {
+    const { status, stderr } = spawnSync(PROGRAM, ['serve', '-m', DEFAULT_MODEL_PATH, ...args], { env, encoding: 'utf8' }); // prettier-ignore
+    assert.equal(status, 2);
+    assert.match(stderr, message);
+  }
+});
