@@ -10,7 +10,14 @@ import { Reranker } from '../../js/rerank-node.js';
 import { launch } from './browsers.mjs';
 import { ADDON, ROOT, noAddon, noTool, smallModel } from './support.mjs';
 
-const MODELS = ['rank-bert', 'rank-roberta', 'rank-distilbert', 'rank-electra', 'colbert-bert', 'colbert-modernbert'];
+const MODELS = [
+  'rank-bert',
+  'rank-roberta',
+  'rank-distilbert',
+  'rank-electra',
+  'colbert-bert',
+  'colbert-modernbert',
+];
 
 /** The most that a score may differ from sentence-transformers' in f32. */
 const MOST_ERROR = 2e-5;

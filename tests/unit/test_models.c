@@ -325,12 +325,43 @@ static void a_splade_has_a_value_for_each_word(void **state) {
     assert_string_equal(error.field, "wisp.dimensions");
 }
 
+/* An encoder's experts may be in the file until a text needs them, with the same bits. */
+static void experts_may_be_absent(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    const wisp_text texts[] = {wisp_text_of("the cat sat on the mat"), wisp_text_of("water")};
+    float rows[2][2 * 32];
+    wisp_expert_stats stats;
+    wisp_model_info info;
+    wisp_error error;
+    data_path("models/nomic-moe", path);
+    for (size_t i = 0; i < 2; i++) {
+        const wisp_model_options options = {.compute = WISP_COMPUTE_F32,
+                                            .memory = i == 0 ? 0 : info.resident_bytes - 20000};
+        wisp_model *model;
+        if (wisp_model_open(path, &options, &model, &error) != WISP_OK)
+            fail_msg("%s", error.message);
+        wisp_session *session = open_session_or_fail(model, 2);
+        wisp_model_get_info(model, &info);
+        assert_int_equal(wisp_model_dimensions(model), 32);
+        assert_int_equal(wisp_embed(session, texts, 2, NULL, rows[i], &error), WISP_OK);
+        assert_true(wisp_model_get_expert_stats(model, &stats));
+        assert_int_equal(stats.layers, 2);
+        assert_int_equal(stats.used, 2);
+        assert_true((stats.read > 0) == (i == 1));
+        wisp_session_close(session);
+        wisp_model_close(model);
+    }
+    assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_match_sentence_transformers),
         cmocka_unit_test(converted_files_match_too),
         cmocka_unit_test(adapters_are_merged),
         cmocka_unit_test(other_adapters_are_refused),
+        cmocka_unit_test(experts_may_be_absent),
         cmocka_unit_test(rows_that_fit_no_block_become_f16),
         cmocka_unit_test(bf16_is_never_silently_something_else),
         cmocka_unit_test(settings_are_read),
