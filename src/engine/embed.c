@@ -94,7 +94,7 @@ static wisp_status tokenize_text(const struct job *job, struct worker *worker, w
         text = (wisp_text){joined, length};
     }
     if (RANKS && job->tokens)
-        return token_job_encode(job->tokens, model, text, ids, count, keys, truncated, error);
+        return job->tokens->encode(job->tokens, model, text, ids, count, keys, truncated, error);
     return tokenizer_encode(model->tokenizer, text, model->max_tokens, ids, count, truncated,
                             error);
 }
@@ -270,7 +270,7 @@ static wisp_status finish_batch(const struct job *job, struct worker *worker, si
         return finish_words(job, worker, first, error);
     if (RANKS && job->tokens) {
         count_batch(worker);
-        return token_job_finish(job->tokens, model, &worker->pass, first, worker->head, error);
+        return job->tokens->finish(job->tokens, model, &worker->pass, first, worker->head, error);
     }
     pooled = dense_modules_apply(dense, pooled, batch->texts, worker->head);
     for (size_t i = first; i < end; i++)

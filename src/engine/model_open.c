@@ -9,7 +9,6 @@
 #include "base/sha256.h"
 #include "device/open.h"
 #include "engine/residency.h"
-#include "engine/token_vectors.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
@@ -426,8 +425,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         TRY(read_pair_separators(model, error));
     TRY(read_dimensions(model, error));
     TRY(read_default_prompt(model, error));
-    if (RANKS && model->network.config.pooling == POOLING_TOKENS)
-        TRY(token_settings_load(model, &model->tokens, error));
+    for (size_t i = 0; RANKS && model_steps[i]; i++)
+        TRY(model_steps[i](model, error));
     TRY(residency_reserve(model, options->memory, error));
     if (options->in_memory)
         directory_close_sources(&model->dir);

@@ -99,12 +99,13 @@ static void find_skipped(const wisp_model *model, const struct metadata *words,
     }
 }
 
-wisp_status token_settings_load(const wisp_model *model, struct token_settings **settings,
-                                wisp_error *error) {
+wisp_status token_settings_load(wisp_model *model, wisp_error *error) {
     enum { MOST_WORDS = 4096 };
     const struct metadata *words = directory_find_metadata(&model->dir, KEY_TOKENS_SKIPPED);
     const size_t size = model->network.config.hidden_size;
     bool has_prefix = false;
+    if (model->network.config.pooling != POOLING_TOKENS)
+        return WISP_OK;
     if (words &&
         (words->type != VALUE_ARRAY || words->element != VALUE_STRING || words->count > MOST_WORDS))
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, KEY_TOKENS_SKIPPED,
@@ -113,8 +114,8 @@ wisp_status token_settings_load(const wisp_model *model, struct token_settings *
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, TENSOR_DENSE_2 TENSOR_WEIGHT,
                     "vectors of tokens that are longer than their hidden states");
     const size_t room = words ? (size_t)words->count : 0;
-    const size_t bytes = sizeof **settings + room * sizeof *(*settings)->skipped;
-    struct token_settings *s = *settings = calloc(1, bytes);
+    const size_t bytes = sizeof *model->tokens + room * sizeof *model->tokens->skipped;
+    struct token_settings *s = model->tokens = calloc(1, bytes);
     if (!s)
         return fail_memory(error, bytes);
     TRY(metadata_bool_or(&model->dir, KEY_TOKENS_PREFIXES, &has_prefix, error));
@@ -132,9 +133,9 @@ static const struct token_side *side_of(const struct token_job *job, const wisp_
     return job->queries ? &model->tokens->queries : &model->tokens->documents;
 }
 
-wisp_status token_job_encode(const struct token_job *job, const wisp_model *model, wisp_text text,
-                             int32_t *ids, size_t *count, size_t *keys, bool *truncated,
-                             wisp_error *error) {
+static wisp_status encode(const struct token_job *job, const wisp_model *model, wisp_text text,
+                          int32_t *ids, size_t *count, size_t *keys, bool *truncated,
+                          wisp_error *error) {
     const struct token_settings *s = model->tokens;
     const struct token_side *side = side_of(job, model);
     const bool prefixed = side->prefix >= 0;
@@ -200,9 +201,9 @@ static wisp_status make_vectors(const struct token_job *job, const wisp_model *m
     return WISP_OK;
 }
 
-wisp_status token_job_finish(const struct token_job *job, const wisp_model *model,
-                             const struct pass *pass, size_t first, struct workspace space,
-                             wisp_error *error) {
+static wisp_status finish(const struct token_job *job, const wisp_model *model,
+                          const struct pass *pass, size_t first, struct workspace space,
+                          wisp_error *error) {
     const struct batch *batch = &pass->batch;
     for (size_t i = 0; i < batch->texts; i++) {
         const size_t start = batch->starts[i], tokens = batch->starts[i + 1] - start;
@@ -249,7 +250,7 @@ wisp_status wisp_embed_tokens(wisp_session *session, const wisp_text *texts, siz
         return fail_memory(error, bytes);
     made->n = n;
     made->size = wisp_model_dimensions(session->model);
-    const struct token_job job = {are_queries, keep_vectors, made};
+    const struct token_job job = {encode, finish, are_queries, keep_vectors, made};
     const wisp_status status = token_job_run(session, &job, texts, n, error);
     if (status == WISP_OK)
         *vectors = made;
@@ -303,7 +304,7 @@ wisp_status token_rerank(wisp_session *session, wisp_text query, const wisp_text
     TRY(wisp_embed_tokens(session, &query, 1, true, &asked, error));
     struct scoring scoring = {.size = wisp_model_dimensions(session->model), .scores = scores};
     scoring.query = wisp_token_vectors_get(asked, 0, &scoring.n);
-    const struct token_job job = {false, score_text, &scoring};
+    const struct token_job job = {encode, finish, false, score_text, &scoring};
     const wisp_status status = token_job_run(session, &job, texts, n, error);
     wisp_token_vectors_close(asked);
     return status;

@@ -2,6 +2,7 @@
  * The list of WebAssembly modules that score pairs of texts, and that embed by encoders which most
  * pages do not need. */
 #include "attention/attention.h"
+#include "engine/token_vectors.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
@@ -43,3 +44,6 @@ const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, NULL};
 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
     neurons_read, stacked_divide_gated, token_split_read, bitnet_make_rows, NULL};
+
+wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {token_settings_load,
+                                                                            NULL};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tables of native code and of the program for Node: everything. */
 #include "attention/attention.h"
+#include "engine/token_vectors.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
@@ -97,3 +98,6 @@ const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
     neurons_read,     stacked_divide_phi3, stacked_divide_gated,
     token_split_read, bitnet_make_rows,    NULL};
+
+wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {token_settings_load,
+                                                                            NULL};
