@@ -31,7 +31,8 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes
 # Contraction is off. The code writes each multiply-add that it wants, so that results do not depend
 # on the choices of a compiler.
 COMMON = -std=c11 -D_GNU_SOURCE -Isrc -fvisibility=hidden -ffp-contract=off $(WARNINGS) -MMD -MP
-CFLAGS = -O3 -g
+# -g1 is enough for backtraces. Variables would double the time that kernels take to compile.
+CFLAGS = -O3 -g1
 LDLIBS = -lm -lpthread
 
 comma := ,
@@ -101,34 +102,34 @@ FLAGS_native = $(CFLAGS) $(if $(CI),-Werror) -DNDEBUG -fPIC -ffile-prefix-map="$
 CC_debug = $(CC)
 FLAGS_debug = -O1 -g
 CC_asan = $(CC)
-FLAGS_asan = -O2 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+FLAGS_asan = -O2 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 UNWATCHED_asan = $(UNWATCHED)
 CC_tsan = $(CC)
-FLAGS_tsan = -O2 -g -fsanitize=thread
+FLAGS_tsan = -O2 -g1 -fsanitize=thread
 UNWATCHED_tsan = $(UNWATCHED)
 CC_coverage = $(CC)
-FLAGS_coverage = -O0 -g --coverage
+FLAGS_coverage = -O0 -g1 --coverage
 CC_aarch64 = .tools/bin/aarch64-linux-gnu-gcc
 # Compiles kernels as in a release (-O3), but tests with -O2, because gcc 12 crashes on one at -O3.
-FLAGS_aarch64 = $(if $(ISA),-O3,-O2) -g
+FLAGS_aarch64 = $(if $(ISA),-O3,-O2) -g1
 LINK_aarch64 = -static
 CC_m32 = .tools/bin/gcc-m32
-FLAGS_m32 = -O1 -g -msse2 -mfpmath=sse
+FLAGS_m32 = -O1 -g1 -msse2 -mfpmath=sse
 CC_musl = .tools/bin/musl-gcc
-FLAGS_musl = -O2 -g
+FLAGS_musl = -O2 -g1
 LINK_musl = -static
 CC_big-endian = .tools/bin/s390x-linux-gnu-gcc
 # ISO C lets s390x compute floats in doubles, and then quantisers choose other codes.
-FLAGS_big-endian = -O2 -g -fexcess-precision=fast
+FLAGS_big-endian = -O2 -g1 -fexcess-precision=fast
 LINK_big-endian = -static
 CC_windows = .tools/bin/x86_64-w64-mingw32-gcc
 # gcc does not align the stack for vectors of more than 16 bytes on Windows, so the assembler must
 # turn aligned moves into unaligned ones. Format checks do not know C11's printf there, and mingw's
 # isfinite holds a conversion to float, which does not run for a double.
-FLAGS_windows = -O2 -g -D__USE_MINGW_ANSI_STDIO=1 -Wno-format -Wno-float-conversion -Wa,-muse-unaligned-vector-move
+FLAGS_windows = -O2 -g1 -D__USE_MINGW_ANSI_STDIO=1 -Wno-format -Wno-float-conversion -Wa,-muse-unaligned-vector-move
 LINK_windows = -static
 CC_fuzz = .tools/bin/clang
-FLAGS_fuzz = -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+FLAGS_fuzz = -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 
 MACHINE_native := $(MACHINE)
 MACHINE_fuzz := $(MACHINE)
@@ -276,7 +277,7 @@ ADDON_CC_linux-arm64-gnu = .tools/bin/aarch64-linux-gnu-gcc -include src/node/ol
 # Its clang is newer than that of `make lint`, and warns of more.
 ADDON_CC_linux-arm64-musl = .tools/bin/zig cc -target aarch64-linux-musl -Wno-enum-float-conversion
 ADDON_CC_darwin-arm64 = .tools/bin/zig cc -target aarch64-macos.13.0 -Wno-enum-float-conversion
-ADDON_CC_win32-x64 = $(CC_windows) $(filter-out -O2 -g,$(FLAGS_windows))
+ADDON_CC_win32-x64 = $(CC_windows) $(filter-out -O2 -g1,$(FLAGS_windows))
 ADDON_LINKER_linux-x64-musl = $(CC) -nostdlib
 ADDON_LIBS_linux-x64-musl = -lgcc
 ADDON_SETUP_linux-x64-musl := .tools/stamp/musl
@@ -526,7 +527,7 @@ build/wasm/wisp-threads-$(1).wasm build/wasm/wisp-embed-threads-$(1).wasm:
 
 # After the linker, optimising for size makes these smaller, and those that generate larger.
 build/wasm/wisp-$(1).wasm build/wasm/wisp-encoders-$(1).wasm build/wasm/wisp-embed-threads-$(1).wasm \
-build/wasm/wisp-languages.wasm: WASM_LEVEL = -Os
+build/wasm/wisp-languages.wasm: WASM_LEVEL = -Os -sBINARYEN_EXTRA_PASSES=-Os,-Oz
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 build/wasm/wisp-generate-$(1).wasm: $$(OBJECTS_generate-$(1))
 build/wasm/wisp-encoders-$(1).wasm: $$(OBJECTS_encoders-$(1))
@@ -682,3 +683,4 @@ uninstall:
 .tools/stamp/python: tools/requirements.txt
 .tools/stamp/wheel: tools/requirements-wheel.txt
 .tools/stamp/adapters: tools/requirements-adapters.txt
+.tools/stamp/clickhouse: tools/requirements-clickhouse.txt

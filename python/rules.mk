@@ -7,7 +7,7 @@ PYTHON_FILES := $(wildcard python/*.* python/wisp_engine/* python/tests/*)
 PYTHON_MODELS := models/wisp-default.gguf models/wisp-stories.gguf
 PYTHON_WHEEL = .tools/bin/python-wheel
 
-.PHONY: python wheel wheels test-python test-adapters run/python run/adapters lint-python
+.PHONY: python wheel wheels test-python test-adapters run/python run/clickhouse run/adapters lint-python
 python: build/python/ready
 
 # The package as a folder, with all that a wheel has.
@@ -24,6 +24,11 @@ test-python: run/python
 run/python: build/python/ready js/wisp-udf-simd128.wasm js/wisp-udf-relaxed.wasm js/wisp-convert.wasm
 	$(RUN) python -- sh -c 'cd build/python && WISP_REPO=$(CURDIR) $(CURDIR)/$(PYTHON_WHEEL) -m pytest \
 	    -p no:cacheprovider tests --ignore=tests/test_adapters.py --ignore=tests/test_parquet.py --ignore=tests/test_ray.py'
+
+# The SQL of docs/scale.md in ClickHouse. CI runs it in turns (tests/rules.mk).
+run/clickhouse: build/python/ready js/wisp-udf-simd128.wasm js/wisp-convert.wasm | .tools/stamp/clickhouse
+	$(RUN) clickhouse -- sh -c 'cd build/python && WISP_REPO=$(CURDIR) $(CURDIR)/.tools/bin/python-clickhouse -m pytest \
+	    -p no:cacheprovider tests/test_udf.py -k clickhouse'
 
 # Adapters, each with the real package. Installing all of them takes minutes and 2 GB.
 test-adapters: run/adapters

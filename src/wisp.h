@@ -266,7 +266,9 @@ typedef struct wisp_session_options {
      * "quest,tokens=1024,window=128,sinks=64": blocks by a bound of their scores. Only for other
      * calls is "minference,budget=30,window=100,sinks=30": 30 hundredths of the blocks, as vertical
      * lines and slashes that the call's last tokens choose, or vertical=N,slash=N positions.
-     * NULL: "full". Others leave out what may matter: docs/decisions.md, 80 and 82 */
+     * Natively "learned" and "auto" are what wisp_calibrate_attention has written into the model's
+     * file: masks, and a choice of policies. NULL: "full". Others leave out what may matter:
+     * docs/decisions.md, 80 and 82 */
     const char *attention;
     bool skip_absent; /* for models opened with `hot_only`: do not wait for absent neurons, but
                          compute without them, as if the predictor had not chosen them. A call still

@@ -371,7 +371,7 @@ coverage: $(RUNS_coverage)
 
 # What takes long and rarely finds what nothing else does takes turns: part SLOW_N of it runs with WISP_TURN=N/5, all of
 # it without WISP_TURN. tests/run.py divides the long tests of the other parts likewise.
-SLOW_0 := m32 big-endian
+SLOW_0 := m32 big-endian run/clickhouse
 SLOW_1 := aarch64
 SLOW_2 := musl valgrind
 SLOW_3 := ubsan tsan reproducible run/oracle/unicode run/oracle/grammars run/oracle/schemas
@@ -385,7 +385,8 @@ test-ci: test-slow asan sbom lint test-cuda-shim cuda-compile
 .PHONY: test-ci set-up-ci
 set-up-ci:
 	$(Q)$(SETUP) cmocka emcc wasm-cc node_modules python chromium firefox nodes curl civetweb clang cppcheck sbom wheel cuda \
-	    $(filter m32 big-endian aarch64 musl valgrind,$(SLOW)) $(if $(filter test-torch,$(SLOW)),torch sentence)
+	    $(filter m32 big-endian aarch64 musl valgrind,$(SLOW)) $(if $(filter test-torch,$(SLOW)),torch sentence) \
+	    $(patsubst run/%,%,$(filter run/clickhouse,$(SLOW)))
 
 # The programs of a part, without running them: make compile-asan.
 COMPILED_native := native addon wasm $(TESTS_native) build/native/wisp-refusing $(REPLAYS_native) build/native/seeds \
@@ -410,7 +411,7 @@ list-tests:
 	    $(RUNS_oracle) run/oracle/unicode run/oracle/grammars run/uses $(RUNS_torch) $(RUNS_tools) $(RUNS_js) $(RUNS_asan) \
 	    $(RUNS_corpus-asan) $(RUNS_ubsan) $(RUNS_corpus-fuzz) $(RUNS_tsan) $(RUNS_m32) $(RUNS_aarch64) $(RUNS_arm_sets) \
 	    $(foreach cpu,$(ARM_CPUS),$(RUNS_aarch64/$(cpu))) $(RUNS_musl) $(RUNS_big-endian) run/big-endian/same-files \
-	    run/valgrind/embed run/valgrind/test_models
+	    run/valgrind/embed run/valgrind/test_models run/clickhouse
 
 # The parts that .ci/run compiles, one step for each.
 .PHONY: list-compiled

@@ -74,6 +74,10 @@ COMPONENTS = {
         "scripting", 1, programs("python-wheel"), ("tools/requirements-wheel.txt",),
         "Python with the packages of tools/requirements-wheel.txt, which build and check the Python package",
         "look at the pip message above"),
+    "clickhouse": Component(
+        "scripting", 1, programs("python-clickhouse"), ("tools/requirements-clickhouse.txt",),
+        "Python with ClickHouse in it (chdb), which runs functions of WebAssembly (0.8 GB)",
+        "look at the pip message above"),
     "adapters": Component(
         "scripting", 1, programs("python-adapters"), ("tools/requirements-adapters.txt",),
         "Python with what the Python package's adapters adapt to (2 GB; Spark needs Java 17)",

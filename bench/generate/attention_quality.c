@@ -11,21 +11,20 @@
  * text or, by a policy of the form full/DECODE, the last 256 one at a time. With needles "The pass
  * key is 73914." stands at a share of the window, and its end asks for the key: printed are the
  * nats of its five digits, 11.5 if they were guessed, and a star if each was the likeliest token.
- * The digits are added one at a time; the question is read by the policy for prompts. */
+ * The digits are added one at a time; the question is read by the policy for prompts.
+ *
+ * "oracle,N" and "full/oracle,N" are for comparison: of each query and key-value head the N
+ * hundredths of the steps that have most of the weight, and the first and the last two. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/steps.h"
 #include "base/clock.h"
-#include "engine/generation.h"
-
-enum { READ = 512, ADDED = 256, MOST_POLICIES = 32, DIGITS = 5 };
+#include "calibrate/attention_quality.h"
 
 static wisp_error error;
-static const char before_key[] = "\nThe pass key is 73914. Remember it. 73914 is the pass key.\n";
-static const char question[] = "\nWhat is the pass key? The pass key is ";
-static const char key[] = "73914";
 
 static void expect(wisp_status status) {
     if (status == WISP_OK)
@@ -46,135 +45,111 @@ static wisp_text read_text(const char *path) {
     return (wisp_text){bytes, length};
 }
 
-static struct token_list encode(const wisp_model *model, wisp_text text, bool begins) {
-    struct token_list list = {0};
-    expect(codec_encode(model->codec, text, begins, &list, &error));
-    return list;
+/* ---- the oracle ----------------------------------------------------------------------------- */
+
+static size_t oracle_budget; /* hundredths */
+
+struct wanted {
+    bool *looks;
+    size_t left;
+};
+
+static bool enough(void *context, size_t index) {
+    struct wanted *wanted = context;
+    wanted->left -= wanted->left > 0 && !wanted->looks[index];
+    wanted->looks[index] = true;
+    return wanted->left == 0;
 }
 
-/* Nats of token `id` after these logits. Clears *likeliest if another token is likelier. */
-static double nats(const float *logits, size_t n, int32_t id, bool *likeliest) {
-    double total = 0;
-    for (size_t i = 0; i < n; i++) {
-        total += exp((double)logits[i] - (double)logits[id]);
-        if (logits[i] > logits[id])
-            *likeliest = false;
+static void select_heaviest(const struct step_block *block, struct step_looks *looks) {
+    const size_t n = looks->end - looks->first;
+    step_weigh(block, looks);
+    for (size_t i = 0; i < block->queries; i++) {
+        const size_t at = i * looks->ld + looks->first;
+        struct wanted wanted = {looks->at + at, (n * oracle_budget + 99) / 100};
+        for (size_t s = 0; s < n; s++)
+            wanted.looks[s] = s == 0 || s + 2 >= n;
+        wanted.left -= wanted.left < 3 ? wanted.left : 3;
+        if (wanted.left > 0)
+            (void)attention_order(looks->weights + at, n, looks->order, enough, &wanted);
     }
-    return log(total);
 }
 
-/* Adds ids to the session's text, in calls as those of a prompt. Returns the logits that follow the
- * last id or, if `all`, each of at most READ ids. */
-static const float *add(wisp_session *session, const int32_t *ids, size_t n, bool all) {
-    const float *logits = NULL;
-    for (size_t done = 0, step; done < n; done += step) {
-        step = n - done < PROMPT_TOKENS ? n - done : PROMPT_TOKENS;
-        const struct addition addition = {&session->generation->sequences[0], ids + done, step,
-                                          false};
-        expect(generation_pass(session, &addition, 1, all, &logits, &error));
-    }
-    return logits;
-}
+static const struct attention_policy oracle = {
+    .name = "oracle",
+    .masks = 1u << ATTENTION_CAUSAL | 1u << ATTENTION_WINDOW,
+    .needs_cache = true,
+    .select_blocks = select_heaviest,
+    .workspace_bytes = attention_cached_bytes,
+    .run = attention_cached_run,
+};
 
-/* Predicts ids [first, n) of a window. Returns the mean of their nats. */
-static double predict(wisp_session *session, const int32_t *ids, size_t first, size_t n,
-                      bool one_by_one, bool *likeliest) {
-    const size_t vocabulary = session->model->network.config.vocabulary_size;
-    double sum = 0;
-    if (one_by_one) {
-        const float *logits = add(session, ids, first, false);
-        for (size_t t = first; t < n; t++) {
-            sum += nats(logits, vocabulary, ids[t], likeliest);
-            if (t + 1 < n)
-                logits = add(session, ids + t, 1, false);
-        }
-        return sum / (double)(n - first);
-    }
-    add(session, ids, first, false);
-    const float *logits = add(session, ids + first, n - first, true);
-    for (size_t t = first; t + 1 < n; t++)
-        sum += nats(logits + (t - first) * vocabulary, vocabulary, ids[t + 1], likeliest);
-    return sum / (double)(n - first - 1);
-}
-
-/* Returns the share of the keys that the session has looked at. */
-static double share_seen(const wisp_session *session) {
-    wisp_layer_stats s;
-    double seen = 0, visible = 0;
-    for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++) {
-        seen += (double)s.keys_seen;
-        visible += (double)s.keys_visible;
-    }
-    return seen / visible;
-}
-
-static wisp_session *open_session(const wisp_model *model, wisp_session_options options,
-                                  const char *policy) {
-    wisp_session *session;
-    options.attention = policy;
-    expect(wisp_session_open(model, &options, &session, &error));
-    expect(generation_open(session, 1, &error));
-    return session;
-}
+/* ---- measuring ------------------------------------------------------------------------------ */
 
 /* Returns whether a policy is for tokens that are added one at a time. */
 static bool is_for_decoding(const char *policy) {
     return strncmp(policy, "full/", 5) == 0;
 }
 
+static wisp_session *open_session(const wisp_model *model, wisp_session_options options,
+                                  const char *policy) {
+    const char *name = strstr(policy, "oracle,");
+    wisp_session *session;
+    options.attention = name ? "full" : policy;
+    expect(wisp_session_open(model, &options, &session, &error));
+    if (name) {
+        oracle_budget = strtoul(name + strlen("oracle,"), NULL, 10);
+        *(is_for_decoding(policy) ? &session->attention.decode : &session->attention.prefill) =
+            &oracle;
+    }
+    expect(generation_open(session, 1, &error));
+    return session;
+}
+
 static void measure_perplexity(const wisp_model *model, wisp_session_options options,
-                               const char *policy, const struct token_list *text, size_t tokens,
+                               const char *policy, const int32_t *ids, size_t tokens,
                                size_t windows) {
-    double sum = 0, seen = 0, seconds = clock_seconds();
+    const bool one_by_one = is_for_decoding(policy);
+    wisp_session *session = open_session(model, options, policy);
+    double sum = 0, seconds = clock_seconds();
     for (size_t w = 0; w < windows; w++) {
-        wisp_session *session = open_session(model, options, policy);
-        const bool one_by_one = is_for_decoding(policy);
-        bool likeliest = true;
-        sum += predict(session, text->ids + w * tokens, tokens - (one_by_one ? ADDED : READ),
-                       tokens, one_by_one, &likeliest);
-        seen += share_seen(session);
-        wisp_session_close(session);
+        const struct attention_text text = {ids + w * tokens, tokens,
+                                            tokens - (one_by_one ? QUALITY_ADDED : QUALITY_READ)};
+        struct attention_prediction found;
+        expect(attention_predict(session, &text, one_by_one, &found, &error));
+        sum += found.nats;
     }
     seconds = clock_seconds() - seconds;
     printf("%-40s perplexity %8.4f, %5.1f %% of the keys seen, %.1f s\n", policy,
-           exp(sum / (double)windows), 100 * seen / (double)windows, seconds);
+           exp(sum / (double)windows), 100 * attention_used(session).seen, seconds);
     fflush(stdout);
+    wisp_session_close(session);
 }
 
 static void look_for_needles(const wisp_model *model, wisp_session_options options,
-                             const char *policy, const struct token_list *text, size_t tokens,
-                             size_t depths) {
-    const struct token_list needle = encode(model, wisp_text_of(before_key), false);
-    const struct token_list asks = encode(model, wisp_text_of(question), false);
-    const struct token_list digits = encode(model, wisp_text_of(key), false);
-    const size_t rest = tokens - needle.count - asks.count - digits.count;
-    int32_t *ids = malloc(tokens * sizeof *ids);
+                             const char *policy, const int32_t *ids, size_t tokens, size_t depths) {
+    int32_t *hidden = malloc(tokens * sizeof *hidden);
+    wisp_session *session = open_session(model, options, policy);
     double sum = 0;
-    size_t found = 0;
-    if (!ids || digits.count != DIGITS)
-        expect(fail(&error, WISP_ERROR_ARGUMENT, NULL, NULL, "no room, or digits are no tokens"));
+    size_t count = 0;
+    if (!hidden)
+        expect(fail_memory(&error, tokens * sizeof *hidden));
     printf("%-40s", policy);
     for (size_t d = 0; d < depths; d++) {
-        const size_t at = 1 + (rest - 1) * d / depths;
-        memcpy(ids, text->ids, at * sizeof *ids);
-        memcpy(ids + at, needle.ids, needle.count * sizeof *ids);
-        memcpy(ids + at + needle.count, text->ids + at, (rest - at) * sizeof *ids);
-        memcpy(ids + rest + needle.count, asks.ids, asks.count * sizeof *ids);
-        memcpy(ids + tokens - DIGITS, digits.ids, DIGITS * sizeof *ids);
-        wisp_session *session = open_session(model, options, policy);
-        bool likeliest = true;
-        const double mean = predict(session, ids, tokens - DIGITS, tokens, true, &likeliest);
-        printf(" %5.2f%s", mean * (double)DIGITS, likeliest ? "*" : " ");
+        struct attention_text text;
+        struct attention_prediction found;
+        expect(attention_hide_needle(model, ids, tokens, (double)d / (double)depths, 0, hidden,
+                                     &text, &error));
+        expect(attention_predict(session, &text, true, &found, &error));
+        const double nats = found.nats * (double)(text.tokens - text.known);
+        printf(" %5.2f%s", nats, found.likeliest ? "*" : " ");
         fflush(stdout);
-        sum += mean * (double)DIGITS;
-        found += likeliest;
-        wisp_session_close(session);
+        sum += nats;
+        count += found.likeliest;
     }
-    printf("  mean %.2f, found %zu of %zu\n", sum / (double)depths, found, depths);
-    free(ids);
-    free(needle.ids);
-    free(asks.ids);
-    free(digits.ids);
+    printf("  mean %.2f, found %zu of %zu\n", sum / (double)depths, count, depths);
+    free(hidden);
+    wisp_session_close(session);
 }
 
 int main(int argc, char **argv) {
@@ -192,13 +167,15 @@ int main(int argc, char **argv) {
     expect(wisp_model_open(argv[2], NULL, &model, &error));
     const wisp_text text = read_text(argv[5]);
     const size_t tokens = strtoul(argv[6], NULL, 10), times = strtoul(argv[7], NULL, 10);
-    const struct token_list ids = encode(model, text, true);
-    if (tokens < 2 * READ || tokens * (needles ? 1 : times) > ids.count) {
-        fprintf(stderr, "the text has %zu tokens; a window needs %d\n", ids.count, 2 * READ);
+    struct token_list ids = {0};
+    expect(codec_encode(model->codec, text, true, &ids, &error));
+    if (tokens < 2 * QUALITY_READ || tokens * (needles ? 1 : times) > ids.count) {
+        fprintf(stderr, "the text has %zu tokens; a window needs %d\n", ids.count,
+                2 * QUALITY_READ);
         return 2;
     }
     for (int i = 8; i < argc; i++)
-        (needles ? look_for_needles : measure_perplexity)(model, options, argv[i], &ids, tokens,
+        (needles ? look_for_needles : measure_perplexity)(model, options, argv[i], ids.ids, tokens,
                                                           times);
     free(ids.ids);
     free((void *)(uintptr_t)text.bytes);

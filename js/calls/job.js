@@ -129,7 +129,7 @@ export class ChangeJob extends Job {
   }
 }
 
-/** A worker's way to what another has changed to. If it does not get there it is of no use. */
+/** Brings a worker to the setting that another has changed to. If that fails the worker is useless. */
 export class FollowJob extends ChangeJob {
   #discard;
 

@@ -206,7 +206,7 @@ function decodedPath({ pathname }) {
 }
 
 /**
- * Parses JSON. A text that is none is reported where it is converted.
+ * Parses JSON. A text that is not JSON is reported when it is converted.
  * @param {string | undefined} text
  */
 function parsed(text) {

@@ -65,7 +65,7 @@ export function describe(texts) {
 }
 
 /**
- * Returns an error that names an option as JavaScript does, where C named it.
+ * Returns an error with JavaScript's name of an option instead of C's.
  * @param {unknown} error
  */
 export function nameOption(error) {

@@ -71,7 +71,7 @@ export function nameBeside(path, mark) {
   return `${dirname(path)}${sep}${letters.join('')}${mark}`;
 }
 
-/** A file that is written under a temporary name, and gets its own by commit(). */
+/** A file that is written under a temporary name, and renamed by commit(). */
 export class OutputFile {
   #path;
   #field;

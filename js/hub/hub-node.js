@@ -430,7 +430,7 @@ const isOfFile = (error) =>
   /^(write|ftruncate|read)$/.test(error.syscall) && error.code !== 'ECONNRESET';
 
 /**
- * Returns where a response's bytes stand in the file, and the length of the file.
+ * Returns the place of a response's bytes in the file, and the length of the file.
  * @param {Response} response
  */
 function extent({ status, headers }) {

@@ -375,7 +375,7 @@ const FIRST_PAUSE = 0.1;
  * @property {(report: (total: number | undefined) => void) => Promise<void>} read
  *   reads the file from `at` on to the end of one response, and reports what has come
  * @property {(error: any) => boolean} isBroken whether an error of `read` is one of the connection
- * @property {number} [least] bytes by which a request gets on that is given up with a HubError
+ * @property {number} [least] bytes of progress by a request that is abandoned with a HubError
  */
 
 /**

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of an index's file, and where its sections are (docs/formats.md).
+// The header of an index's file, and the places of its sections (docs/formats.md).
 import { WispError } from '../base/errors.js';
 import { roundUp } from './index-search.js';
 

@@ -22,7 +22,7 @@ const ERRORS = {
   ...{ EPERM: 63, EPIPE: 64, EROFS: 69, ESPIPE: 70, ETXTBSY: 74, EXDEV: 75 },
 };
 
-/** Where the numbers stand that the program shares with the thread that gets its signals. */
+/** The numbers that the program shares with the thread that receives its signals. */
 export const FLAG = { interrupted: 0, waits: 1 };
 
 const BUSY_MS = 10;
@@ -54,7 +54,7 @@ export class ProgramSystem {
   /**
    * @param {readonly string[]} args of main()
    * @param {readonly string[]} variables of the environment, as NAME=value
-   * @param {Int32Array} flags shared, where another thread gets signals
+   * @param {Int32Array} flags shared with the thread that receives signals
    * @param {Surroundings} surroundings
    */
   constructor(args, variables, flags, surroundings) {

@@ -183,7 +183,7 @@ export class HttpFile {
   }
 
   /**
-   * Checks an answer, and returns where its bytes stand in the file.
+   * Checks an answer, and returns the place of its bytes in the file.
    * @param {Response} response
    * @param {Range} range that was asked for
    * @returns {Range}

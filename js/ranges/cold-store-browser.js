@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a browser keeps chunks: in its file system for the origin (OPFS), else IndexedDB, else the page's memory.
+// The store of chunks in browsers: the origin's file system (OPFS), else IndexedDB, else the page's memory.
 import { openDatabase } from '../files/database-store.js';
 
 /** @typedef {import('./cold-store.js').Store} Store */

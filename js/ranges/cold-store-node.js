@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where Node keeps chunks: in a folder that processes share.
+// The store of chunks in Node: a folder that processes share.
 import { mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';

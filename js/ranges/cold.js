@@ -149,7 +149,7 @@ class ColdModel {
 
   /**
    * Returns the part of a model's file that it opens from. If threads do not start, load asks for it once more, and
-   * gets what has come.
+   * receives the bytes that have arrived.
    * @param {RangeFile} file
    * @param {import('../../types/internal.js').Reading} reading
    */

@@ -189,7 +189,7 @@ class RowStream {
       this.#ask();
       if (this.#items.length >= most) this.#submit();
     }
-    // A slow source: the workers get what there is, and more comes together while they compute it.
+    // A slow source: the workers take what there is, and more arrives while they compute it.
     if (this.#items.length >= most || this.#calls.length === 0 || this.#ended) this.#submit();
   }
 

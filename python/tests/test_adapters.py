@@ -45,7 +45,7 @@ def test_haystack(expected):
 
     pipeline = haystack.Pipeline()
     pipeline.add_component("embed", WispDocumentEmbedder())
-    pipeline = haystack.Pipeline.loads(pipeline.dumps())
+    pipeline = haystack.Pipeline.loads(pipeline.dumps(), allowed_modules=["wisp_engine.haystack"])
     documents = [haystack.Document(content=text) for text in [*TEXTS, ""]]
     made = pipeline.run({"embed": {"documents": documents}})["embed"]["documents"]
     assert np.array_equal(np.float32([document.embedding for document in made[:4]]), expected)

@@ -80,7 +80,9 @@ def embed(sources: Sequence[str | os.PathLike[str]], target: str | os.PathLike[s
         for number, batch in enumerate(pq.ParquetFile(path).iter_batches(part_rows)):
             if number in numbers:
                 table = pa.Table.from_batches([batch])
-                write(table.append_column(output, embedder(table[column])), numbers[number])
+                # pyarrow writes rows that are null in a list of fixed size, and cannot read them again.
+                vectors = embedder(table[column]).cast(pa.list_(pa.float32()))
+                write(table.append_column(output, vectors), numbers[number])
                 done += len(table)
                 if progress:
                     progress.show(done)

@@ -104,6 +104,7 @@ struct attention_sequence {
      * attention. */
     const struct attention_policy *policy;
     const struct attention_settings *settings;
+    const struct attention_masks *masks; /* of the choice */
     const unsigned char *plan;
     size_t plan_bytes;
     struct attention_counts *counts; /* to which the call adds; NULL: nothing is counted */
@@ -111,7 +112,9 @@ struct attention_sequence {
     size_t first, end;               /* first < end <= queries */
 };
 
-struct step_block; /* steps.h */
+struct step_block;      /* steps.h */
+struct attention_masks; /* learned.h */
+struct directory;       /* formats/directory.h */
 
 /* The steps that the queries of a block look at. */
 struct step_looks {
@@ -196,6 +199,9 @@ bool attention_sees_local(const struct attention_settings *settings, size_t quer
  * queries of a call look at. mass.c, quest.c, minference.c */
 extern const struct attention_policy attention_mass, attention_quest, attention_minference;
 
+/* Masks of blocks for each layer and key-value head, from the model's file. learned.c */
+extern const struct attention_policy attention_learned;
+
 /* Orders indices [n] so that those of the largest weights come first, among equals the later, as
  * far as `enough` says: it is asked after each whether the ones so far are. Returns their number.
  * order.c */
@@ -211,6 +217,8 @@ extern const struct attention_policy *const attention_policies[];
 struct attention_choice {
     const struct attention_policy *prefill, *decode;
     struct attention_settings prefill_settings, decode_settings;
+    /* By which `learned` chooses: learned.h. The session frees it. NULL: neither policy does. */
+    struct attention_masks *masks;
 };
 
 /* Reads a choice of policies over a cache: "local,window=1024,sinks=64" for all calls, or
@@ -218,6 +226,17 @@ struct attention_choice {
  * the policy's default. Fails with WISP_ERROR_ARGUMENT if there is no such policy, or it does not
  * take a number or its value, and says what can be. choose.c */
 wisp_status attention_choose(const char *text, struct attention_choice *choice, wisp_error *error);
+
+/* Reads a choice as attention_choose does, where the file of the model may have a part in it:
+ * "auto" is what the file says, and `learned` goes by the file's masks of so many layers with keys
+ * and values. The function is NULL in products that have neither. from_file.c */
+extern wisp_status (*const attention_choose_by_file)(const struct directory *dir, size_t layers,
+                                                     size_t kv_heads, const char *text,
+                                                     struct attention_choice *choice,
+                                                     wisp_error *error);
+wisp_status attention_from_file(const struct directory *dir, size_t layers, size_t kv_heads,
+                                const char *text, struct attention_choice *choice,
+                                wisp_error *error);
 
 /* Returns the choice of full attention: over keys and values in a cache, or over rows. */
 struct attention_choice attention_default(bool cached);
@@ -230,6 +249,7 @@ attention_policy_of(const struct attention_choice *choice, struct attention_sequ
     const struct attention_policy *policy = decode ? choice->decode : choice->prefill;
     sequence->policy = policy;
     sequence->settings = decode ? &choice->decode_settings : &choice->prefill_settings;
+    sequence->masks = choice->masks;
     return policy;
 }
 

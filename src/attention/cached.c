@@ -36,14 +36,17 @@ size_t attention_full_bytes(const struct kernels *kernels, const struct attentio
     return measured.used;
 }
 
-static void count(const struct step_block *block, uint64_t seen, uint64_t visible, size_t steps) {
+/* Counts keys, and the bytes of so many steps: those of the values alone if the policy has counted
+ * the keys, whose scores it has kept. */
+static void count(const struct step_block *block, uint64_t seen, uint64_t visible, size_t steps,
+                  bool scored) {
     struct attention_counts *counts = block->sequence->counts;
     const struct kv_shape *shape = &block->sequence->cache->shape;
     if (!counts)
         return;
     counts->seen += seen;
     counts->visible += visible;
-    counts->bytes += steps * (kv_step_key_bytes(shape) + kv_step_value_bytes(shape));
+    counts->bytes += steps * ((scored ? 0 : kv_step_key_bytes(shape)) + kv_step_value_bytes(shape));
 }
 
 /* Goes through all steps. */
@@ -54,7 +57,7 @@ static void look_at_all(struct step_block *block) {
         step_add(block, s);
     for (size_t i = 0; i < block->queries; i++)
         seen += step_keys_seen(block, i, first, end);
-    count(block, seen, seen, end - first);
+    count(block, seen, seen, end - first, false);
 }
 
 /* Asks the policy which steps the queries of a block look at. */
@@ -95,7 +98,7 @@ static void look_at_chosen(struct step_block *block, struct step_looks *looks) {
     }
     for (size_t i = 0; i < block->queries; i++)
         visible += step_keys_seen(block, i, looks->first, looks->end);
-    count(block, seen, visible, steps);
+    count(block, seen, visible, steps, looks->scores != NULL);
 }
 
 /* Tells a tier which pages a call for one token looks at, in all of its key-value heads, before it

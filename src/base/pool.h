@@ -41,7 +41,7 @@ void pool_barrier(struct pool *team, uint32_t n);
 
 /* Returns the seconds that members have waited in barriers for longer than their shares of work
  * explain, all together, since the team was opened: the system had not scheduled the member that
- * they waited for. 0 in WebAssembly, where waiting members soon sleep. */
+ * they waited for. 0 in WebAssembly, because waiting members soon sleep. */
 double pool_waited(const struct pool *team);
 
 /* Describes work that is cut into groups of consecutive items. */

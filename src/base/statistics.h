@@ -8,7 +8,7 @@
 /* Returns Pearson's correlation of n pairs, or NaN if either list is constant or n < 2. */
 double pearson(const double *x, const double *y, size_t n);
 
-/* Computes Spearman's correlation: Pearson's of the ranks, where equal values have their mean rank.
+/* Computes Spearman's correlation: Pearson's of the ranks, equal values have their mean rank.
  * Fails only if there is no memory. */
 wisp_status spearman(const double *x, const double *y, size_t n, double *result, wisp_error *error);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How many neurons of a gated layer have which scores (sparse/gathered.h), and what the layer's
- * output loses without them. Native only. */
+ * The distribution of the scores of a gated layer's neurons (sparse/gathered.h), and the loss of
+ * the layer's output without them. Native only. */
 #ifndef WISP_CALIBRATE_GATE_HISTOGRAM_H
 #define WISP_CALIBRATE_GATE_HISTOGRAM_H
 

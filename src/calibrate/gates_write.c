@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "calibrate/gates.h"
+#include "calibrate/write_calibrated.h"
 #include "convert/calibration_tensors.h"
 #include "convert/write_model.h"
 #include "formats/schema.h"
-#include "host/input_file.h"
 #include "native/open_path.h"
 
 /* Adds a tensor of n floats, which is a part of a source in memory. */
@@ -69,16 +69,12 @@ static wisp_status write_all(const struct gate_calibration *c, struct directory 
 
 wisp_status gates_write(const struct gate_calibration *c, const char *input, const char *output,
                         wisp_error *error) {
-    const struct directory *calibrated = c->model->network.dir;
     struct arena arena = {0};
     struct directory dir;
     TRY(directory_open_path(&dir, input, error));
-    bool same = dir.n_sources == calibrated->n_sources;
-    for (uint32_t i = 0; same && i < dir.n_sources; i++)
-        same = file_source_same(&dir.sources[i], &calibrated->sources[i]);
-    const wisp_status status = same ? write_all(c, &dir, &arena, output, error)
-                                    : fail(error, WISP_ERROR_IO, dir.file, NULL,
-                                           "the file changed while the model was calibrated");
+    wisp_status status = check_calibrated_input(&dir, c->model->network.dir, error);
+    if (status == WISP_OK)
+        status = write_all(c, &dir, &arena, output, error);
     arena_release(&arena);
     directory_release(&dir);
     return status;

@@ -207,9 +207,8 @@ static wisp_status write_all(struct adder *a, const char *output, const struct c
                        a->error);
 }
 
-/* Fails unless the directory was read from the files that were calibrated. */
-static wisp_status check_input(const struct directory *dir, const struct directory *calibrated,
-                               wisp_error *error) {
+wisp_status check_calibrated_input(const struct directory *dir, const struct directory *calibrated,
+                                   wisp_error *error) {
     bool same = dir->n_sources == calibrated->n_sources;
     for (uint32_t i = 0; same && i < dir->n_sources; i++)
         same = file_source_same(&dir->sources[i], &calibrated->sources[i]);
@@ -223,7 +222,7 @@ wisp_status write_calibrated(const char *input, const char *output,
     struct directory dir;
     struct adder adder = {.dir = &dir, .error = error};
     TRY(directory_open_path(&dir, input, error));
-    wisp_status status = check_input(&dir, calibrated->input, error);
+    wisp_status status = check_calibrated_input(&dir, calibrated->input, error);
     if (status == WISP_OK)
         status = write_all(&adder, output, calibrated);
     arena_release(&adder.scratch);

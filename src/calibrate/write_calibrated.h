@@ -26,7 +26,7 @@ struct calibrated {
     const struct directory *input; /* the model that was calibrated */
     const float *shares;           /* [CALIBRATED_LEVELS]: of neurons computed, rising */
     float share;                   /* the default */
-    bool one_level;                /* the file gets the thresholds of the default share alone */
+    bool one_level;                /* write only the thresholds of the default share */
     float hot; /* as in wisp_calibrate_options: the neurons and tokens that are */
     uint64_t hot_bytes, hot_tokens; /* hot in the file */
 };
@@ -35,5 +35,9 @@ struct calibrated {
  * with WISP_ERROR_IO if the files there are not those of calibrated->input any more. */
 wisp_status write_calibrated(const char *input, const char *output,
                              const struct calibrated *calibrated, wisp_error *error);
+
+/* Fails unless a directory was read from the files of the one that was calibrated. */
+wisp_status check_calibrated_input(const struct directory *dir, const struct directory *calibrated,
+                                   wisp_error *error);
 
 #endif

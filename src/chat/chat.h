@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Converts the messages of a conversation to the ids that a model was trained to continue. A
- * model's file says how in a template, which is run (jinja/jinja.h). */
+ * template in the model's file does that (jinja/jinja.h). */
 #ifndef WISP_CHAT_CHAT_H
 #define WISP_CHAT_CHAT_H
 

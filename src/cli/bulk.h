@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows in a file that a later run continues, so that a run that is killed loses nothing.
  *
- * Beside the file FILE stands FILE.progress, a line of JSON: the settings of the run, how many rows
+ * Beside the file FILE is FILE.progress, a line of JSON: the settings of the run, how many rows
  * and bytes of FILE are complete, and a digest of the texts of these rows. It is replaced after
- * each batch, when the batch is on disk. A run that continues cuts FILE to these bytes and leaves
- * out these texts. As a row has the same bits in any batch, FILE becomes what one run would have
+ * each batch, when the batch is on disk. A run that continues truncates FILE to these bytes and
+ * skips these texts. As a row has the same bits in any batch, FILE becomes what one run would have
  * written. */
 #ifndef WISP_CLI_BULK_H
 #define WISP_CLI_BULK_H

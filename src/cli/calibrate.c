@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/cosine.h"
+#include "cli/calibrate_attention.h"
 #include "cli/calibrate_report.h"
 #include "cli/gates_report.h"
 #include "cli/options.h"
@@ -27,6 +28,9 @@ static const char usage[] =
     "options\n"
     "--data, --output, --samples, --tokens, --sparsity (default: 0.5), --seed, --report and "
     "--force.\n"
+    "\n"
+    "With --attention a model that generates learns instead what its attention may leave out in\n"
+    "texts like these, which are read as one: wisp generate --attention auto or learned.\n"
     "\n";
 
 enum { MOST_SAMPLES = 1000000 };
@@ -36,7 +40,11 @@ struct arguments {
     unsigned long samples, tokens, rank, seed, threads, hot_tokens;
     unsigned long long hot_bytes;
     double sparsity, hot;
-    bool sentence, one_sparsity, force;
+    bool sentence, one_sparsity, force, attention;
+    const char *of_neurons, *of_attention; /* names of options that are for one thing only */
+    unsigned long window, windows, needles;
+    double loss, bound;
+    const char *cache_type;
 };
 
 #define ARGUMENTS struct arguments
@@ -46,30 +54,49 @@ static const struct command_option options[] = {
     OPTION(TEXT, output, "output", 'o', "OUTPUT",
            "the GGUF file to write; it appears complete or not at all"),
     COUNT(samples, 1, MOST_SAMPLES, "samples", 0, "N",
-          "use N of the texts, chosen at random (default: 4000)"),
-    COUNT(tokens, 1, 1 << 24, "tokens", 0, "N", "use at most N of their tokens (default: 32768)"),
-    COUNT(rank, 1, 1 << 16, "rank", 0, "R",
-          "rank of the predictors, a multiple of 32 (default: a third of\n"
-          "hidden_size, at most 256)"),
-    OPTION(SHARE, sparsity, "sparsity", 0, "SHARE",
+          "use N of the texts, chosen at random (default: 4000; with\n"
+          "--attention: all)"),
+    MARKED(of_neurons, COUNT, tokens, 1, 1 << 24, "tokens", 0, "N",
+           "use at most N of their tokens (default: 32768)"),
+    MARKED(of_neurons, COUNT, rank, 1, 1 << 16, "rank", 0, "R",
+           "rank of the predictors, a multiple of 32 (default: a third of\n"
+           "hidden_size, at most 256)"),
+    MARKED(of_neurons, SHARE, sparsity, 0, 0, "sparsity", 0, "SHARE",
            "the model's default share of neurons to skip (default: 0.84 with\n"
            "ReLU, else 0.7)"),
-    OPTION(TEXT, predictor_type, "predictor-type", 0, "T",
+    MARKED(of_neurons, TEXT, predictor_type, 0, 0, "predictor-type", 0, "T",
            "type of the predictors in the file: f32, q8_0 (default) or q4_0"),
-    OPTION(NONE, one_sparsity, "one-sparsity", 0, NULL,
+    MARKED(of_neurons, NONE, one_sparsity, 0, 0, "one-sparsity", 0, NULL,
            "keep the thresholds of this share only: a smaller file, but wisp embed\n"
            "--sparsity cannot set another"),
-    OPTION(NONE, sentence, "sentence", 0, NULL,
+    MARKED(of_neurons, NONE, sentence, 0, 0, "sentence", 0, NULL,
            "add predictors that choose once for a whole text: see\n"
            "wisp embed --predictor sentence"),
-    OPTION(SHARE, hot, "hot", 0, "SHARE",
+    MARKED(of_neurons, SHARE, hot, 0, 0, "hot", 0, "SHARE",
            "which neurons are stored at the beginning of the file: see\n"
            "wisp convert --help (default: 0.9)"),
-    OPTION(BYTES, hot_bytes, "hot-bytes", 0, "BYTES", "likewise"),
-    COUNT(hot_tokens, 1, UINT32_MAX, "hot-tokens", 0, "N",
-          "which tokens are stored there: see wisp convert --help (default: all)"),
+    MARKED(of_neurons, BYTES, hot_bytes, 0, 0, "hot-bytes", 0, "BYTES", "likewise"),
+    MARKED(of_neurons, COUNT, hot_tokens, 1, UINT32_MAX, "hot-tokens", 0, "N",
+           "which tokens are stored there: see wisp convert --help (default: all)"),
     COUNT(seed, 0, 1ul << 31, "seed", 0, "N", "seed of the random choices (default: 1)"),
-    OPTION(TEXT, report, "report", 0, "BASE", "write the results to BASE.json and BASE.svg"),
+    MARKED(of_neurons, TEXT, report, 0, 0, "report", 0, "BASE",
+           "write the results to BASE.json and BASE.svg"),
+    OPTION(NONE, attention, "attention", 0, NULL,
+           "find what attention may leave out: a mask for each head (learned),\n"
+           "and the policy that reads least (auto)"),
+    MARKED(of_attention, COUNT, window, 256, UINT32_MAX, "window", 0, "N",
+           "tokens of each text that is read (default: 4096, or as many as\n"
+           "the model and the texts allow)"),
+    MARKED(of_attention, COUNT, windows, 1, 64, "windows", 0, "N",
+           "learn from N such texts, and measure on N others (default: 2)"),
+    MARKED(of_attention, COUNT, needles, 1, 16, "needles", 0, "N",
+           "hide N sentences, which are looked for (default: 4)"),
+    MARKED(of_attention, SHARE, loss, 0, 0, "loss", 0, "SHARE",
+           "of perplexity that auto may cost (default: 0.01)"),
+    MARKED(of_attention, SHARE, bound, 0, 0, "bound", 0, "SHARE",
+           "of a head's output that learned may change (default: 0.1)"),
+    MARKED(of_attention, TEXT, cache_type, 0, 0, "cache-type", 0, "TYPE",
+           "of keys and values: f32 (default), f16 or int8"),
     COUNT(threads, 1, 1024, "threads", 't', "N",
           "threads to compute with (default: the number of cores)"),
     OPTION(NONE, force, "force", 'f', NULL, "replace existing files of other kinds"),
@@ -257,8 +284,31 @@ static int run_calibrate(const struct arguments *a, const struct sample *texts) 
     return code;
 }
 
+/* Calibrates attention alone. */
+static int run_attention(const struct arguments *a, const struct sample *texts) {
+    wisp_calibrate_attention_options o = {.window = (uint32_t)a->window,
+                                          .windows = (uint32_t)a->windows,
+                                          .needles = (uint32_t)a->needles,
+                                          .loss = (float)a->loss,
+                                          .bound = (float)a->bound,
+                                          .threads = (uint32_t)a->threads};
+    if (a->cache_type && !wisp_cache_type_find(a->cache_type, &o.cache_type))
+        return complain_of_name("cache-type", a->cache_type, wisp_cache_type_name);
+    return calibrate_attention(a->model, a->output, texts->text, texts->n, &o);
+}
+
+/* Complains of an option that is not for what is calibrated. */
+static bool check_options(const struct arguments *a) {
+    const char *other = a->attention ? a->of_neurons : a->of_attention;
+    if (!other)
+        return true;
+    complain("calibrate: --%s is %s --attention", other, a->attention ? "not for" : "for");
+    return false;
+}
+
 int command_calibrate(int argc, char **argv) {
-    struct arguments a = {.samples = 4000, .seed = 1, .threads = default_threads()};
+    enum { DEFAULT_SAMPLES = 4000 };
+    struct arguments a = {.seed = 1, .threads = default_threads()};
     struct sample texts = {0};
     int code;
     if (!take_options(&this_command, &a, argc, argv, &code))
@@ -268,8 +318,10 @@ int command_calibrate(int argc, char **argv) {
         return EXIT_USAGE;
     }
     a.model = argv[optind];
-    if (!check_path("model", a.model))
+    if (!check_path("model", a.model) || !check_options(&a))
         return EXIT_USAGE;
+    if (a.samples == 0)
+        a.samples = a.attention ? MOST_SAMPLES : DEFAULT_SAMPLES;
     watch_signals(NULL);
     code = check_output("--output", a.output, OUTPUT_MODEL, a.force);
     if (code == EXIT_GOOD && a.report)
@@ -277,7 +329,7 @@ int command_calibrate(int argc, char **argv) {
     if (code == EXIT_GOOD)
         code = sample_read(a.data, a.samples, a.seed, &texts);
     if (code == EXIT_GOOD)
-        code = run_calibrate(&a, &texts);
+        code = a.attention ? run_attention(&a, &texts) : run_calibrate(&a, &texts);
     sample_release(&texts);
     return code;
 }

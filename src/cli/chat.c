@@ -393,7 +393,7 @@ static int print_answer(const struct chat *chat, wisp_text text, bool failed) {
         fputs("\"error\": ", program_output);
         print_json_string(program_output, last_complaint());
     } else {
-        /* The message, an object, gets a member more. */
+        /* Add a member to the message, an object. */
         const char *message = chat->messages.list[chat->messages.n - 1];
         fwrite(message + 1, 1, strlen(message) - 2, program_output);
         fprintf(program_output, ", \"end\": \"%s\"", wisp_end_name(chat->end));

@@ -53,7 +53,7 @@ void gates_report_print(const struct gates_report *r) {
         for (size_t i = 0; i < WISP_GATE_THRESHOLDS; i++)
             fprintf(program_output, " %6.1f %%", 100 * r->layer[l].above[i]);
     }
-    fprintf(program_output, "\n\nneurons computed where the mean of all layers is\nlayer");
+    fprintf(program_output, "\n\nneurons computed if the mean of all layers is\nlayer");
     for (size_t i = 0; i < r->layer->levels; i++)
         fprintf(program_output, " %4.0f %%", 100 * (double)r->layer->level[i].share);
     for (size_t l = 0; l < r->layers; l++) {

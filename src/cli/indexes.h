@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions that the commands which read indexes share. */
+ * Functions shared by the commands that read indexes. */
 #ifndef WISP_CLI_INDEXES_H
 #define WISP_CLI_INDEXES_H
 

@@ -112,7 +112,8 @@ const struct command_option cache_options[] = {
            "1000 parts of the weight; local[,window=N][,sinks=N]; strided, with\n"
            "[,stride=N]; PREFILL/DECODE for two policies, the second for one\n"
            "token at a time: full/quest[,tokens=N] or minference[,budget=N]/full,\n"
-           "N of 100 (default: full)"),
+           "N of 100; learned or auto: what wisp calibrate --attention has found\n"
+           "(default: full)"),
     LAST_OPTION,
 };
 

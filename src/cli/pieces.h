@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Divides a text that is too long for a model into pieces that are not. */
+ * Divides a text that is too long for a model into pieces that fit. */
 #ifndef WISP_CLI_PIECES_H
 #define WISP_CLI_PIECES_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reports as JSON and as a picture, which stand in two files with a common beginning of their
- * names. */
+ * Reports as JSON and as a picture, in two files whose names differ only in their endings. */
 #ifndef WISP_CLI_REPORT_FILES_H
 #define WISP_CLI_REPORT_FILES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How Ctrl-C and its like reach the commands. A module of WebAssembly has wasm/program/signals.c in
- * its place. */
+ * How Ctrl-C and its like reach the commands. A module of WebAssembly has wasm/program/signals.c
+ * instead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

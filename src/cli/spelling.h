@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds the name that someone meant who typed another. */
+ * Finds the known name that is nearest to a mistyped one. */
 #ifndef WISP_CLI_SPELLING_H
 #define WISP_CLI_SPELLING_H
 

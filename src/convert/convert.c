@@ -98,10 +98,12 @@ static wisp_status convert(struct directory *dir, const char *output,
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "neurons",
                     "a plain model has no neurons as rows");
     plan->hot_tokens = options->hot_tokens;
-    if (options->plain)
+    if (options->plain) {
+        directory_drop_metadata(dir, KEY_ATTENTION_PREFIX);
         TRY(strip_calibration(dir, options->hot_tokens > 0, error));
-    else if (plan->hot_tokens == 0)
+    } else if (plan->hot_tokens == 0) {
         plan->hot_tokens = hot_tokens_of(dir);
+    }
     TRY(find_format(options->type, &type, error));
     TRY(find_format(options->embedding_type, &embedding_type, error));
     for (size_t i = 0; i < dir->n_tensors; i++) {

@@ -20,7 +20,7 @@ struct writer {
     const struct directory *dir;
     const struct gguf_plan *plan;
     struct tensor_cache cache; /* serves tensors that are made from others */
-    struct chunk_table table;  /* its `digests` are NULL if the file gets none */
+    struct chunk_table table;  /* its `digests` are NULL if the file has none */
     uint64_t table_offset;     /* of the digests in the file */
     wisp_error *error;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decisions that converting and quantising a model have in common: which tensors are weights, and
+ * Decisions shared by converting and quantising: which tensors are weights, and
  * the keys that name a file's type. */
 #ifndef WISP_CONVERT_PLAN_H
 #define WISP_CONVERT_PLAN_H

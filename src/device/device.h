@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A network on a device: its weights lie there, and whole batches are computed there. Host rows are
+ * A network on a device: its weights are there, and whole batches are computed there. Host rows are
  * copied at this edge only. The device's code is in a library of its own (library.h), which is
  * opened when it is asked for. */
 #ifndef WISP_DEVICE_DEVICE_H

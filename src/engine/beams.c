@@ -43,7 +43,7 @@ struct beam_search {
     struct beam *all;                    /* [3 * beams]: the memory of running, next and ended */
     struct beam *running, *next, *ended; /* [beams]; `ended` has the highest score first */
     size_t n_running, n_ended;
-    int32_t *ids;                 /* where the beams' ids lie */
+    int32_t *ids;                 /* the beams' ids */
     struct candidate *candidates; /* [vocabulary] */
     struct extension *extensions; /* [beams * keep] */
     struct addition *additions;   /* [beams] */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Texts of a session whose model generates on a device: keys and values lie there, and a pass is a
+ * Texts of a session whose model generates on a device: keys and values are there, and a pass is a
  * step of the device. */
 #ifndef WISP_ENGINE_DEVICE_TEXTS_H
 #define WISP_ENGINE_DEVICE_TEXTS_H

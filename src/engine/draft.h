@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Drafts: guesses at the next tokens of a text, which a pass over all of them confirms or not. The
- * tokens that followed the text's last ones where these stood before are guessed to follow again.
+ * tokens that followed the text's last ones earlier in it are guessed to follow again.
  * Source: Saxena, Prompt Lookup Decoding (2023). */
 #ifndef WISP_ENGINE_DRAFT_H
 #define WISP_ENGINE_DRAFT_H

@@ -256,7 +256,7 @@ static wisp_status finish_batch(const struct job *job, struct worker *worker, si
     const struct dense_modules *dense = &model->network.dense;
     const size_t size = dense_modules_outputs(dense, model->network.config.hidden_size);
     /* sentence-transformers normalises the whole row and then cuts it if the model says so. A
-     * caller that asks for fewer values gets them normalised again. */
+     * caller that asks for fewer values receives them normalised again. */
     const bool cut = job->dimensions < model->dimensions;
     const bool normalize = model->network.config.normalize || cut;
     const struct batch *batch = &worker->pass.batch;
@@ -331,9 +331,9 @@ static wisp_status resume_batch(void *context, uint32_t member, wisp_error *erro
     return finish_batch(job, worker, worker->first, worker->end, error);
 }
 
-/* Chooses how large batches are and how many workers take them, so that every worker gets several.
+/* Chooses how large batches are and how many workers take them, so that every worker has several.
  * If the texts make only one batch, its tokens are split among the members instead, provided
- * that each member gets enough of them. So are those of every batch if the memory of cold
+ * that each member has enough of them. So are those of every batch if the memory of cold
  * neurons and tokens is limited: it has to hold the needs of one batch, not of several. */
 static void plan_batches(struct job *job) {
     const size_t threads = pool_size(job->session->team);

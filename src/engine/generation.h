@@ -8,7 +8,7 @@
 #include "engine/token_mask.h"
 
 /* Opens the session's generation with at least n sequences; those that it has keep their texts.
- * Fails where the model generates no text. */
+ * Fails if the model does not generate text. */
 wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error);
 
 /* Points *order to the order of the model's tokens, which the first call finds. */

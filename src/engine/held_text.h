@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Text that was generated and not yet handed out: the rest of it decides whether it is a stop text,
- * or completes its last character. */
+ * Generated text that is not delivered yet: the text that follows decides whether it is a stop
+ * text, or completes its last character. */
 #ifndef WISP_ENGINE_HELD_TEXT_H
 #define WISP_ENGINE_HELD_TEXT_H
 

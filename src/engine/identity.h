@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tells models apart, so that what was computed by one is not taken for another's. */
+ * Identifies models, so that results of one are not used for another. */
 #ifndef WISP_ENGINE_IDENTITY_H
 #define WISP_ENGINE_IDENTITY_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Scores of texts by Qwen3-Reranker, which generates: it is asked whether a text meets a query.
- * Source of the prompt: its model card. */
+ * Scores texts with Qwen3-Reranker, a model that generates: its prompt asks whether a text meets a
+ * query. Source of the prompt: its model card. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keeps the keys and values of texts beyond the session that computed them: a prompt that begins as
- * a known text does is computed from where the two differ. A store has the blocks of texts
+ * Keeps the keys and values of texts beyond the session that computed them: a prompt that begins
+ * like a known text is computed from the first difference. A store has the blocks of texts
  * (text_block.h) by their names. A block that is damaged counts as absent. */
 #ifndef WISP_ENGINE_PROMPT_CACHE_H
 #define WISP_ENGINE_PROMPT_CACHE_H

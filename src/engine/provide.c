@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Says which bytes a call of wisp_embed waits for, and takes them (sparse/neuron_cold.h). */
+ * Names the bytes that a call of wisp_embed waits for, and takes them (sparse/neuron_cold.h). */
 #include <stdlib.h>
 
 #include "base/checksum.h"
@@ -57,7 +57,7 @@ static size_t join_ranges(wisp_session *session, size_t n, uint64_t gap) {
         /* Several workers may wait for one row, and several rows for one chunk. */
         if (last && next.offset + next.length <= end)
             continue;
-        /* A row whose chunks fit no longer gets all of them in a range of its own. */
+        /* A row whose chunks no longer fit has a range of its own with all of them. */
         if (last && (next.offset <= end || next.offset - end <= gap) && joined <= MOST_RANGE_BYTES)
             last->length = joined;
         else

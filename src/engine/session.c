@@ -60,18 +60,34 @@ static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *e
     return wisp_session_set_sparsity(session, model_default_sparsity(session->model), error);
 }
 
-/* Reads the session's choice of policies, which only models that generate text have. */
+/* Reads a choice of policies, which only models that generate text have. */
 static wisp_status choose_attention(const wisp_model *model, const char *text,
                                     struct attention_choice *choice, wisp_error *error) {
-    if (config_embeds(&model->network.config))
+    const struct model_config *c = &model->network.config;
+    if (config_embeds(c))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "attention",
                     "policies are for models that generate text");
 #ifndef WISP_EMBED_ONLY
-    return attention_choose(text, choice, error);
+    return attention_choose_by_file
+               ? attention_choose_by_file(&model->dir, c->layers - config_conv_layer(c, c->layers),
+                                          c->kv_heads, text, choice, error)
+               : attention_choose(text, choice, error);
 #else
     (void)text, (void)choice;
     return WISP_OK;
 #endif
+}
+
+/* Sets the session's policies. */
+static wisp_status open_attention(wisp_session *session, const wisp_session_options *options,
+                                  wisp_error *error) {
+    const wisp_model *model = session->model;
+    struct attention_choice *choice = &session->attention;
+    *choice = attention_default(!config_embeds(&model->network.config));
+    if (options && options->attention)
+        TRY(choose_attention(model, options->attention, choice, error));
+    TRY(pass_check_attention(&model->network, choice, error));
+    return device_texts_check(model, options, choice, error);
 }
 
 wisp_status wisp_session_open(const wisp_model *model, const wisp_session_options *options,
@@ -93,11 +109,6 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     if (WEIGHTS_MAY_REST && model->limit_due)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
                     "the model was opened with a limit, and wisp_model_limit_memory sets it");
-    struct attention_choice attention = attention_default(!config_embeds(&model->network.config));
-    if (options && options->attention)
-        TRY(choose_attention(model, options->attention, &attention, error));
-    TRY(pass_check_attention(&model->network, &attention, error));
-    TRY(device_texts_check(model, options, &attention, error));
     TRY(pool_open(threads, &team, error));
     threads = pool_size(team);
     const size_t bytes = sizeof(wisp_session) + threads * sizeof(struct worker);
@@ -109,13 +120,12 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->model = model;
     made->team = team;
     made->n_workers = threads;
-    made->attention = attention;
     made->cache_type = options ? (enum kv_type)options->cache_type : KV_F32;
     made->skip_absent = options && options->skip_absent;
     made->pause.at = INFINITY;
-    wisp_status status = WISP_OK;
+    wisp_status status = open_attention(made, options, error);
     made->has_frames = neuron_cold_take(&model->network.neurons);
-    if (!made->has_frames)
+    if (status == WISP_OK && !made->has_frames)
         status = fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "memory",
                       "limited memory serves one session, and another is open");
     for (uint32_t i = 0; i < threads && status == WISP_OK; i++)
@@ -263,6 +273,7 @@ void wisp_session_close(wisp_session *session) {
     if (session->kv_tier)
         session->kv_tier->close(session->kv_tier);
     prompt_cache_close(session->prompts);
+    free(session->attention.masks);
     free(session->recalls);
     free(session->thresholds);
     free(session->gates);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where a session keeps blocks of its texts beyond itself (prompt_cache.h). */
+ * The interface of stores that keep a session's blocks of texts beyond it (prompt_cache.h). */
 #ifndef WISP_ENGINE_TEXT_STORE_H
 #define WISP_ENGINE_TEXT_STORE_H
 

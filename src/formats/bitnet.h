@@ -21,7 +21,7 @@ struct bitnet_maker {
 
 extern const struct bitnet_maker bitnet_t158, bitnet_i2_s;
 
-/* Those that this product has (src/products); NULL ends them. */
+/* Those of this product (src/products); NULL ends the list. */
 extern const struct bitnet_maker *const bitnet_makers[];
 
 /* Replaces tensors whose rows depend on bytes outside of the row by F32 tensors made from them, so

@@ -72,7 +72,7 @@ wisp_status neurons_read_hot(const struct directory *dir, uint64_t layers,
     for (uint64_t l = 0; *hot && l < layers; l++)
         if ((*hot)[l] < 0 || (uint64_t)(*hot)[l] > intermediate_size)
             return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_HOT,
-                        "entry %llu is %d, where a layer has %llu neurons", (unsigned long long)l,
+                        "entry %llu is %d, but a layer has %llu neurons", (unsigned long long)l,
                         (int)(*hot)[l], (unsigned long long)intermediate_size);
     return WISP_OK;
 }

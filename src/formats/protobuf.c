@@ -17,8 +17,8 @@ static bool malformed(struct protobuf *r, uint64_t at) {
     return false;
 }
 
-/* Points *bytes to those from `at` on, up to `end` and at least 16 where there are so many. Returns
- * their number; 0 where they cannot be read. */
+/* Points *bytes to those from `at` on, up to `end` and at least 16 if there are so many. Returns
+ * their number; 0 if they cannot be read. */
 static size_t look(struct protobuf *r, uint64_t at, uint64_t end, const unsigned char **bytes) {
     const uint64_t wanted = end - at < 16 ? end - at : 16;
     const bool known = at >= r->window_at && at + wanted <= r->window_at + r->window_bytes;

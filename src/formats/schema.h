@@ -93,7 +93,7 @@ enum { DENSE_MODULES = 2 };
  * Default: 1 if tokenizer.ggml.model is bert, else 2. */
 #define KEY_PAIR_SEPARATORS "wisp.tokenizer.pair_separators"
 
-/* string, with one of these names in the place of %s: the activation that follows the layer,
+/* string, with one of these names for %s: the activation that follows the layer,
  * "identity", "tanh", "relu" or "sigmoid". Default: "identity", and of "cls" "tanh". */
 #define KEY_DENSE_ACTIVATION "wisp.%s.activation"
 
@@ -165,7 +165,7 @@ enum { DENSE_MODULES = 2 };
  * Default: none. */
 #define KEY_TOKENIZER_END_TOKENS "wisp.tokenizer.end_tokens"
 
-/* string: where SentencePiece's space before a text stands: "each" (before the text and after each
+/* string: where SentencePiece puts the space before a text: "each" (before the text and after each
  * added token), "first" (before the text, unless that begins with a space) or "always" (if
  * "each" has it, unless there is a space). Default: each, as in llama.cpp. */
 #define KEY_TOKENIZER_SPACE_PREFIX "wisp.tokenizer.space_prefix"
@@ -220,6 +220,37 @@ enum { DENSE_MODULES = 2 };
  * Default: the last of KEY_GATE_SHARES. */
 #define KEY_GATE_SHARE "wisp.gate.share"
 
+/* ---- attention: written by calibrate --attention, removed by convert --plain -------------------
+ */
+
+/* The prefix of the next keys. */
+#define KEY_ATTENTION_PREFIX "wisp.attention."
+
+/* string: the policies that --attention auto stands for, as in --attention. */
+#define KEY_ATTENTION_AUTO "wisp.attention.auto"
+
+/* u8[32]: the SHA-256 of the model's norms (attention/learned.h), by which the masks of one model
+ * are told from those of another. A file with this key has the next five, too. */
+#define KEY_ATTENTION_MODEL "wisp.attention.model"
+
+/* u32, at least 1: the steps of 64 positions of the texts that the masks were learned from. */
+#define KEY_ATTENTION_STEPS "wisp.attention.steps"
+
+/* u32: the first positions, at which all heads look. */
+#define KEY_ATTENTION_SINKS "wisp.attention.sinks"
+
+/* u8[layers, key-value heads], of the layers that have keys and values: what is left out, a number
+ * of enum attention_kind (attention/learned.h). */
+#define KEY_ATTENTION_KINDS "wisp.attention.kinds"
+
+/* i32[layers, key-value heads], at least 64: the last positions, which are looked at in any case.
+ */
+#define KEY_ATTENTION_WINDOWS "wisp.attention.windows"
+
+/* u8[layers, key-value heads, bytes of a mask]: the bits of each mask, of a byte the lowest first.
+ */
+#define KEY_ATTENTION_MASKS "wisp.attention.masks"
+
 /* ---- neurons stored as rows: written by calibrate and convert --neurons ---------------------- */
 
 /* The prefix of the next two keys. */
@@ -243,7 +274,7 @@ enum { DENSE_MODULES = 2 };
  * most often first. */
 #define KEY_TOKENS_ORDER "wisp.tokens.order"
 
-/* A file with hot tokens has the second and third tensor in the place of the first: the rows of the
+/* A file with hot tokens has the second and third tensor instead of the first: the rows of the
  * first tokens of KEY_TOKENS_ORDER, and the rows of all others, both in that order. */
 #define TENSOR_TOKENS "token_embd.weight"
 #define TENSOR_TOKENS_HOT "token_embd.hot"

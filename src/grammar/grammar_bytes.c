@@ -114,7 +114,7 @@ static const void *take(struct reader *r, size_t n, size_t item_bytes) {
 
 #define TAKE(r, list, n) ((list) = take(r, n, sizeof *(list)))
 
-/* Returns whether all n values are below `most`, or are UINT32_MAX where that may be. */
+/* Returns whether all n values are below `most`, or UINT32_MAX if that is allowed. */
 static bool all_below(const uint32_t *values, size_t n, uint32_t most, bool or_none) {
     for (size_t i = 0; i < n; i++)
         if (values[i] >= most && !(or_none && values[i] == UINT32_MAX))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A folder of files that are named by digests of what is in them. A file never changes: it appears
- * whole, and goes when others are to have its room. So any number of processes share a folder
+ * complete, and is deleted to make room for others. So any number of processes share a folder
  * without waiting for each other. Native only. */
 #ifndef WISP_HOST_DIGEST_FILES_H
 #define WISP_HOST_DIGEST_FILES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Gives memory back to the system while its addresses stay in use. Native only. */
+ * Returns memory to the system while its addresses stay in use. Native only. */
 #ifndef WISP_HOST_DISCARD_H
 #define WISP_HOST_DISCARD_H
 

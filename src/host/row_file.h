@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A file of rows of one length, by keys. It has room for a fixed number of them: a row that comes
- * when its place is taken goes where the row was that was used longest ago, of a few. Any number of
+ * when its place is taken replaces the least recently used one of a few. Any number of
  * processes read and write a file at the same time without waiting for each other. Each row has a
  * checksum, so that one that is damaged, or written by two at a time, counts as absent. Native
  * only. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keeps the cache of files from servers within its bound: whoever opens a model makes room by
- * deleting those that were used longest ago. */
+ * Keeps the cache of files from servers within its bound: opening a model deletes the least
+ * recently used ones. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

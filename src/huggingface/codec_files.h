@@ -10,7 +10,7 @@
  * token may follow each text. Reads tokenizer.json,
  * else tokenizer.model, else vocab.json and merges.txt; and beside them tokenizer_config.json,
  * special_tokens_map.json, added_tokens.json, generation_config.json and chat_template.jinja, if
- * they exist. Texts get the ids that Hugging Face's tokenizers gives them when it is asked not to
+ * they exist. Texts have the ids that Hugging Face's tokenizers gives them when it is asked not to
  * find special tokens in a text. */
 wisp_status hf_read_codec(struct directory *dir, const char *folder, const struct hf_config *config,
                           uint32_t vocabulary_size, bool embeds, wisp_error *error);

@@ -24,7 +24,7 @@ static wisp_status put_base(struct directory *dir, const struct hf_config *confi
     return hf_put_number(dir, &rope, &theta, NULL, error);
 }
 
-/* Checks that layer_types, where it is given, says what global_attn_every_n_layers says. */
+/* Checks that layer_types, if given, agrees with global_attn_every_n_layers. */
 static wisp_status check_layers(const struct hf_config *config, uint32_t step, wisp_error *error) {
     const struct json *types = json_get(config->root, "layer_types");
     uint32_t layer = 0;

@@ -28,7 +28,7 @@ struct reading {
     bool clean_text, handle_chinese_chars, strip_accents, strip_accents_given, lowercase;
     bool lowercase_first; /* a Lowercase normalizer stands before BertNormalizer */
     uint32_t word_limit;
-    bool is_plain;           /* texts get no special tokens, whatever tokenizer.json says */
+    bool is_plain; /* no special tokens are added to texts, whatever tokenizer.json says */
     bool separator_is_named; /* by tokenizer_config.json or special_tokens_map.json */
 };
 

@@ -77,7 +77,7 @@ static wisp_status find_list(const struct reader *r, struct list *list) {
     return malformed(r, "zip", "the archive has no end record: it is truncated");
 }
 
-/* Replaces the sizes and the place of a member, where they are 0xffffffff, by those of the extra
+/* Replaces the sizes and the place of a member, if they are 0xffffffff, by those of the extra
  * field. */
 static wisp_status read_extra(const struct reader *r, const unsigned char *extra, size_t bytes,
                               uint64_t *values, size_t n) {

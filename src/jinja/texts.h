@@ -13,7 +13,7 @@ struct value text_strip(struct machine *m, struct value text, struct value set, 
 struct value text_replace(struct machine *m, struct value text, struct value old,
                           struct value replacement, struct value count);
 
-/* Split a text where `separator` stands, or at white space if it is JINJA_ABSENT or
+/* Split a text at `separator`, or at white space if it is JINJA_ABSENT or
  * none, at most `most` times (below 0: everywhere), from the right if asked for; and into lines. */
 struct value text_split(struct machine *m, struct value text, struct value separator, int64_t most,
                         bool from_right);

@@ -6,8 +6,8 @@
 #include "base/half.h"
 #include "kernels/gather.h"
 
-/* Quantises n values to -127..127. Returns the scale: 0 where all are too small, and infinity or
- * NaN where some are, whose products then are NaN. */
+/* Quantises n values to -127..127. Returns the scale: 0 if all are too small, and infinity or
+ * NaN if some are, whose products then are NaN. */
 static float quantise(const float *x, size_t n, int8_t *q, int32_t *sum) {
     const float rounder = 12582912.0f; /* 1.5 * 2^23: a sum with it is a whole number */
     uint32_t bits = 0;

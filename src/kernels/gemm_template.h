@@ -26,7 +26,7 @@ ALWAYS_INLINE size_t word_bytes(const enum word word) {
 }
 
 struct word_tile {
-    const float *x; /* the tile's first row; WORD_PAIR has pairs in the place of floats */
+    const float *x; /* the tile's first row; WORD_PAIR has pairs instead of floats */
     size_t ldx;
     const unsigned char *w; /* the panel, from the tile's first vector of outputs */
     const float *bias;      /* may be NULL; not used by WORD_PAIR */

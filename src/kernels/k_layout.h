@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How weights of Q2_K, Q3_K, Q5_K, Q6_K, Q5_0 and Q5_1 lie in a panel. All have the same layout but
- * for the number of bits of a weight, 2, 3, 5 or 6, and for their scales. kernels.h describes it.
+ * How weights of Q2_K, Q3_K, Q5_K, Q6_K, Q5_0 and Q5_1 are laid out in a panel. All have the same
+ * layout but for the number of bits of a weight, 2, 3, 5 or 6, and for their scales. kernels.h
+ * describes it.
  */
 #ifndef WISP_KERNELS_K_LAYOUT_H
 #define WISP_KERNELS_K_LAYOUT_H

@@ -254,7 +254,7 @@ struct kernels {
 #endif
     const struct kv_kernels *kv;         /* see kv_step.h; only for decoders */
     const struct sparse_kernels *sparse; /* see sparse.h */
-    const struct gather_kernels *gather; /* see gather.h; NULL where gemm_q4 is */
+    const struct gather_kernels *gather; /* see gather.h; NULL if gemm_q4 is */
     /* Speeds that were measured for this set (docs/sparse.md). A low-rank predictor is faster than
      * no predictor up to this fraction of computed neurons. Without a predictor a layer computes
      * all neurons, or with ReLU (_relu) uses the exact mode. exact_wins says whether the exact mode
@@ -396,7 +396,7 @@ size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel);
 /* Pack n rows of k weights in Q5_0 or Q5_1 blocks as pack_q5_k does. A weight d (code - 16) of Q5_0
  * is held as d code - 16 d, one of Q5_1 as d code + m. The sum is that of d code. No other floats
  * stand before the parts; each part has panel 16-bit floats d and, of Q5_1, panel 16-bit floats m
- * in the place of the bytes. The last block of a row may be shorter. */
+ * instead of the bytes. The last block of a row may be shorter. */
 void pack_q5_0(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 void pack_q5_1(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 

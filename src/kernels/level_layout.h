@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How weights of IQ4_NL, IQ4_XS and MXFP4 lie in a panel. All have codes of 4 bits for 16 levels,
- * which are whole numbers, and a scale for each Q4_BLOCK of them. kernels.h describes the panels.
+ * How weights of IQ4_NL, IQ4_XS and MXFP4 are laid out in a panel. All have codes of 4 bits for 16
+ * levels, which are whole numbers, and a scale for each Q4_BLOCK of them. kernels.h describes the
+ * panels.
  */
 #ifndef WISP_KERNELS_LEVEL_LAYOUT_H
 #define WISP_KERNELS_LEVEL_LAYOUT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The scalar products of scalar.c with weights that lie in blocks of a file's types: 4-bit weights,
+ * The scalar products of scalar.c with weights in blocks of a file's types: 4-bit weights,
  * K-quants, weights that name levels, ternary weights. Panels have PANEL outputs. */
 #ifndef WISP_KERNELS_SCALAR_BLOCKS_H
 #define WISP_KERNELS_SCALAR_BLOCKS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How ternary weights lie in a panel. Layouts differ in `scaled`, the number of weights of a row
- * that share a scale: K_BLOCK, INT8_BLOCK, TERNARY_LEAST or, if it is 0, the whole row.
+ * How ternary weights are laid out in a panel. Layouts differ in `scaled`, the number of weights of
+ * a row that share a scale: K_BLOCK, INT8_BLOCK, TERNARY_LEAST or, if it is 0, the whole row.
  * kernels.h describes them. */
 #ifndef WISP_KERNELS_TERNARY_LAYOUT_H
 #define WISP_KERNELS_TERNARY_LAYOUT_H

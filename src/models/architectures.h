@@ -5,7 +5,7 @@
 
 #include "models/architecture.h"
 
-/* Those that this product has (src/products); NULL ends them. */
+/* Those of this product (src/products); NULL ends the list. */
 extern const struct architecture *const architectures[];
 
 /* Finds the architecture that the key general.architecture names. Fails with WISP_ERROR_NOT_FOUND

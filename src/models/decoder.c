@@ -41,7 +41,7 @@ void decoder_take(const struct network *network, const struct pass_size *size,
     const size_t rows = smaller(tokens, PASS_PART_TOKENS); /* member 0 computes all logits */
     size_t scratch_bytes =
         larger(feed_forward_workspace_bytes(network, rows), pass_attention_bytes(network, size));
-    /* The result of a convolution lies where that of attention does. */
+    /* The result of a convolution is where that of attention is. */
     const size_t context_size = c->conv_taps > 0 ? larger(q_size(c), hidden_size) : q_size(c);
     scratch_bytes =
         larger(scratch_bytes, linear_workspace_bytes(rows, context_size) +

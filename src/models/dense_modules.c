@@ -134,7 +134,7 @@ wisp_status dense_modules_load(struct dense_modules *modules, const struct direc
     }
     if (RANKS && config->pooling == POOLING_RANK && (modules->n < DENSE_MODULES || size != 1))
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, TENSOR_HEAD_OUTPUT TENSOR_WEIGHT,
-                    "a head that gives %zu values, where a model that scores pairs gives one by "
+                    "a head that gives %zu values, but a model that scores pairs gives one by "
                     "two layers",
                     modules->n < DENSE_MODULES ? 0 : size);
     return WISP_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The forward pass of GPT-2 and StarCoder2, top to bottom, and their weights, which other families
- * share. decoder.h has the parts of the pass that other decoders have too. Norms stand before
- * blocks: s->h are the hidden states, and s->x is their norm, which the next block reads. */
+ * share. decoder.h has the parts of the pass that other decoders have too. Norms are before blocks:
+ * s->h are the hidden states, and s->x is their norm, which the next block reads. */
 #include "models/gpt2.h"
 
 #include <string.h>

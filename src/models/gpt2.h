@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The GPT-2 decoder: an embedding for each position, layer norms before blocks, one layer for
- * queries, keys and values, GELU with tanh, biases everywhere. StarCoder2 has rotary positions in
- * the place of embeddings, and grouped-query attention. Sources: Radford et al., Language Models
- * are Unsupervised Multitask Learners (2019); Lozhkov et al., StarCoder 2 and The Stack v2 (2024);
+ * queries, keys and values, GELU with tanh, biases everywhere. StarCoder2 has rotary positions
+ * instead of embeddings, and grouped-query attention. Sources: Radford et al., Language Models are
+ * Unsupervised Multitask Learners (2019); Lozhkov et al., StarCoder 2 and The Stack v2 (2024);
  * names of keys and tensors as in llama.cpp's files. */
 #ifndef WISP_MODELS_GPT2_H
 #define WISP_MODELS_GPT2_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GPT-NeoX, which Pythia is too, and StableLM: layer norms before blocks, rotary positions of a
+ * GPT-NeoX (also Pythia) and StableLM: layer norms before blocks, rotary positions of a
  * part of each head. GPT-NeoX has biases and GELU, and as a rule both blocks of a layer read the
  * same hidden states. StableLM has gated SiLU layers and biases of queries, keys and values or
  * none. Sources: Black et al., GPT-NeoX-20B (2022); Bellagente et al., Stable LM 2 (2024); names of

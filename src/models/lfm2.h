@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * LFM2: a decoder in which most layers have a short convolution over the last tokens in the place
- * of attention; the others have grouped-query attention whose heads are normalised. RMS norms stand
- * before blocks, feed-forward layers are gated SiLU, nothing has a bias.
- * Sources: Liquid AI, LFM2 Technical Report (2025); names of keys and tensors as in llama.cpp's
- * files. */
+ * LFM2: a decoder in which most layers have a short convolution over the last tokens instead of
+ * attention; the others have grouped-query attention whose heads are normalised. RMS norms are
+ * before blocks, feed-forward layers are gated SiLU, nothing has a bias. Sources: Liquid AI, LFM2
+ * Technical Report (2025); names of keys and tensors as in llama.cpp's files. */
 #ifndef WISP_MODELS_LFM2_H
 #define WISP_MODELS_LFM2_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The forward pass of Llama, Qwen2 and Qwen3, top to bottom, and their weights, which other
- * families share. decoder.h has the parts of the pass that other decoders have too. Norms stand
+ * families share. decoder.h has the parts of the pass that other decoders have too. Norms are
  * before blocks, after them or both: s->h are the hidden states, and s->x is what the next block
  * reads: their norm, or without such a norm a copy. */
 #include "models/llama.h"

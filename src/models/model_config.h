@@ -138,7 +138,7 @@ static inline bool config_is_local(const struct model_config *config, uint32_t l
     return layer < config->layers && config->local_layers[layer / 64] >> layer % 64 & 1;
 }
 
-/* Returns whether a layer has a short convolution in the place of attention. */
+/* Returns whether a layer has a short convolution instead of attention. */
 static inline bool config_is_conv(const struct model_config *config, uint32_t layer) {
     return layer < config->layers && config->conv_layers[layer / 64] >> layer % 64 & 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * OLMo 2 and 3: Llama with RMS norms after blocks in the place of those before, and norms of the
+ * OLMo 2 and 3: Llama with RMS norms after blocks instead of before, and norms of the
  * queries and keys of all heads together. In OLMo 3 three of four layers see only near tokens, and
  * scale no positions. Sources: Team OLMo, 2 OLMo 2 Furious (2024) and Olmo 3 (2025); names of keys
  * and tensors as in llama.cpp's files, which call both olmo2. */

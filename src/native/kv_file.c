@@ -9,7 +9,7 @@
  * blocks of the rest of the layer and of the next one while a layer is computed, several that lie
  * one after the other in the file at a time.
  *
- * Where tokens name the blocks that they will read, the others give up their frames first and are
+ * If tokens name the blocks that they will read, the others give up their frames first and are
  * not brought ahead; those of the next layer are expected to be the ones that the token before has
  * named there. */
 #include <errno.h>

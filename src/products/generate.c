@@ -40,6 +40,11 @@ const struct attention_policy *const attention_policies[] = {
     &attention_full, &attention_cached, &attention_local,      &attention_strided,
     &attention_mass, &attention_quest,  &attention_minference, NULL};
 
+wisp_status (*const attention_choose_by_file)(const struct directory *dir, size_t layers,
+                                              size_t kv_heads, const char *text,
+                                              struct attention_choice *choice,
+                                              wisp_error *error) = NULL;
+
 const struct weight_kind *const weight_kinds[] = {
     &weights_q4_0,  &weights_q4_1,   &weights_q2_k,   &weights_q3_k,  &weights_q4_k,
     &weights_q5_k,  &weights_q6_k,   &weights_tq1_0,  &weights_tq2_0, &weights_bitnet_t158,

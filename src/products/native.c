@@ -75,8 +75,14 @@ const struct architecture *const architectures[] = {&architecture_bert,
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &tokenizer_codecs, NULL};
 
 const struct attention_policy *const attention_policies[] = {
-    &attention_full, &attention_cached, &attention_local,      &attention_strided,
-    &attention_mass, &attention_quest,  &attention_minference, NULL};
+    &attention_full,       &attention_cached,  &attention_local,
+    &attention_strided,    &attention_mass,    &attention_quest,
+    &attention_minference, &attention_learned, NULL};
+
+wisp_status (*const attention_choose_by_file)(const struct directory *dir, size_t layers,
+                                              size_t kv_heads, const char *text,
+                                              struct attention_choice *choice,
+                                              wisp_error *error) = attention_from_file;
 
 const struct weight_kind *const weight_kinds[] = {
 #ifndef __wasm__ /* whose engines have no products of bfloats */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Quantises to MXFP4, floats of 4 bits with a power of two in common. */
+ * Quantises to MXFP4, floats of 4 bits with a common power of two. */
 #include "quant/codecs.h"
 
 /* Returns the first of the codes nearest to x. */

@@ -2,8 +2,8 @@
  * Policies, which say which matrices of a model take which type. Native only.
  *
  * A policy is text. Each line has a pattern, a type and sometimes the word "optional"; "#" begins a
- * comment. In a pattern "*" stands for any characters and "?" for one. A matrix takes the type of
- * the first line whose pattern is like its name: the name of a block format, "type" for the one
+ * comment. In a pattern "*" matches any characters and "?" matches one. A matrix takes the type of
+ * the first line whose pattern matches its name: the name of a block format, "type" for the one
  * that is asked for, or "keep" for its own. A line whose type no matrix takes is an error, unless
  * it is optional. */
 #ifndef WISP_QUANTISE_POLICY_H

@@ -52,7 +52,7 @@ struct quantise_run {
     const wisp_quantize_options *options;
     const char *input;
     struct directory in;
-    /* The second one gets the layers of the file in the making. */
+    /* The second one has the layers of the new file. */
     wisp_model *original, *working;
     struct pool *team;
     struct arena arena;

@@ -3,7 +3,7 @@
  *
  * Each item is first rounded alone to its smallest type in a model that is otherwise the original,
  * which shows how much the model loses for the error of that item's outputs. Its error with each
- * type, corrected as it would be, then foretells the loss with that type; losses of items are
+ * type, corrected as it would be, then predicts the loss with that type; losses of items are
  * added. The loss of a model is 1 - cosine of an embedding or, in models that generate, the
  * divergence of the next token's probabilities from the original's. */
 #include <math.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A text that a request asks for: its prompt and options, whatever the API that asked, and what
- * came of it. */
+ * A text that a request asks for: its prompt, its options and its result, for every API. */
 #ifndef WISP_SERVE_TEXT_JOB_H
 #define WISP_SERVE_TEXT_JOB_H
 

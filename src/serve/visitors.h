@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whose requests are answered, by their headers Host and Origin.
+ * Decides by the headers Host and Origin which requests are answered.
  *
  * A page in a browser may send requests to every server that its machine reaches, whoever wrote the
  * page. The browser says the page's origin in them. It does not if the page's own name leads to the

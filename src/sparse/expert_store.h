@@ -2,9 +2,9 @@
  * The experts of all layers of a network. Each is a layer y = W_down (f(W_gate x) * W_up x) of
  * few neurons, or one without gates, y = W_down f(W_up x). All are in memory, or as many as a limit
  * allows: then the others are in the file, and one is read when a pass holds it. An expert that
- * nobody holds makes room for it, the one that was used least lately: a token needs experts of all
- * layers in turn, so that the one which was used longest ago is often the one that is needed next.
- * A model has one store, for all passes. */
+ * nobody holds makes room for it, the least recently used one: a token needs experts of all layers
+ * in turn, so that the one which was used longest ago is often the one that is needed next. A model
+ * has one store, for all passes. */
 #ifndef WISP_SPARSE_EXPERT_STORE_H
 #define WISP_SPARSE_EXPERT_STORE_H
 

@@ -7,9 +7,10 @@
  * threads at a time, each with a hold of its own.
  *
  * Memory is counted, and given back, in groups of 64 neurons, which are a word of a mask: their
- * rows fill whole pages of 4 KiB, so that the system gets them back. Every neuron has its place in
- * memory from the beginning; pages that were never written take none. If no pages can be given
- * back, as in WebAssembly, groups lie in frames of fixed number instead, whichever is free. */
+ * rows fill whole pages of 4 KiB, so that they are returned to the system. Every neuron has its
+ * place in memory from the beginning; pages that were never written take none. If no pages can be
+ * given back, as in WebAssembly, groups lie in frames of fixed number instead, whichever is free.
+ */
 #ifndef WISP_SPARSE_NEURON_COLD_H
 #define WISP_SPARSE_NEURON_COLD_H
 

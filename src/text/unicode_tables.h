@@ -56,7 +56,7 @@ extern const uint8_t unicode_strip_far[];
 extern const struct unicode_parts unicode_strip_several[UNICODE_SEVERAL];
 
 /* The lengths of the runs of code points that are not of words and that are, by turns: in base 128,
- * the low digits first, where all bytes but the last have the high bit. */
+ * the low digits first; all bytes but the last have the high bit. */
 extern const uint8_t unicode_word[UNICODE_WORD];
 
 #endif

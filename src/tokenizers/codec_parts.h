@@ -15,7 +15,7 @@
 #include "tokenizers/token_list.h"
 #include "tokenizers/wordpiece.h"
 
-/* Where SentencePiece's space before a text stands. */
+/* Where SentencePiece puts the space before a text. */
 enum codec_prefix {
     PREFIX_EACH,  /* before the text, and again after each added token */
     PREFIX_FIRST, /* before the text, unless that begins with a space */

@@ -28,7 +28,7 @@ wisp_status tokenizer_encode_pair(const struct tokenizer *tokenizer, wisp_text f
     TRY(tokenizer_encode(tokenizer, (wisp_text){"", 0}, max_tokens, ids, &a, NULL, error));
     if (a != SPECIAL_TOKENS)
         return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "tokenizer.ggml.model",
-                    "a text has %zu special tokens, where pairs of texts need 2", a);
+                    "a text has %zu special tokens, but pairs of texts need 2", a);
     TRY(tokenizer_encode(tokenizer, first, max_tokens, ids, &a, &cut_a, error));
     TRY(tokenizer_encode(tokenizer, second, max_tokens, other, &b, &cut_b, error));
     const int32_t last = other[b - 1];

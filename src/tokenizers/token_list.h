@@ -12,7 +12,7 @@ struct token_list {
     int32_t *ids;
     size_t count, capacity;
     size_t most;  /* ids that it may get; 0: any number */
-    bool is_full; /* it was to get more */
+    bool is_full; /* more were to be added */
 };
 
 /* Appends an id. On failure the list keeps its ids. One more than `most` is WISP_ERROR_ARGUMENT. */

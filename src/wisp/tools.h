@@ -361,4 +361,68 @@ WISP_API wisp_status wisp_calibrate(const char *input, const char *output, const
                                     size_t n, const wisp_calibrate_options *options,
                                     wisp_error *error);
 
+/* ---- attention ------------------------------------------------------------------------------ */
+
+/* Policies of attention that were tried on texts. */
+typedef struct wisp_tried_attention {
+    const char *policies; /* as in wisp_session_options */
+    bool one_by_one;      /* tokens were added one at a time, else in calls that read texts */
+    double perplexity;
+    double loss;     /* by how much it exceeds that of full attention, as a share of it */
+    double seen;     /* the share of the keys that was looked at */
+    double read;     /* bytes of keys and values that were read, as a share of full attention's */
+    bool searched;   /* it loses no more than `loss`, so that hidden sentences were looked for */
+    uint32_t hidden; /* sentences that full attention finds */
+    uint32_t found;  /* of these; those after the first that is lost are not looked for */
+    bool passes;     /* it loses no more than `loss`, and finds all */
+} wisp_tried_attention;
+
+/* What a key-value head of a layer looks at with the policy `learned`. */
+typedef struct wisp_learned_attention {
+    uint32_t layer, kv_head; /* of the layers that have keys and values */
+    const char *kind;        /* "full", "local", "lines" or "blocks" */
+    double kept;             /* the share of the keys, */
+    double error;            /* and what its output then lacks, as a share of it */
+} wisp_learned_attention;
+
+typedef struct wisp_calibrate_attention_options {
+    wisp_cache_type cache_type;
+    uint32_t window;  /* tokens of the texts that are read, at least 256. 0: 4096, or as many as the
+                         model's context and the texts allow */
+    uint32_t windows; /* texts to learn from, and as many to measure on. 0: 2 */
+    uint32_t needles; /* sentences to hide, at different depths. 0: 4 */
+    float loss;       /* of perplexity that `auto` may cost. 0: 0.01 */
+    float bound; /* what the output of a head may lack with the policy `learned`, as a share of it.
+                    0: 0.1. Below 0: nothing, so that all heads are full */
+    uint32_t threads; /* 0 means 1, at most 1024. The file does not depend on it */
+    void *context;    /* passed to the functions below, each of which may be NULL */
+    /* Called on the calling thread, as those of wisp_calibrate_options. The stages are "weights",
+     * "masks" and "policies". */
+    void (*progress)(void *context, const char *stage, size_t done, size_t total);
+    bool (*cancelled)(void *context);
+    /* Called for each head in order, and for all policies that are tried. What they are given lives
+     * until they return. */
+    void (*learned)(void *context, const wisp_learned_attention *found);
+    void (*tried)(void *context, const wisp_tried_attention *found);
+} wisp_calibrate_attention_options;
+
+/* Finds what attention of a model that generates may leave out, for texts like these, which follow
+ * each other, and writes the model with it to `output`; weights and other calibrations stay. Two
+ * things are found. The first is a mask for each layer and key-value head, for the policy
+ * `learned`: the one with the fewest keys, of a window, of lines (steps at some distances, and some
+ * steps), of blocks and of all keys, with which the head's output stays within `bound`, on average
+ * over the tokens of each text, and at the ends of texts that ask for a sentence hidden in them.
+ * The second is the choice of policies that `auto` stands for: the one that reads least of those
+ * whose perplexity on the texts loses no more than `loss` and which find each hidden sentence that
+ * full attention finds. For a model of less than 1e9 parameters these are `full` and `mass` alone,
+ * since in so small ones all estimates have lost sentences (docs/decisions.md, 82).
+ *
+ * The texts must have twice `windows` windows; those that are measured on are not learned from.
+ * `options` may be NULL. Output and errors are as of wisp_calibrate; wisp_convert with `plain`
+ * removes what was written. Native only. */
+WISP_API wisp_status wisp_calibrate_attention(const char *input, const char *output,
+                                              const wisp_text *texts, size_t n,
+                                              const wisp_calibrate_attention_options *options,
+                                              wisp_error *error);
+
 #endif

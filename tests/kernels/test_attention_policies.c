@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "attention/learned.h"
 #include "base/byte_order.h"
 #include "kernel_case.h"
 #include "support/guarded.h"
@@ -106,6 +107,45 @@ static struct attention_choice choice_of(const char *text) {
     return choice;
 }
 
+/* ---- masks ---------------------------------------------------------------------------------- */
+
+enum { LEARNED = 18 }; /* steps that masks were learned from: fewer than there are */
+
+/* A choice of `learned` with masks for the heads of LAYER, whose bits are the script's. */
+struct learned_case {
+    unsigned char kinds[LAYERS * KV_HEADS];
+    int32_t windows[LAYERS * KV_HEADS];
+    unsigned char bits[LAYERS * KV_HEADS * 64];
+    struct attention_masks masks;
+};
+
+static void make_masks(struct learned_case *m, enum attention_kind first, int32_t first_window,
+                       enum attention_kind second, int32_t second_window) {
+    const enum attention_kind kinds[] = {first, second};
+    const int32_t windows[] = {first_window, second_window};
+    const size_t bytes = attention_mask_bytes(LEARNED);
+    memset(m, 0, sizeof *m);
+    assert_true(bytes <= 64);
+    for (size_t h = 0; h < KV_HEADS; h++) {
+        const size_t at = LAYER * KV_HEADS + h;
+        m->kinds[at] = (unsigned char)kinds[h];
+        m->windows[at] = windows[h];
+        for (size_t i = 0; i < 8 * bytes; i++) {
+            const bool set = kinds[h] == ATTENTION_KEEPS_BLOCKS ? i % 2 == 0
+                             : i < LEARNED                      ? i % 3 == 1
+                                                                : (i - LEARNED) % 5 == 2;
+            m->bits[at * bytes + i / 8] |= (unsigned char)(set << i % 8);
+        }
+    }
+    m->masks = (struct attention_masks){.layers = LAYERS,
+                                        .kv_heads = KV_HEADS,
+                                        .steps = LEARNED,
+                                        .sinks = 64,
+                                        .kinds = m->kinds,
+                                        .windows = m->windows,
+                                        .bits = m->bits};
+}
+
 /* ---- definitions ---------------------------------------------------------------------------- */
 
 static const size_t rows[] = {0, 1, 13, 40, 63, 64, 90, 99};
@@ -114,14 +154,19 @@ static const size_t rows[] = {0, 1, 13, 40, 63, 64, 90, 99};
 static const struct {
     const char *text;
     size_t queries;
-} goldens[] = {{"local,window=200,sinks=100", QUERIES},
-               {"strided,window=128,sinks=64,stride=3", QUERIES},
-               {"mass,mass=800", QUERIES},
-               {"minference,window=100,sinks=30,budget=30/full", QUERIES},
-               {"mass,mass=650", 1},
-               {"full/quest,window=128,sinks=64,tokens=512", 1}};
+    enum attention_kind kinds[KV_HEADS]; /* of learned, with these windows */
+    int32_t windows[KV_HEADS];
+} goldens[] = {{.text = "local,window=200,sinks=100", .queries = QUERIES},
+               {.text = "strided,window=128,sinks=64,stride=3", .queries = QUERIES},
+               {.text = "mass,mass=800", .queries = QUERIES},
+               {.text = "minference,window=100,sinks=30,budget=30/full", .queries = QUERIES},
+               {.text = "mass,mass=650", .queries = 1},
+               {.text = "full/quest,window=128,sinks=64,tokens=512", .queries = 1},
+               {"learned", QUERIES, {ATTENTION_KEEPS_LINES, ATTENTION_KEEPS_BLOCKS}, {64, 64}},
+               {"learned", QUERIES, {ATTENTION_KEEPS_ALL, ATTENTION_KEEPS_LOCAL}, {64, 128}},
+               {"learned", 1, {ATTENTION_KEEPS_LINES, ATTENTION_KEEPS_BLOCKS}, {64, 64}}};
 
-enum { MOST_GOLDEN = 16 * ROW * 4 };
+enum { MOST_GOLDEN = 16 * ROW * 6 };
 
 /* Reads the golden rows. Returns the number of floats. */
 static size_t read_golden(float *golden) {
@@ -142,8 +187,12 @@ static void policies_are_their_definitions(void **state) {
     const float *want = golden;
     (void)state;
     for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-        const struct attention_choice choice = choice_of(goldens[i].text);
+        struct attention_choice choice = choice_of(goldens[i].text);
+        struct learned_case learned;
         const size_t n = goldens[i].queries == 1 ? 1 : sizeof rows / sizeof *rows;
+        make_masks(&learned, goldens[i].kinds[0], goldens[i].windows[0], goldens[i].kinds[1],
+                   goldens[i].windows[1]);
+        choice.masks = &learned.masks;
         for (size_t set = 0; kernels_at(set); set++) {
             struct attention_counts counts = {0};
             struct kv_cache cache;
@@ -168,18 +217,22 @@ static void policies_are_their_definitions(void **state) {
 /* ---- bits ----------------------------------------------------------------------------------- */
 
 static void policies_that_leave_out_nothing_are_full(void **state) {
-    static const char *const texts[] = {"local,window=1200", "strided,stride=1", "mass,mass=1000",
-                                        "full/quest,tokens=1216", "minference,budget=100/full"};
+    static const char *const texts[] = {
+        "local,window=1200",      "strided,stride=1",           "mass,mass=1000",
+        "full/quest,tokens=1216", "minference,budget=100/full", "learned"};
     static float whole[QUERIES * ROW], context[QUERIES * ROW];
     const struct attention_choice full = choice_of("full");
+    struct learned_case learned;
     (void)state;
+    make_masks(&learned, ATTENTION_KEEPS_ALL, 64, ATTENTION_KEEPS_LOCAL, KEYS);
     for (size_t set = 0; kernels_at(set); set++)
         for (int type = KV_F32; type <= KV_INT8; type++)
             for (size_t queries = 1; queries <= QUERIES; queries += QUERIES - 1)
                 for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-                    const struct attention_choice choice = choice_of(texts[i]);
+                    struct attention_choice choice = choice_of(texts[i]);
                     struct attention_counts counts = {0};
                     struct kv_cache cache;
+                    choice.masks = &learned.masks;
                     open_cache(&cache, kernels_at(set), (enum kv_type)type, choice.decode);
                     run(kernels_at(set), &cache, &full, queries, QUERIES, NULL, whole);
                     run(kernels_at(set), &cache, &choice, queries, QUERIES, &counts, context);
@@ -191,14 +244,17 @@ static void policies_that_leave_out_nothing_are_full(void **state) {
 
 /* Each query has the same bits however they are divided among calls, and alone. */
 static void queries_may_be_divided(void **state) {
-    static const char *const texts[] = {"strided", "mass,mass=700", "minference/full"};
+    static const char *const texts[] = {"strided", "mass,mass=700", "minference/full", "learned"};
     static float whole[QUERIES * ROW], context[QUERIES * ROW];
+    struct learned_case learned;
     (void)state;
+    make_masks(&learned, ATTENTION_KEEPS_LINES, 64, ATTENTION_KEEPS_BLOCKS, 64);
     for (size_t set = 0; kernels_at(set); set++)
         for (int type = KV_F32; type <= KV_INT8; type += KV_INT8 - KV_F32)
             for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-                const struct attention_choice choice = choice_of(texts[i]);
+                struct attention_choice choice = choice_of(texts[i]);
                 struct kv_cache cache;
+                choice.masks = &learned.masks;
                 open_cache(&cache, kernels_at(set), (enum kv_type)type, choice.decode);
                 run(kernels_at(set), &cache, &choice, QUERIES, QUERIES, NULL, whole);
                 for (size_t at_once = 7; at_once < QUERIES; at_once += 46) {
@@ -287,8 +343,10 @@ static void choices_are_read(void **state) {
     expect_choice("strided,stride=4/local,sinks=0,window=100", "strided", "local", 100, 0);
     expect_choice("minference,vertical=64,slash=200/quest,tokens=64", "minference", "quest", 128,
                   64);
-    expect_no_choice(
-        "", "\"\" is not one of the policies full, local, strided, mass, quest, minference");
+    expect_choice("learned", "learned", "learned", 0, 0);
+    expect_no_choice("", "\"\" is not one of the policies full, local, strided, mass, quest, "
+                         "minference, learned");
+    expect_no_choice("learned,window=64", "learned takes no \"window\"");
     expect_no_choice("exact", "not one of the policies");
     expect_no_choice("local/", "\"\" is not one of the policies");
     expect_no_choice("full,window=64", "full takes no \"window\"");

@@ -18,6 +18,7 @@ OUT = Path(__file__).resolve().parents[1] / "data" / "golden-attention.f32"
 KEYS, HEADS, KV_HEADS, SIZE = 1200, 4, 2, 20
 QUERIES = 100  # of a call that reads a text: those at the last positions
 STEP, PART, LAST = 64, 16, 64
+LEARNED = 18  # steps that masks were learned from: fewer than there are
 ROWS = (0, 1, 13, 40, 63, 64, 90, 99)
 SCALE, QUERY_FACTOR = np.float32(0.25), np.float32(8)
 MARGIN = 2e-4
@@ -142,6 +143,26 @@ def choose_minference(position, kv_head, window, sinks, budget, plans={}):
     return local(own, window, sinks) | {s for s in range(own + 1) if s in vertical or own - s in slash}
 
 
+def learned_bit(kind, i):
+    """The bits of the test's masks: distances, then steps, or blocks."""
+    return i % 2 == 0 if kind == "blocks" else i % 3 == 1 if i < LEARNED else (i - LEARNED) % 5 == 2
+
+
+def choose_learned(position, kv_head, sinks, heads):
+    """Beside a window and sinks, what the head's mask says. It is for LEARNED steps; what is beyond is looked at."""
+    own = position // STEP
+    kind, window = heads[kv_head]
+
+    def keeps(s):
+        if kind == "lines":
+            return (own - s >= LEARNED or learned_bit(kind, own - s)
+                    or (s < LEARNED and learned_bit(kind, LEARNED + s)))
+        q = own // 4
+        return kind == "full" or (kind == "blocks" and (own >= LEARNED or learned_bit(kind, q * (q + 1) // 2 + s // 4)))
+
+    return local(own, window, sinks) | {s for s in range(own + 1) if keeps(s)}
+
+
 def attend(position, head, steps):
     s = scores(position, head)
     looked = np.isin(np.arange(position + 1) // STEP, list(steps))
@@ -157,6 +178,9 @@ CASES = (
     (choose_minference, dict(window=100, sinks=30, budget=30), PREFILL),
     (choose_mass, dict(mass=650), [KEYS - 1]),
     (choose_quest, dict(window=128, sinks=64, tokens=512), [KEYS - 1]),
+    (choose_learned, dict(sinks=64, heads=(("lines", 64), ("blocks", 64))), PREFILL),
+    (choose_learned, dict(sinks=64, heads=(("full", 64), ("local", 128))), PREFILL),
+    (choose_learned, dict(sinks=64, heads=(("lines", 64), ("blocks", 64))), [KEYS - 1]),
 )
 
 

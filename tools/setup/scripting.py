@@ -40,8 +40,8 @@ def install_requirements(pip, file, *more):
              "-r", file])
 
 
-def install_environment(name, requirements):
-    """Makes .tools/NAME, a Python environment with the packages of a list."""
+def install_environment(name, requirements, *more):
+    """Makes .tools/NAME, a Python environment with the packages of a list. `more` are options of pip."""
     with building(name) as folder:
         python = folder / "bin/python"
         with step("making a Python environment"):
@@ -49,7 +49,7 @@ def install_environment(name, requirements):
         if importlib.util.find_spec("ensurepip"):
             run([python, "-m", "ensurepip"])
         with pip_of(python) as pip:
-            install_requirements(pip, requirements)
+            install_requirements(pip, requirements, *more)
 
 
 def install_python():
@@ -65,6 +65,11 @@ def install_sbom():
 def install_wheel():
     install_environment("wheel", REPO / "tools/requirements-wheel.txt")
     write_wrapper("python-wheel", 'exec "$tools/wheel/bin/python" "$@"\n')
+
+
+def install_clickhouse():
+    install_environment("clickhouse", REPO / "tools/requirements-clickhouse.txt", "--no-deps")
+    write_wrapper("python-clickhouse", 'exec "$tools/clickhouse/bin/python" "$@"\n')
 
 
 def install_adapters():

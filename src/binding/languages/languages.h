@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Templates, grammars and schemas as questions of a module of their own: texts go in, bytes come
- * back. A page that needs none of them does not load what reads them. */
+ * Templates, grammars and schemas in a module of their own, which takes texts and returns bytes.
+ * Pages that need none of them do not load it. */
 #ifndef WISP_BINDING_LANGUAGES_LANGUAGES_H
 #define WISP_BINDING_LANGUAGES_LANGUAGES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Scores of pairs of texts, which modules that only embed, or generate, do not make. */
+ * Scores of pairs of texts. Modules that only embed, or only generate, do not have them. */
 #include "binding/engine.h"
 
 EXPORT("engine_rank")
