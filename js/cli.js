@@ -17,6 +17,7 @@ Embeds texts and converts models with the package wisp-engine.
   inspect      list what is in a model file
   tokenize     print the token ids of texts
   eval         measure a model: sentence similarity, perplexity, multiple choice
+  serve        answer requests for embeddings over HTTP
   serve-demo   serve pages that use wisp, for this machine only
 
 wisp-engine COMMAND --help describes a command; --version says what computes here. The commands from
@@ -34,6 +35,7 @@ const PROGRAM = ['quantize', 'calibrate', 'inspect', 'tokenize', 'eval'];
 const COMMANDS = {
   embed: () => import('./program/cli-embed.js'),
   'serve-demo': () => import('./program/cli-demo.js'),
+  serve: () => import('./program/cli-serve.js'),
   convert: () => import('./program/cli-convert.js'),
   udf: () => import('./program/cli-udf.js'),
 };

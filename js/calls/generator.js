@@ -302,7 +302,7 @@ export class BaseGenerator extends LoadedModel {
 }
 
 /**
- * Checks a text of which the module would take what stands before a NUL.
+ * Checks a text of which the module would use only the part before a NUL.
  * @param {any} value
  * @param {string} field
  */

@@ -392,7 +392,7 @@ export function prepare(engine, texts, { prompt, dimensions = 0 } = {}) {
     throw new WispError('argument', message, { field: 'dimensions' });
   }
   if (prompt?.includes('\0')) {
-    // The module would take what stands before it.
+    // The module would use the text before it.
     throw wrong('prompt', 'contains a NUL');
   }
   const size = dimensions || most;

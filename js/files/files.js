@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of the package, which lie beside its scripts.
+// The files of the package, which are beside its scripts.
 import { WispError } from '../base/errors.js';
 
 /** The line to write if wisp's files are not beside the script that holds its code. */

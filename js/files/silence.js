@@ -34,7 +34,7 @@ export class Silence {
     this.restart();
   }
 
-  /** Begins the time anew. @param {number} [pause] milliseconds in which nothing has to come */
+  /** Begins the time again. @param {number} [pause] milliseconds in which nothing has to come */
   restart(pause = 0) {
     clearTimeout(this.#timer);
     this.#counted = this.came;

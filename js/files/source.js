@@ -120,7 +120,7 @@ export async function readWhole(stream, size, name, reading, allocate) {
 }
 
 /**
- * Checks the bytes of a model as they come: what stands at their beginning, and their hash.
+ * Checks the bytes of a model as they come: their beginning, and their hash.
  * @param {string} name
  * @param {{ integrity?: string }} expected
  */

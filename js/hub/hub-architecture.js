@@ -9,9 +9,8 @@ export const ARCHITECTURES = [
   ...'starcoder2 modern-bert gemma-embedding gptneox stablelm qwen3moe olmoe granitemoe lfm2moe gpt-oss'.split(
     ' ',
   ),
-  ...'mistral3 glm4 eurobert bitnet bitnet-b1.58 jina-bert-v2 jina-bert-v3 nomic-bert-moe'.split(
-    ' ',
-  ),
+  ...'mistral3 glm4 eurobert bitnet bitnet-b1.58 deepseek2 jina-bert-v2 jina-bert-v3'.split(' '),
+  'nomic-bert-moe',
 ];
 
 /** The values of model_type in folders that wisp opens: those of src/huggingface. */
@@ -20,7 +19,7 @@ export const MODEL_TYPES = [
   ...'new llama mistral qwen2 qwen3 gpt2 gemma2 gemma3_text gemma3'.split(' '),
   ...'lfm2 lfm2_bidirectional phi3 granite olmo2 olmo3 smollm3 mistral3 starcoder2'.split(' '),
   ...'gpt_neox stablelm qwen3_moe olmoe granitemoe lfm2_moe model2vec'.split(' '),
-  ...'minicpm ministral3 glm4 eurobert gpt_oss bitnet'.split(' '),
+  ...'minicpm ministral3 glm4 eurobert gpt_oss bitnet glm4_moe_lite'.split(' '),
 ];
 
 const KEY = 'general.architecture';

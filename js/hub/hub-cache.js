@@ -265,7 +265,7 @@ export async function listModels(cache) {
 }
 
 /**
- * Deletes models, and the blobs that no other snapshot has. What lies elsewhere, to which a user has made a link, stays.
+ * Deletes models, and the blobs that no other snapshot has. What is elsewhere, to which a user has made a link, stays.
  * @param {string} cache
  * @param {(kept: Kept) => boolean} wanted
  * @returns {Promise<number>} bytes that are free now

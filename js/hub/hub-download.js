@@ -189,7 +189,7 @@ class Parts {
     const key = keyOf(this.#wanted, this.#blobs.length);
     const blob = new Blob([this.#rest.subarray(0, this.#filled)]);
     this.#filled = 0;
-    // The browser reads back a Blob that lies on the disk.
+    // The browser reads back a Blob that is on the disk.
     const stored = this.#store.put(key, blob).then(() => this.#store.get(key));
     this.#blobs.push((await stored.catch(() => undefined)) ?? blob);
   }

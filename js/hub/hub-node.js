@@ -239,7 +239,7 @@ async function fetchFolder(hub, cache, model, links, onProgress) {
 const REDIRECTS = 10;
 
 /**
- * Asks for the state of a file. A server may redirect to the place of its bytes; what it says of them stands in
+ * Asks for the state of a file. A server may redirect to the place of its bytes; what it says of them is in
  * its own answer.
  * @param {Hub} hub
  * @param {ModelFile} model

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An index of vectors: exact search, and the bytes of its file, which docs/formats.md describes. The
-// C library has the same (src/index). Vectors lie in the memory of a small WebAssembly module.
+// C library has the same (src/index). Vectors are in the memory of a small WebAssembly module.
 import { cosine } from '../base/cosine.js';
 import { WispError, takeMemory } from '../base/errors.js';
 import { checkOptions, checkString, shown, wrong } from '../base/options.js';

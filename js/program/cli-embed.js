@@ -99,11 +99,12 @@ export async function run(args) {
  */
 
 /**
+ * Loads the model that the options of a command name.
  * @param {Values} values
  * @param {AbortSignal} signal
  * @param {Progress} progress
  */
-async function open(values, signal, progress) {
+export async function open(values, signal, progress) {
   const { cpu: kernels, compute, predictor, portable, backend } = values;
   const { model = process.env.WISP_MODEL } = values;
   if (model === '') throw wrongUsage('--model: the path is empty');

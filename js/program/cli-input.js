@@ -8,7 +8,7 @@ import { Complaint, EXIT, wrongUsage } from './cli-console.js';
 /** @typedef {{ path: string } | { text: string }} Item */
 
 /**
- * A text to embed. `kept` are the other fields of its object, as they stand in the input.
+ * A text to embed. `kept` are the other fields of its object, as they are in the input.
  * @typedef {{ text: string, kept: string[] }} Entry
  */
 
@@ -145,7 +145,7 @@ function entryOf(line, name, number) {
 }
 
 /**
- * Returns the members of an object as they stand in its JSON, which is valid, how many objects and arrays are within
+ * Returns the members of an object as they are in its JSON, which is valid, how many objects and arrays are within
  * each other there, this one included, and a key that stands twice in an object within. Parsing and printing them
  * would change numbers such as 1.50 or 12345678901234567890.
  * @param {string} json
@@ -199,7 +199,7 @@ function valueAt(json, start) {
   }
 }
 
-/** Returns whether a string of an object is a key, by what stands behind it. @param {string} json @param {number} end */
+/** Returns whether a string of an object is a key, by the character after it. @param {string} json @param {number} end */
 function isKey(json, end) {
   while (/\s/.test(json[end])) end++;
   return json[end] === ':';

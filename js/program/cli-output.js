@@ -91,7 +91,7 @@ export class Output {
   #failure;
   /** @type {ReturnType<typeof setImmediate> | undefined} */
   #soon;
-  /** Rows of npy, whose number stands before them. @type {import('node:fs/promises').FileHandle | undefined} */
+  /** Rows of npy, whose number is before them. @type {import('node:fs/promises').FileHandle | undefined} */
   #spool;
 
   /**

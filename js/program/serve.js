@@ -33,7 +33,7 @@ const ISOLATION = {
  * Whether a request names this machine. Any page could make its own name lead here, and read what is served.
  * @param {string | undefined} host
  */
-const isLocal = (host) =>
+export const isLocal = (host) =>
   /^(localhost|[\w-]+\.localhost|127\.0\.0\.1|\[::1])(:\d+)?$/i.test(host ?? '');
 
 /**
@@ -119,7 +119,7 @@ function rangeOf(header, size) {
 
 /**
  * Finds the file of an address; for a folder that is its index.html. Returns undefined if there
- * is not a file, or if it is hidden or lies outside the root.
+ * is not a file, or if it is hidden or is outside the root.
  * @param {string} root
  * @param {Record<string, string>} files
  * @param {string} url

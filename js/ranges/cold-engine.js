@@ -184,7 +184,7 @@ export class ColdEngine extends TeamEngine {
   }
 
   /**
-   * Makes the neurons present whose rows lie within these bytes of the file.
+   * Makes the neurons present whose rows are within these bytes of the file.
    * @param {number} offset
    * @param {Uint8Array} bytes
    */

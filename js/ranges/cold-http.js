@@ -110,7 +110,7 @@ export class HttpFile {
   }
 
   /**
-   * Makes one request, and writes what comes. A time limit begins anew when enough of the body has come, and after
+   * Makes one request, and writes what comes. A time limit begins again when enough of the body has come, and after
    * pauses that the server asks for.
    * @param {Range} range
    * @param {Bytes} bytes

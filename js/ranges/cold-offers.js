@@ -8,7 +8,7 @@ const ROW_BYTES = 64 * 1024;
 
 /**
  * Hands all cold rows to a worker, in parts, the next one when the worker has taken the last: a worker that is busy
- * would else be sent the whole file. Parts overlap, so that every row, with the chunks in which it lies, is within one
+ * would else be sent the whole file. Parts overlap, so that every row, with the chunks in which it is, is within one
  * of them.
  * @param {import('./cold-ranges.js').Ranges} ranges
  * @param {object} rows

@@ -5,7 +5,7 @@ import { shown, wrong } from '../base/options.js';
 /** Bytes that are fetched first unless a caller knows better: most headers fit in them. */
 const FIRST_BYTES = 1024 * 1024;
 
-/** Two ranges are fetched as one if at most so many bytes lie between. */
+/** Two ranges are fetched as one if at most so many bytes are between. */
 const GAP_BYTES = 16 * 1024;
 
 /**

@@ -87,7 +87,7 @@ async function keepAbout(store, about, header) {
   const lines = new TextEncoder().encode(`${await sha256(bytes)}\n${text}`);
   await store.put(await keyOf(about.url), lines);
   if (header) await store.put(`${about.header}/header`, header);
-  // Addresses that are signed anew each time differ in their query, and have the same file.
+  // Addresses that are signed again each time differ in their query, and have the same file.
   for (const { key, about: other } of await readAll(store)) {
     const isSame =
       other.header === about.header && withoutQuery(other.url) === withoutQuery(about.url);
@@ -226,7 +226,7 @@ async function deleteKept(store, url) {
   return freed;
 }
 
-/** Chunks that lie in one entry. @typedef {{ name: string, first: number, end: number }} Run */
+/** Chunks that are in one entry. @typedef {{ name: string, first: number, end: number }} Run */
 
 /** The chunks of a file that a store keeps. */
 export class KeptChunks {

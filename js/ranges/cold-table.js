@@ -18,7 +18,7 @@ export class ChunkTable {
   /**
    * @param {object} places
    * @param {number} places.start of the first chunk, which is the end of the header
-   * @param {number} places.cold the first byte of the cold part, in which chunks are counted anew
+   * @param {number} places.cold the first byte of the cold part, in which chunks are counted again
    * @param {number} places.end of the file
    * @param {number} places.bytes of a chunk
    * @param {Uint8Array} [digests]
@@ -50,7 +50,7 @@ export class ChunkTable {
   }
 
   /**
-   * Returns the first and the end of the chunks that lie wholly within a range.
+   * Returns the first and the end of the chunks that are wholly within a range.
    * @param {Range} range
    * @returns {Range}
    */

@@ -74,6 +74,11 @@ struct attention_counts {
     uint64_t visible; /* keys that masks let queries see, for each key-value head */
     uint64_t seen;    /* of these, those in steps that were looked at */
     uint64_t bytes;   /* of keys and values that were read */
+    /* Is told of each step of keys that queries of a step could see, how many they could, and how
+     * many they have looked at. NULL: nobody asks. */
+    void (*see)(void *map, size_t kv_head, size_t query_step, size_t key_step, uint64_t seen,
+                uint64_t visible);
+    void *map;
 };
 
 /* Vectors [rows, heads, head_size]; strides are the floats from one row or head to the next. */
@@ -82,7 +87,7 @@ struct attention_rows {
     size_t row_stride, head_stride;
 };
 
-/* One sequence, in which the last query stands at the position of the last key: query i is at
+/* One sequence, in which the last query is at the position of the last key: query i is at
  * position keys - queries + i. A text that is embedded has queries == keys; a decoder that has
  * `past` keys from earlier calls has queries == keys - past.
  *

@@ -49,6 +49,24 @@ static void count(const struct step_block *block, uint64_t seen, uint64_t visibl
     counts->bytes += steps * ((scored ? 0 : kv_step_key_bytes(shape)) + kv_step_value_bytes(shape));
 }
 
+/* Returns the keys of a step that the queries of a block see. */
+static uint64_t visible_in(const struct step_block *block, size_t step) {
+    uint64_t visible = 0;
+    for (size_t i = 0; i < block->queries; i++)
+        visible += step_keys_seen(block, i, step, step + 1);
+    return visible;
+}
+
+static void show(const struct step_block *block, size_t step, uint64_t seen, uint64_t visible) {
+    const struct attention_counts *counts = block->sequence->counts;
+    counts->see(counts->map, block->sequence->kv_head + block->kv_head, step_own(block), step, seen,
+                visible);
+}
+
+static bool is_shown(const struct step_block *block) {
+    return block->sequence->counts && block->sequence->counts->see;
+}
+
 /* Goes through all steps. */
 static void look_at_all(struct step_block *block) {
     const size_t first = step_first_key(block) / KV_STEP, end = step_own(block) + 1;
@@ -58,6 +76,8 @@ static void look_at_all(struct step_block *block) {
     for (size_t i = 0; i < block->queries; i++)
         seen += step_keys_seen(block, i, first, end);
     count(block, seen, seen, end - first, false);
+    for (size_t s = first; s < end && is_shown(block); s++)
+        show(block, s, visible_in(block, s), visible_in(block, s));
 }
 
 /* Asks the policy which steps the queries of a block look at. */
@@ -78,6 +98,7 @@ static void look_at_chosen(struct step_block *block, struct step_looks *looks) {
     size_t steps = 0;
     select_steps(block, looks);
     for (size_t s = looks->first; s < looks->end; s++) {
+        const uint64_t before = seen;
         bool any = false;
         for (size_t i = 0, end; i < block->queries; i = end + 1) {
             while (i < block->queries && !looks->at[i * looks->ld + s])
@@ -95,6 +116,8 @@ static void look_at_chosen(struct step_block *block, struct step_looks *looks) {
             any = true;
         }
         steps += any;
+        if (is_shown(block))
+            show(block, s, seen - before, visible_in(block, s));
     }
     for (size_t i = 0; i < block->queries; i++)
         visible += step_keys_seen(block, i, looks->first, looks->end);

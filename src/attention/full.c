@@ -97,7 +97,7 @@ struct group {
     size_t packed;     /* keys that the last query sees: later ones are not packed */
 };
 
-/* The outputs that a product with the values computes at once. Panels of packed values lie as far
+/* The outputs that a product with the values computes at once. Panels of packed values are as far
  * apart as all packed keys take, so a product with fewer keys goes panel by panel. */
 static size_t outputs_at_once(const struct group *g, const struct block *block) {
     return block->keys == g->packed ? g->shape->head_size : g->kernels->f32_panel;

@@ -2,7 +2,7 @@
  * The keys and values of one sequence's tokens, kept between calls: attention of a later token
  * reads them instead of computing them again.
  *
- * Positions lie in pages of KV_PAGE. A sequence that grows gets another page, and nothing that it
+ * Positions are in pages of KV_PAGE. A sequence that grows gets another page, and nothing that it
  * has is copied. Within a page keys and values are packed, as the products of attention read them,
  * so that a new token packs only itself.
  *
@@ -23,7 +23,7 @@
 
 enum {
     KV_PAGE = 256,      /* positions: a multiple of every panel and of KV_STEP */
-    KV_KEPT_STEPS = 16, /* steps of which what a policy keeps lies together */
+    KV_KEPT_STEPS = 16, /* steps of which what a policy keeps is together */
     KV_KEPT_POSITIONS = KV_KEPT_STEPS * KV_STEP
 };
 
@@ -57,7 +57,7 @@ struct kv_cache {
     size_t kept_steps; /* steps whose kept bytes are those of their keys, in all layers */
     /* [rope_positions, head_size]: the table of rope.h; NULL if nothing is rotated */
     float *rope;
-    /* [rope_positions, head_size]: the table of long_factors or local_theta, which lies behind
+    /* [rope_positions, head_size]: the table of long_factors or local_theta, which is behind
      * `rope` in one block; NULL without these */
     float *other_rope;
     size_t rope_positions; /* at least `capacity` */
@@ -69,7 +69,7 @@ struct kv_cache {
 struct kv_head {
     const void *keys;   /* [KV_PAGE / panel][head_size][panel] */
     const void *values; /* [head_size / panel, rounded up][KV_PAGE][panel] */
-    /* Only of KV_INT8, whose keys and values lie step after step as kernels/kv_step.h says. A
+    /* Only of KV_INT8, whose keys and values are step after step as kernels/kv_step.h says. A
      * number is its scale times its byte. */
     const float *key_scales;   /* [kv_blocks(head_size)][KV_PAGE] */
     const float *value_scales; /* [KV_PAGE] */
@@ -94,7 +94,7 @@ wisp_status kv_cache_reserve(struct kv_cache *cache, size_t positions, const str
                              wisp_error *error);
 
 /* Writes the keys and values [tokens, kv_heads, head_size] of a layer's tokens to the positions
- * from `position` on, for which there is room. The tokens of each lie ld floats apart. Threads may
+ * from `position` on, for which there is room. The tokens of each are ld floats apart. Threads may
  * write different positions at a time. A value too large for a 16-bit float becomes the largest
  * one. */
 void kv_cache_write(const struct kv_cache *cache, size_t layer, size_t position, size_t tokens,

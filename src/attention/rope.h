@@ -40,7 +40,7 @@ size_t rope_tables(const struct rope *rope);
 /* Fills the tables one after the other, each as fill_rope_table does. */
 void fill_rope_tables(const struct rope *rope, size_t head_size, size_t positions, float *tables);
 
-/* Rotates in place x [tokens, heads, head_size], whose tokens lie ld floats apart. The table is at
+/* Rotates in place x [tokens, heads, head_size], whose tokens are ld floats apart. The table is at
  * the first token's position. */
 void apply_rope(const struct rope *rope, const float *table, size_t tokens, size_t heads,
                 size_t head_size, float *x, size_t ld);

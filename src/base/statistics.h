@@ -16,7 +16,7 @@ wisp_status spearman(const double *x, const double *y, size_t n, double *result,
  * as numpy.quantile does. Sorts the values. */
 double quantile(double *values, size_t n, double fraction);
 
-/* Returns the quantile of n > 0 values for a fraction from 0 to 1; if it lies between two
+/* Returns the quantile of n > 0 values for a fraction from 0 to 1; if it is between two
  * values, the lower one of them. Sorts the values. */
 float quantile_below(float *values, size_t n, double fraction);
 

@@ -8,7 +8,7 @@
 #include "base/number_text.h"
 #include "host/file.h"
 
-enum { DEFAULT_WINDOW = 4096, LEAST_WINDOW = 256, DEFAULT_WINDOWS = 2, DEFAULT_NEEDLES = 4 };
+enum { DEFAULT_WINDOW = 4096, LEAST_WINDOW = 256, DEFAULT_WINDOWS = 2, DEFAULT_NEEDLES = 6 };
 
 static const float default_loss = 0.01f, default_bound = 0.1f;
 

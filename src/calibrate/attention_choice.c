@@ -12,6 +12,8 @@
 
 enum { MOST_BUDGETS = 7 };
 
+static const double sure_nats = 1; /* of an answer */
+
 /* Policies by budget. */
 static const struct family {
     const char *name, *setting; /* NULL: it has no budget */
@@ -34,7 +36,7 @@ struct search {
     bool one_by_one;
     const char *prefill; /* the policy for the other calls, if one_by_one */
     double full_nats, full_bytes;
-    bool finds[MOST_NEEDLES]; /* full attention does */
+    bool finds[MOST_NEEDLES]; /* full attention surely does */
     size_t found;             /* how many */
     char best[ATTENTION_TEXT_BYTES / 2];
     double least; /* bytes of the best one */
@@ -59,8 +61,10 @@ static wisp_status read_windows(const struct search *search, wisp_session *sessi
     return WISP_OK;
 }
 
+/* Looks for a hidden sentence. It is found if each token of the answer is the likeliest one, and
+ * surely if they cost no more than sure_nats. */
 static wisp_status look_for(const struct attention_calibration *c, wisp_session *session,
-                            size_t needle, bool *found, wisp_error *error) {
+                            size_t needle, bool *found, bool *surely, wisp_error *error) {
     const int32_t *ids = c->ids + (c->windows + needle % c->windows) * c->window;
     struct attention_prediction prediction;
     struct attention_text text;
@@ -69,6 +73,7 @@ static wisp_status look_for(const struct attention_calibration *c, wisp_session 
                               (uint32_t)needle, c->hidden, &text, error));
     TRY(attention_predict(session, &text, true, &prediction, error));
     *found = prediction.likeliest;
+    *surely = *found && prediction.nats * (double)(text.tokens - text.known) <= sure_nats;
     return WISP_OK;
 }
 
@@ -77,10 +82,12 @@ static void tell(const struct search *search, const wisp_tried_attention *tried)
         search->c->options->tried(search->c->options->context, tried);
 }
 
-/* Looks for all hidden sentences with full attention. */
+/* Looks for all hidden sentences with full attention. Those that it does not surely find are not
+ * asked of others: which token is the likeliest is chance there. */
 static wisp_status find_needles(struct search *search, wisp_session *session, wisp_error *error) {
     for (size_t i = 0; i < search->c->needles; i++) {
-        TRY(look_for(search->c, session, i, &search->finds[i], error));
+        bool found;
+        TRY(look_for(search->c, session, i, &found, &search->finds[i], error));
         search->found += search->finds[i];
     }
     return WISP_OK;
@@ -115,9 +122,10 @@ static wisp_status measure(const struct search *search, wisp_session *session,
     tried->hidden = (uint32_t)search->found;
     tried->searched = tried->passes = tried->loss <= (double)search->c->options->loss;
     for (size_t i = 0; i < search->c->needles && tried->passes; i++) {
+        bool surely;
         if (!search->finds[i])
             continue;
-        TRY(look_for(search->c, session, i, &tried->passes, error));
+        TRY(look_for(search->c, session, i, &tried->passes, &surely, error));
         tried->found += tried->passes;
     }
     return WISP_OK;

@@ -14,7 +14,7 @@ struct layer {
     size_t hidden_size, intermediate_size;
     enum activation activation;
 
-    /* Weights. The neurons stand as in the model until layer_study_neurons puts hot ones first. */
+    /* Weights. The neurons are as in the model until layer_study_neurons puts hot ones first. */
     float *gate;         /* [intermediate_size, hidden_size]; NULL unless the activation is gated */
     float *up, *up_bias; /* [intermediate_size, hidden_size], [intermediate_size] */
     float *down, *down_bias; /* [hidden_size, intermediate_size], [hidden_size] */

@@ -9,7 +9,7 @@
  * those whose contribution is among the largest fifth of the layer's: all but this fraction. */
 static const double unneeded_fraction = 0.8;
 
-/* To find the size below which that fraction lies, all sizes are sorted if there are few, and
+/* To find the size below which that fraction is, all sizes are sorted if there are few, and
  * every 61st if there are many. */
 static inline size_t neurons_sorting_stride(size_t sizes) {
     enum { STRIDE = 61, FEW_SIZES = 1 << 18 };

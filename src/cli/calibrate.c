@@ -90,7 +90,7 @@ static const struct command_option options[] = {
     MARKED(of_attention, COUNT, windows, 1, 64, "windows", 0, "N",
            "learn from N such texts, and measure on N others (default: 2)"),
     MARKED(of_attention, COUNT, needles, 1, 16, "needles", 0, "N",
-           "hide N sentences, which are looked for (default: 4)"),
+           "hide N sentences, which are looked for (default: 6)"),
     MARKED(of_attention, SHARE, loss, 0, 0, "loss", 0, "SHARE",
            "of perplexity that auto may cost (default: 0.01)"),
     MARKED(of_attention, SHARE, bound, 0, 0, "bound", 0, "SHARE",

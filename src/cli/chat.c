@@ -369,7 +369,7 @@ static int talk(struct chat *chat) {
 /* ---- conversations of a file ---------------------------------------------------------------- */
 
 /* Writes the members of a conversation's object that are not messages, then the reply or the error
- * that stands in its place. */
+ * that is in its place. */
 static int print_answer(const struct chat *chat, wisp_text text, bool failed) {
     static const char *const own[] = {"messages", "tools", "documents", "role",
                                       "content",  "end",   "error"};

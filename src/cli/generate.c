@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cli/attention_picture.h"
 #include "cli/bandwidth.h"
 #include "cli/chat.h"
 #include "cli/cli.h"
@@ -39,6 +40,7 @@ struct command {
     const char *text;             /* the prompt; NULL: it is read from `path` */
     const char *data;             /* the file of prompts; NULL: there is one prompt */
     const char *state;            /* the file of the session's state; may be NULL */
+    const char *picture;          /* of attention: a file; NULL: none */
     const char *grammar, *schema; /* files; NULL: none */
     unsigned long at_once, logprobs, beams;
     float length_penalty;
@@ -96,6 +98,9 @@ static const struct command_option options[] = {
            "computed from the first difference"),
     OPTION(NONE, stats, "stats", 0, NULL,
            "write tokens, times and tokens per second to standard error"),
+    OPTION(TEXT, picture, "attention-picture", 0, "FILE",
+           "write a picture (SVG) of the blocks of keys that each layer and\n"
+           "key-value head has looked at"),
     GROUP(model, device_options),
     GROUP(model, cache_options),
     GROUP(model, prompt_cache_options),
@@ -400,7 +405,11 @@ static int generate(const struct command *c, wisp_session *session, const wisp_m
         wisp_session_use_prompt_cache(session, c->model.prompt_cache, c->model.prompt_cache_size,
                                       &error) != WISP_OK)
         return complain_of(&error);
+    if (c->picture && wisp_session_watch_attention(session, &error) != WISP_OK)
+        return complain_of(&error);
     int code = c->state ? load_state(c, session) : EXIT_GOOD;
+    if (code == EXIT_GOOD && c->picture)
+        code = check_output("--attention-picture", c->picture, OUTPUT_PICTURE, c->force);
     if (code != EXIT_GOOD)
         return code;
     if (chat_is_asked_for(&c->chat))
@@ -412,6 +421,8 @@ static int generate(const struct command *c, wisp_session *session, const wisp_m
         print_experts(model);
     if (c->stats || c->model.verbose)
         report_damage(session);
+    if (code == EXIT_GOOD && c->picture)
+        code = attention_picture_write(session, c->picture);
     /* A text that was interrupted is kept as far as it came. */
     if (c->state && (code == EXIT_GOOD || code == EXIT_INTERRUPTED) &&
         wisp_session_save(session, c->state, &error) != WISP_OK)

@@ -112,7 +112,7 @@ static void take_end(void *context, const wisp_generation *result) {
     write_done(all);
 }
 
-/* Takes the error of a line, which stands instead of its text. An error of an option, which holds
+/* Takes the error of a line, which replaces its text. An error of an option, which holds
  * for all lines, ends the run. */
 static void take_failure(void *context, const wisp_error *error) {
     struct line *line = context;

@@ -50,7 +50,7 @@ struct piece {
     size_t number; /* among the record's pieces, from 1; 0: the record is whole */
 };
 
-/* Pieces on their way into the index. Their ids and metadata stand one after the other in a stream.
+/* Pieces on their way into the index. Their ids and metadata are one after the other in a stream.
  */
 struct run {
     struct arguments *arguments;
@@ -204,7 +204,7 @@ static void write_kept(FILE *stream, const struct piece *piece, bool no_text) {
     fputc('}', stream);
 }
 
-/* Sets the ids and metadata of the pieces, which lie in *bytes; the caller frees it. Stops, after
+/* Sets the ids and metadata of the pieces, which are in *bytes; the caller frees it. Stops, after
  * complaining, at a piece without a valid id; *n is the number of pieces before it. */
 static int describe(struct run *run, char **bytes, size_t *n) {
     size_t size, ends[2 * BATCH_RECORDS];

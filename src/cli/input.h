@@ -87,7 +87,7 @@ int complain_of_text(const char *name, size_t line, const wisp_error *error);
 /* Returns the share of the files' bytes that has been taken; -1 if their size is not known. */
 double input_fraction(const struct input *input);
 
-/* Writes a member of a record's object, key and value, as it stands in the input. */
+/* Writes a member of a record's object, key and value, as it is in the input. */
 void print_member(FILE *stream, const struct json *member);
 
 void input_close(struct input *input);

@@ -5,7 +5,7 @@
 #include "wisp.h"
 
 /* Prints a picture (SVG) of how often the neurons of a calibrated model are active: a row for each
- * layer, in which the neurons stand in the order of the file, often needed ones first. Returns an
+ * layer, in which the neurons are in the order of the file, often needed ones first. Returns an
  * exit code, after complaining if it is not EXIT_GOOD. */
 int print_neurons(const wisp_file *file);
 

@@ -69,7 +69,7 @@ struct command_line {
     const char *usage; /* the text before the options */
     const struct command_option *options;
     int column;      /* where the descriptions of options begin */
-    const char *end; /* what stands after the options */
+    const char *end; /* the text after the options */
     /* Takes an argument that is not an option, in the order of all. NULL: these are left in argv,
      * from optind on. Returns as `take` does. */
     int (*argument)(void *arguments, const char *value);

@@ -61,7 +61,7 @@ static bool is_of_pin(const wisp_error *error) {
     return strcmp(error->field, "header_sha256") == 0;
 }
 
-/* Opens the model from its hot bytes, which stand at the beginning of the file. The file must have
+/* Opens the model from its hot bytes, which are at the beginning of the file. The file must have
  * been entered into the cache. */
 static wisp_status open_hot(struct remote_model *r, const wisp_model_options *options,
                             wisp_model **model, wisp_error *error) {
@@ -264,7 +264,7 @@ static wisp_status provide(struct remote_model *r, wisp_session *session, wisp_r
     const wisp_status status =
         wisp_session_provide(session, range.offset, r->buffer, length, error);
     if (status == WISP_ERROR_FORMAT)
-        cached_file_drop(&r->cached); /* the next run fetches them anew */
+        cached_file_drop(&r->cached); /* the next run fetches them again */
     return status;
 }
 

@@ -97,7 +97,7 @@ static void gather_nibbles(const unsigned char *from, size_t row_bytes, size_t r
         *column++ = (unsigned char)((*from >> shift & 15) | (from[row_bytes] >> shift & 15) << 4);
 }
 
-/* Copies column j of W_down, without scales, as it stands in a neuron's row. */
+/* Copies column j of W_down, without scales, as it is in a neuron's row. */
 static void gather_column(const struct row_layer *layer, const unsigned char *down, size_t j,
                           unsigned char *column) {
     const struct block_format *format = layer->shape.format;
@@ -322,7 +322,7 @@ static wisp_status add_scales(struct arranger *a, const struct row_layer *layer)
     return WISP_OK;
 }
 
-/* Lists all tensors anew. Hot rows replace W_up and scales replace W_down; the cold rows of all
+/* Lists all tensors again. Hot rows replace W_up and scales replace W_down; the cold rows of all
  * layers come last. */
 static wisp_status add_tensors(struct arranger *a) {
     const struct neuron_arrangement *arrangement = a->arrangement;

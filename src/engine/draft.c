@@ -6,7 +6,7 @@
 #include "base/checked.h"
 
 enum {
-    LEAST_MATCH = 2,   /* last tokens that have to stand together before */
+    LEAST_MATCH = 2,   /* last tokens that have to be together before */
     LONGEST_MATCH = 8, /* of which more say no more */
     FIRST_GUESS = 3,   /* tokens */
     PAUSE = 8          /* tokens, after a guess of one token was wrong */

@@ -39,7 +39,7 @@ struct job {
     size_t n;
     bool pairs; /* each text is the second of a pair whose first is the prompt */
     const struct token_job *tokens; /* takes vectors of tokens, in place of rows; NULL: none does */
-    wisp_text prompt;               /* stands before each text */
+    wisp_text prompt;               /* is before each text */
     size_t prompt_tokens;           /* leading tokens of each text that pooling leaves out */
     size_t dimensions;              /* length of a row */
     float *rows;                    /* [n, dimensions] */
@@ -180,7 +180,7 @@ static size_t head_bytes(const struct network *network) {
 }
 
 /* Begins a pass over the batch, which begins with text `first` of the job. Its rows [texts,
- * hidden_size] lie in the worker's memory until its next batch. */
+ * hidden_size] are in the worker's memory until its next batch. */
 static wisp_status begin_pass(const struct job *job, struct worker *worker, size_t first,
                               const struct batch *batch, wisp_error *error) {
     wisp_session *session = job->session;

@@ -90,7 +90,7 @@ static wisp_status slide_prompt(struct requests *r, size_t request, wisp_error *
     return WISP_OK;
 }
 
-/* Makes the text so far and the token chosen last a prompt that is read anew: without its oldest
+/* Makes the text so far and the token chosen last a prompt that is read again: without its oldest
  * part if it fills the context, or as a long text if it has become one. */
 static wisp_status read_anew(const struct requests *r, struct slot *slot, wisp_error *error) {
     const size_t context = r->session->model->max_tokens;

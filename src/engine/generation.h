@@ -16,7 +16,7 @@ wisp_status generation_token_order(wisp_session *session, const struct token_ord
                                    wisp_error *error);
 
 /* Returns whether positions of a text of n tokens are rotated by the angles of long texts
- * (config.long_after). A text that becomes long is computed anew. */
+ * (config.long_after). A text that becomes long is computed again. */
 bool generation_is_long(const wisp_session *session, size_t n);
 
 /* Makes room for a text of n tokens, which keeps what it has. */
@@ -42,7 +42,7 @@ struct addition {
 
 /* Runs one pass that adds ids to n different sequences. Points *logits to those that follow the
  * last id of each [n, vocabulary_size] or, for `all`, each id [ids, vocabulary_size]. They are
- * finite, and lie in the session's memory until the next pass. Their bits depend on the text before
+ * finite, and are in the session's memory until the next pass. Their bits depend on the text before
  * them alone. On failure the sequences are as before. */
 wisp_status generation_pass(wisp_session *session, const struct addition *additions, size_t n,
                             bool all, const float **logits, wisp_error *error);

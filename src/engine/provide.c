@@ -6,7 +6,7 @@
 #include "engine/session.h"
 
 /* Ranges are not joined beyond this length, so that they can be read into a buffer. The chunks that
- * one row lies in may be longer. */
+ * one row is in may be longer. */
 static const uint64_t MOST_RANGE_BYTES = UINT64_C(1) << 20;
 
 static int compare_ranges(const void *a, const void *b) {
@@ -133,7 +133,7 @@ static wisp_status check_chunk(wisp_session *session, uint64_t i, const unsigned
     return WISP_OK;
 }
 
-/* Compares the cold chunks that lie wholly within bytes [offset, offset + length) of the file with
+/* Compares the cold chunks that are wholly within bytes [offset, offset + length) of the file with
  * their digests, and sets *checked to the range of them, which has no bytes if there are none.
  */
 static wisp_status check_chunks(wisp_session *session, uint64_t offset, const unsigned char *bytes,

@@ -260,6 +260,8 @@ void wisp_session_close(wisp_session *session) {
         workspace_release(&session->workers[i].forward);
         trace_release(&session->workers[i].trace);
         token_rows_release(&session->workers[i].tokens);
+        if (session->workers[i].attention)
+            free(session->workers[i].attention->map);
         free(session->workers[i].counts);
         free(session->workers[i].attention);
     }

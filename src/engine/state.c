@@ -41,7 +41,7 @@ static size_t conv_bytes(const struct conv_state *conv) {
     return conv->layers * conv->values * sizeof(float);
 }
 
-/* Returns how many states of short convolutions stand apart from the blocks: those at the end of
+/* Returns how many states of short convolutions are apart from the blocks: those at the end of
  * the text and at its mark. */
 static size_t apart_states(const struct conv_state *conv) {
     return smaller(conv_state_count(conv, 0), 2);

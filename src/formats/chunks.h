@@ -27,10 +27,10 @@ void chunks_count(struct chunks *chunks);
 /* Returns the bytes of the file that chunk i, which is below n, consists of. */
 wisp_range chunk_range(const struct chunks *chunks, uint64_t i);
 
-/* Returns the number of the chunk with the byte at `offset`, which lies from start to end - 1. */
+/* Returns the number of the chunk with the byte at `offset`, which is from start to end - 1. */
 uint64_t chunk_at(const struct chunks *chunks, uint64_t offset);
 
-/* Returns the whole chunks that a range of the cold part lies in. */
+/* Returns the whole chunks that a range of the cold part is in. */
 wisp_range chunks_around(const struct chunks *chunks, wisp_range range);
 
 /* Reads the table of a file; sets chunks->digests to NULL if the file has none. It lives as long

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A directory lists the metadata and tensors of a model. Every format is read into a directory with
- * GGUF's names and types. The bytes of every tensor lie inside its source; this was checked. */
+ * GGUF's names and types. The bytes of every tensor are inside its source; this was checked. */
 #ifndef WISP_FORMATS_DIRECTORY_H
 #define WISP_FORMATS_DIRECTORY_H
 
@@ -24,7 +24,7 @@ struct tensor {
     uint64_t offset; /* in its source */
     uint32_t source;
     /* Does the work of directory_rows for a tensor that is assembled from other tensors' bytes.
-     * NULL: the tensor's own bytes lie in the source. */
+     * NULL: the tensor's own bytes are in the source. */
     wisp_status (*make)(const struct directory *dir, const struct tensor *tensor, uint64_t first,
                         uint64_t rows, struct tensor_cache *cache, void *buffer, const void **bytes,
                         wisp_error *error);
@@ -131,7 +131,7 @@ wisp_status directory_put_numbers(struct directory *dir, const char *key, enum v
 wisp_status directory_measure_tensor(const struct directory *dir, struct tensor *tensor,
                                      wisp_error *error);
 
-/* Measures a tensor and checks that its bytes lie in its source. Readers of all formats call it. */
+/* Measures a tensor and checks that its bytes are in its source. Readers of all formats call it. */
 wisp_status directory_check_tensor(const struct directory *dir, struct tensor *tensor,
                                    wisp_error *error);
 
@@ -195,7 +195,7 @@ const char *value_type_name(enum value_type type);
 
 /* Reads rows [first, first + rows) of a tensor as they are stored and points *bytes to them: in the
  * source if that is in memory, else in `buffer`, which must have room for the rows. `cache` may
- * be NULL: then the bytes that a tensor is assembled from are read anew. */
+ * be NULL: then the bytes that a tensor is assembled from are read again. */
 wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,
                            uint64_t rows, struct tensor_cache *cache, void *buffer,
                            const void **bytes, wisp_error *error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The layout of feed-forward layers that are stored neuron by neuron: row i of W_up, row i of
- * W_gate and column i of W_down stand side by side in one row, hot neurons in one tensor and cold
+ * W_gate and column i of W_down are side by side in one row, hot neurons in one tensor and cold
  * ones in another. docs/formats.md specifies it; neurons_read.h reads it, convert/neuron_rows.h
  * writes it. */
 #ifndef WISP_FORMATS_NEURONS_H

@@ -13,7 +13,7 @@ enum { NAME_BYTES = 64 };
 /* ---- keys ----------------------------------------------------------------------------------- */
 
 /* Finds the array of i32 with this key; sets *numbers to NULL if the file has none. The array
- * lies in the directory's arena, which aligns it. */
+ * is in the directory's arena, which aligns it. */
 static wisp_status find_numbers(const struct directory *dir, const char *key,
                                 const int32_t **numbers, uint64_t *count, wisp_error *error) {
     const struct metadata *array = directory_find_metadata(dir, key);

@@ -324,6 +324,11 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
 #define TENSOR_UP_EXPERTS "ffn_up_exps"
 #define TENSOR_DOWN_EXPERTS "ffn_down_exps"
 
+/* And those of experts that all tokens use, as one layer. */
+#define TENSOR_GATE_SHARED "ffn_gate_shexp"
+#define TENSOR_UP_SHARED "ffn_up_shexp"
+#define TENSOR_DOWN_SHARED "ffn_down_shexp"
+
 /* What is added to the sum of a token's experts: ".bias" [hidden_size] alone. Of wisp. */
 #define TENSOR_EXPERTS "ffn_exps"
 

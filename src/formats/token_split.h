@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Token embeddings whose rows stand in the order of how often tokens occur. Those of hot tokens are
+ * Token embeddings whose rows are in the order of how often tokens occur. Those of hot tokens are
  * one tensor, at the place of token_embd.weight. Those of cold tokens are another, which follows
  * all other hot tensors. docs/formats.md specifies it; convert/hot_tokens.h writes it. */
 #ifndef WISP_FORMATS_TOKEN_SPLIT_H

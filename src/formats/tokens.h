@@ -19,7 +19,7 @@ enum token_type {
 
 /* Bits of the values of KEY_TOKENIZER_ADDED_FLAGS. */
 enum added_flag {
-    ADDED_SINGLE_WORD = 1, /* matches only if no word character stands beside it */
+    ADDED_SINGLE_WORD = 1, /* matches only if no word character is beside it */
     ADDED_STRIP_LEFT = 2,  /* takes the white space before it as well */
     ADDED_STRIP_RIGHT = 4, /* takes the white space after it as well */
     ADDED_NORMALIZED = 8,  /* is matched in normalised text, others in raw text */

@@ -3,7 +3,7 @@
  *
  * A grammar's machine is a pushdown automaton. An item is a place in the grammar and the stack of
  * places to return to. A set has all items after some text, whose stacks end at a bottom that the
- * set does not know; what lies below is the context (grammar_state.h). So a set that was made
+ * set does not know; what is below is the context (grammar_state.h). So a set that was made
  * within one string or array serves in all others, and the next set for a byte is found once. */
 #ifndef WISP_GRAMMAR_GRAMMAR_MACHINE_H
 #define WISP_GRAMMAR_GRAMMAR_MACHINE_H
@@ -31,7 +31,7 @@ wisp_status machine_split(struct machine *machine, uint32_t set, uint32_t *above
                           wisp_error *error);
 
 /* Whether a machine knows so many sets that it is time to forget them. machine_forget leaves what
- * it knew in *old, for machine_keep, which finds a set and the stack below it anew; then
+ * it knew in *old, for machine_keep, which finds a set and the stack below it again; then
  * machine_release_old frees it. */
 bool machine_is_full(const struct machine *machine);
 wisp_status machine_forget(struct machine *machine, struct machine *old, wisp_error *error);

@@ -38,7 +38,7 @@ void row_file_close(struct row_file *file);
 bool row_file_read(const struct row_file *file, const unsigned char key[ROW_KEY_BYTES],
                    unsigned char *entry);
 
-/* Writes the row that stands in `entry` behind its key. Returns false if it cannot be written,
+/* Writes the row that is in `entry` behind its key. Returns false if it cannot be written,
  * which damages no other row but that whose place it takes. */
 bool row_file_write(const struct row_file *file, const unsigned char *entry);
 

@@ -208,9 +208,9 @@ wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *er
     return WISP_OK;
 }
 
-/* ---- URLs that are signed anew -------------------------------------------------------- */
+/* ---- URLs that are signed again -------------------------------------------------------- */
 
-/* Returns whether a parameter of a query is a part of a signature, which servers make anew each
+/* Returns whether a parameter of a query is a part of a signature, which servers make again each
  * time for one file. These are the parameters of Amazon's, Google's, Microsoft's and CloudFront's
  * signed URLs. */
 static bool is_of_signature(const char *parameter, size_t length) {

@@ -119,7 +119,7 @@ static void take_header(const char *line, size_t length, const char *name, char 
     snprintf(value, capacity, "%.*s", (int)(end - from), from);
 }
 
-/* Takes a line of headers. libcurl hands on those of redirects, too: each answer begins anew. */
+/* Takes a line of headers. libcurl hands on those of redirects, too: each answer begins again. */
 static size_t on_header(char *line, size_t size, size_t n, void *context) {
     struct transfer *t = context;
     struct answer *a = &t->answer;

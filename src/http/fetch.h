@@ -6,8 +6,8 @@
  * Every answer must be of the state that the file was in at first. A transfer that breaks off is
  * continued if it ended; one without progress, or slower than 100 bytes a second for half a
  * minute, is tried again four times, after pauses that
- * double, and so are answers that say that the server is busy. Redirects are followed anew for each
- * request, because their targets may expire, and never from https to http. A request that is
+ * double, and so are answers that say that the server is busy. Redirects are followed again for
+ * each request, because their targets may expire, and never from https to http. A request that is
  * refused in the middle of a file (401, 403), or answered by another range, is made once more. */
 #ifndef WISP_HTTP_FETCH_H
 #define WISP_HTTP_FETCH_H

@@ -175,7 +175,7 @@ static wisp_status list_storages(struct reader *r, const struct pickle_value *st
     return WISP_OK;
 }
 
-/* Finds where each storage begins: a number of elements stands before the elements. */
+/* Finds where each storage begins: a number of elements is before the elements. */
 static wisp_status find_places(const struct reader *r, const struct pickle_items *keys,
                                uint64_t at) {
     for (size_t i = 0; i < keys->count; i++) {

@@ -320,7 +320,7 @@ static wisp_status read_merges(struct codec_reading *r, const struct json *list)
 }
 
 /* Makes scores of merges for codecs that merge by scores: the earlier the first merge that makes a
- * token stands in the list, the higher is its score. */
+ * token is in the list, the higher is its score. */
 static wisp_status score_merges(struct codec_reading *r) {
     ARENA_TAKE(&r->dir->arena, r->scores, (size_t)r->capacity, r->error);
     for (uint32_t i = 0; i < r->capacity; i++)

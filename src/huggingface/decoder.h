@@ -34,7 +34,7 @@ struct hf_decoder {
     bool (*is_bidirectional)(const struct hf_config *config);
     const char *architecture; /* general.architecture, and the prefix of its keys */
     const char *part;         /* config.json's object of the decoder's settings; NULL: all of it */
-    const char *prefixes[HF_PREFIXES]; /* of which one may stand before the names of tensors */
+    const char *prefixes[HF_PREFIXES]; /* of which one may be before the names of tensors */
     const char *const *others; /* names of other parts' tensors begin so; ends with NULL, or NULL */
     struct hf_names tensors;
     bool tied;              /* tie_word_embeddings of a config.json that lacks it */

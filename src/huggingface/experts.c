@@ -30,7 +30,7 @@ struct stacked {
     struct tensor *matrices; /* [experts] */
 };
 
-/* Makes rows, which may lie in several matrices. */
+/* Makes rows, which may be in several matrices. */
 static wisp_status make_stacked(const struct directory *dir, const struct tensor *tensor,
                                 uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                 void *buffer, const void **bytes, wisp_error *error) {

@@ -16,7 +16,7 @@ wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error
 wisp_status hf_read_any_folder(struct directory *dir, const char *folder, wisp_error *error);
 
 /* Reads an encoder's tokenizer.json or vocab.txt, and tokenizer_config.json, into tokenizer.ggml.*
- * and wisp.tokenizer.* metadata. With `lowercase_first` a Lowercase normalizer stands before the
+ * and wisp.tokenizer.* metadata. With `lowercase_first` a Lowercase normalizer is before the
  * tokenizer's own, which is how sentence-transformers 6 honours do_lower_case. */
 wisp_status hf_read_tokenizer(struct directory *dir, const char *folder, bool lowercase_first,
                               wisp_error *error);

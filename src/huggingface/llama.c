@@ -84,7 +84,7 @@ static wisp_status read_qwen3(struct directory *dir, const struct hf_decoder *de
 
 /* ---- rotary pairs --------------------------------------------------------------------------- */
 
-/* A matrix of queries or keys. In the folder the first halves of a head's rotary pairs stand before
+/* A matrix of queries or keys. In the folder the first halves of a head's rotary pairs are before
  * the second halves; in GGUF the two rows of a pair are neighbours. */
 struct paired {
     struct tensor stored;

@@ -47,7 +47,7 @@ static wisp_status read_number(const struct hf_rope_scaling *s, const char *name
     return WISP_OK;
 }
 
-/* Adds a base, which may stand in the object, or outside it under the name `outside`. */
+/* Adds a base, which may be in the object, or outside it under the name `outside`. */
 static wisp_status put_theta(struct directory *dir, const struct hf_config *config,
                              const struct hf_rope_scaling *s, const char *outside, double usual,
                              const char *key, wisp_error *error) {

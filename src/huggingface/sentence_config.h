@@ -13,7 +13,7 @@ wisp_status hf_read_sentence_model(struct directory *dir, const char *folder, bo
 
 /* The settings of the folder of the Transformer, beside its config.json. */
 struct hf_sentence {
-    bool lowercase_first;    /* a Lowercase normalizer is to stand before the tokenizer's own */
+    bool lowercase_first;    /* a Lowercase normalizer is to be before the tokenizer's own */
     uint32_t max_seq_length; /* of sentence_bert_config.json; 0 if it has none */
 };
 

@@ -11,7 +11,7 @@
 #include "huggingface/weights.h"
 
 /* Tokens of a text: those that model2vec takes unless config.json says how many, those of a folder
- * that says there is no limit, and the two that stand in place of [CLS] and [SEP]. */
+ * that says there is no limit, and the two that are in place of [CLS] and [SEP]. */
 enum { USUAL_TOKENS = 512, MOST_TOKENS = 1 << 16, AROUND = 2 };
 
 static wisp_status put_settings(struct directory *dir, const struct json *config, const char *file,

@@ -26,7 +26,7 @@ struct reading {
     const wisp_text **sorted; /* all tokens */
     int32_t ids[ROLES];       /* -1: none */
     bool clean_text, handle_chinese_chars, strip_accents, strip_accents_given, lowercase;
-    bool lowercase_first; /* a Lowercase normalizer stands before BertNormalizer */
+    bool lowercase_first; /* a Lowercase normalizer is before BertNormalizer */
     uint32_t word_limit;
     bool is_plain; /* no special tokens are added to texts, whatever tokenizer.json says */
     bool separator_is_named; /* by tokenizer_config.json or special_tokens_map.json */
@@ -60,7 +60,7 @@ wisp_status hf_read_tokenizer_bool(const struct reading *r, const struct json *o
 
 /* ---- tokenizer_config.c --------------------------------------------------------------------- */
 
-/* Reads a tokenizer.json of WordPiece alone. Texts get no special tokens: the unknown token stands
+/* Reads a tokenizer.json of WordPiece alone. Texts get no special tokens: the unknown token is
  * before and behind each, so that no text is without tokens. */
 wisp_status hf_read_plain_tokenizer(struct directory *dir, const char *folder, wisp_error *error);
 

@@ -3,9 +3,9 @@
  * settings of which file count, and which special tokens are found in a text.
  *
  * For a class of its own, such as BertTokenizer, transformers 5 takes from tokenizer.json only the
- * vocabulary and the added tokens. It builds the rest anew from tokenizer_config.json. transformers
- * 4 does so with three settings of the normalizer. If the two would differ, the folder is
- * refused. A class that stands for no model, such as PreTrainedTokenizerFast, keeps
+ * vocabulary and the added tokens. It builds the rest again from tokenizer_config.json.
+ * transformers 4 does so with three settings of the normalizer. If the two would differ, the folder
+ * is refused. A class that stands for no model, such as PreTrainedTokenizerFast, keeps
  * tokenizer.json. */
 #include <stdio.h>
 #include <string.h>
@@ -173,7 +173,7 @@ static wisp_status check_settings(const struct reading *r, const struct files *f
     return WISP_OK;
 }
 
-/* ---- what a class of BERT's builds anew ----------------------------------------------------- */
+/* ---- what a class of BERT's builds again ----------------------------------------------------- */
 
 /* Reads a setting that may be absent but not null: transformers 5 cannot load a file if it
  * is. */
@@ -326,7 +326,7 @@ static wisp_status find_named(struct reading *r, const char *field, const struct
 }
 
 /* Makes a token an added one, which is found in a text as it stands, unless it is one already. The
- * tokens that this function adds stand in r->added from files->first_named on. Two different
+ * tokens that this function adds are in r->added from files->first_named on. Two different
  * descriptions of one token are refused; transformers would take the last. */
 static wisp_status add_special(struct reading *r, const struct files *files, const char *field,
                                const struct json *entry, int32_t id, uint8_t usual_flags) {

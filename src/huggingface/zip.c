@@ -44,7 +44,7 @@ static wisp_status read(const struct reader *r, uint64_t offset, uint64_t bytes,
     return source_read(r->source, "zip", offset, buffer, (size_t)bytes, r->error);
 }
 
-/* Reads the list's place from the record of large archives, whose locator stands before `end`. */
+/* Reads the list's place from the record of large archives, whose locator is before `end`. */
 static wisp_status read_end_64(const struct reader *r, uint64_t end, struct list *list) {
     unsigned char bytes[END_64_BYTES];
     if (end < LOCATOR_64_BYTES)

@@ -257,7 +257,7 @@ static wisp_status parse_filter(struct parser *p, struct node **node) {
     return parser_at(p, "(") ? parse_arguments(p, &(*node)->b, &(*node)->count) : WISP_OK;
 }
 
-/* Parses `is name argument`, whose argument may stand without parentheses. */
+/* Parses `is name argument`, whose argument may be without parentheses. */
 static wisp_status parse_test(struct parser *p, struct node **node) {
     struct node *test, *negated = NULL;
     bool taken;

@@ -117,7 +117,7 @@ static void give_data(struct lexer *l, uint32_t begin, uint32_t end) {
     l->token.value = value_text(l->source + begin, end - begin);
 }
 
-/* Takes what stands between {% raw %} and {% endraw %}. */
+/* Takes the text between {% raw %} and {% endraw %}. */
 static wisp_status take_raw(struct lexer *l, uint32_t length, bool strips) {
     const uint32_t line = l->line;
     advance(l, length);

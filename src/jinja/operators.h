@@ -29,7 +29,7 @@ struct value value_slice(struct machine *m, struct value value, const struct val
 /* Returns the n values that a loop over a value gives. */
 const struct value *value_items(struct machine *m, struct value value, uint32_t *n);
 
-/* Return the number of the first (or the last) character from which on `part` stands in a text from
+/* Return the number of the first (or the last) character from which on `part` is in a text from
  * character `from` on, or -1. */
 int64_t text_find(struct machine *m, struct value text, struct value part, uint32_t from);
 int64_t text_find_last(struct machine *m, struct value text, struct value part);

@@ -4,8 +4,8 @@
  * Weights have the codes, scales and offsets of their file, so that a neuron takes as many bytes as
  * there.
  *
- * Weights lie neuron by neuron, which panels of dense products (kernels.h) do not: skipping a
- * neuron skips its bytes. Every set takes the same packed weights. */
+ * Weights are stored neuron by neuron, which panels of dense products (kernels.h) do not: skipping
+ * a neuron skips its bytes. Every set takes the same packed weights. */
 #ifndef WISP_KERNELS_GATHER_H
 #define WISP_KERNELS_GATHER_H
 
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 enum {
-    GATHER_BLOCK = 32, /* weights that share a scale, and neurons that lie in a group */
+    GATHER_BLOCK = 32, /* weights that share a scale, and neurons that are in a group */
     GATHER_STRIP = 64, /* outputs that `columns` computes at a time */
     GATHER_SLACK = 32, /* bytes behind packed rows that `rows` may read */
     GATHER_LANES = 4   /* numbers of an input for each block */

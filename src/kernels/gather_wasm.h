@@ -98,7 +98,7 @@ ALWAYS_INLINE gi gi_dot_bytes(gi sum, gb a, gb x, gb b, gb y) {
     return wasm_i32x4_add(sum, wasm_i32x4_add(gi_products(a, x), gi_products(b, y)));
 }
 
-/* The nibbles stand second, which engines take for unsigned or signed alike. */
+/* The nibbles are second, which engines take for unsigned or signed alike. */
 ALWAYS_INLINE gi gi_dot_codes(gi sum, gb a, gb x, gb b, gb y) {
 #ifdef VECTOR_RELAXED
     const v128_t products = wasm_i16x8_add(wasm_i16x8_relaxed_dot_i8x16_i7x16(x, a),

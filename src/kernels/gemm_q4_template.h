@@ -275,7 +275,7 @@ ALWAYS_INLINE void block_panel(struct int8_tile t, size_t m, const enum block_fo
     }
 }
 
-/* How the weights of a form lie, if layouts differ. */
+/* How the weights of a form are laid out, if layouts differ. */
 struct block_layout {
     enum k_scales scales; /* of k_layout.h */
     size_t scaled;        /* of ternary weights */
@@ -329,14 +329,14 @@ ONE_FOR_LAYOUTS void ternary_product(struct quantised_rows x, const void *w, siz
 }
 
 /* Defines gemm_NAME of kernels.h, over weights that pack_NAME packs, as a call of FUNCTION. The
- * further arguments are its last ones, which say how the weights lie. */
+ * further arguments are its last ones, which say how the weights are laid out. */
 #define PRODUCT(NAME, FUNCTION, ...)                                                               \
     static void gemm_##NAME(struct quantised_rows x, const void *w, const float *bias, float *y,   \
                             size_t ldy, size_t m, size_t n, size_t k) {                            \
         FUNCTION(x, w, packed_##NAME##_bytes(Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,        \
                  __VA_ARGS__);                                                                     \
     }
-#define ONE_LAYOUT (struct block_layout){0} /* the form alone says how the weights lie */
+#define ONE_LAYOUT (struct block_layout){0} /* the form alone says how the weights are laid out */
 PRODUCT(ternary, ternary_product, K_BLOCK)
 PRODUCT(pq2_0, ternary_product, INT8_BLOCK)
 PRODUCT(q2_0, ternary_product, TERNARY_LEAST)

@@ -28,7 +28,7 @@ struct i16_kernels {
                      size_t ldp);
 
     /* Quantise w [n, ldw], or its transpose wt [k, ldw], in the same way, and pack it into panels
-     * of f32_panel outputs, whose pairs c lie side by side. packed [round_up(n, f32_panel),
+     * of f32_panel outputs, whose pairs c are side by side. packed [round_up(n, f32_panel),
      * i16_pairs(k)]. */
     void (*pack)(const float *w, size_t ldw, size_t n, size_t k, float factor, int32_t *packed);
     void (*pack_transposed)(const float *wt, size_t ldw, size_t n, size_t k, float factor,

@@ -185,7 +185,7 @@ struct kernels {
 
     /* Compute the product of gemm_ternary for w packed by pack_q2_0, or by pack_q1_0 or pack_pq2_0,
      * with q4_panel: y[i, j] = bias[j] + sum over parts p of xs[i, b] d[j, p] (sum of (q - zero)
-     * code), if p has TERNARY_LEAST or INT8_BLOCK weights and lies in block b of x. k is a
+     * code), if p has TERNARY_LEAST or INT8_BLOCK weights and is in block b of x. k is a
      * multiple of that number. */
     void (*gemm_q2_0)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
@@ -363,7 +363,7 @@ void pack_q4_1(const void *blocks, size_t n, size_t k, size_t panel, void *packe
 size_t packed_q4_1_bytes(size_t n, size_t k, size_t panel);
 
 /* Packs n rows of k weights in Q4_K blocks as pack_q4 does. A weight d scale q - dmin min is held
- * as d scale (q - 8) + (8 d scale - dmin min). After the panel sums stand panel 16-bit floats d and
+ * as d scale (q - 8) + (8 d scale - dmin min). After the panel sums are panel 16-bit floats d and
  * panel 16-bit floats dmin; each part has panel bytes `scale` and panel bytes `min`. */
 void pack_q4_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 
@@ -395,7 +395,7 @@ size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel);
 
 /* Pack n rows of k weights in Q5_0 or Q5_1 blocks as pack_q5_k does. A weight d (code - 16) of Q5_0
  * is held as d code - 16 d, one of Q5_1 as d code + m. The sum is that of d code. No other floats
- * stand before the parts; each part has panel 16-bit floats d and, of Q5_1, panel 16-bit floats m
+ * are before the parts; each part has panel 16-bit floats d and, of Q5_1, panel 16-bit floats m
  * instead of the bytes. The last block of a row may be shorter. */
 void pack_q5_0(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 void pack_q5_1(const void *blocks, size_t n, size_t k, size_t panel, void *packed);

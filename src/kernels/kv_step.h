@@ -9,7 +9,8 @@
  * one of SHARE_STEPS steps, of which the largest in the step has all. So a step whose shares are
  * small rounds as finely as any other.
  *
- * Bytes lie so that an instruction multiplies four neighbours along the inner dimension at once:
+ * Bytes are arranged so that an instruction multiplies four neighbours along the inner dimension at
+ * once:
  *
  *   keys   [round_up(head_size, 4) / 4][KV_STEP][4]: value 4 c + i of position p is at [c][p][i]
  *   values [KV_STEP / 4][kv_channels(head_size)][4]: value c of position 4 p + i is at [p][c][i]

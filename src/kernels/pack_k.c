@@ -119,7 +119,7 @@ static int pack_codes(const struct part *part, int bits, size_t panel, size_t j,
     return sum;
 }
 
-/* Packs d and the minimum of row j of a panel, 16-bit floats that stand one after the other. */
+/* Packs d and the minimum of row j of a panel, 16-bit floats that are one after the other. */
 static void pack_halves_of(const unsigned char *halves, bool has_min, size_t panel, size_t j,
                            unsigned char *packed) {
     memcpy(packed + j * 2, halves, 2);

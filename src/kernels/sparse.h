@@ -113,7 +113,7 @@ extern const struct sparse_kernels sparse_scalar;
 /* ---- packing -------------------------------------------------------------------------------- */
 
 /* Returns the place of value c in rows of narrow sets. `up` adds up the products of two vectors of
- * 4 * lanes bytes each. Of each 8 values, the first four stand in one of these vectors and the last
+ * 4 * lanes bytes each. Of each 8 values, the first four are in one of these vectors and the last
  * four in the other, so that groups of four are those of pack_narrow. */
 static inline size_t row_place(size_t c, size_t lanes) {
     const size_t i = c % (8 * lanes);

@@ -47,7 +47,7 @@ static size_t down_groups(const int8_t *bytes, const uint16_t *list, size_t n, s
     return count;
 }
 
-/* Fetches the weights of a neuron's next outputs: the columns of a token's neurons lie anywhere,
+/* Fetches the weights of a neuron's next outputs: the columns of a token's neurons are anywhere,
  * and do not all stay in the first-level cache until their turn. In WebAssembly a load would cost
  * more than it saves. */
 ALWAYS_INLINE void fetch_column(const uint8_t *w) {

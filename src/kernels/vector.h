@@ -117,7 +117,7 @@
  *                            may write up to VF_LANES entries
  *   vi_load_four             loads the values of four neurons, for vi_add_columns
  *   vi_add_columns           adds to 4 vectors, the sums of 4 VF_LANES outputs, the products of the
- *                            values of a vi_four with four neurons' columns, which lie as
+ *                            values of a vi_four with four neurons' columns, which are as
  *                            column_place says; VECTOR_SIGNED_COLUMNS tells whether their bytes are
  *                            signed
  *
@@ -192,7 +192,7 @@ ALWAYS_INLINE void prefetch_stream(const unsigned char *p, const size_t bytes) {
 #endif
 }
 
-/* Fetches the header of a block, on x86-64: numbers that stand before its weights and are used
+/* Fetches the header of a block, on x86-64: numbers that are before its weights and are used
  * after them. Where this goes back by more than a page of 4 KiB, the prefetchers of Zen 4 lose the
  * stream, and a product of few rows reads 11.5 GB/s instead of 23. */
 ALWAYS_INLINE void prefetch_header(const unsigned char *block, const size_t header,

@@ -26,7 +26,7 @@ struct stack {
 
 enum { ROWS_AT_A_TIME = 64 };
 
-/* Reads rows [first, first + n) of the stack, which may lie in several parts, and expands them into
+/* Reads rows [first, first + n) of the stack, which may be in several parts, and expands them into
  * stack->values. Keeps them in stack->stored too if they are packed as stored. */
 static wisp_status read_stacked_rows(struct weight_rows *rows, size_t first, size_t n,
                                      const void **data, wisp_error *error) {

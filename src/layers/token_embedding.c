@@ -25,7 +25,7 @@ enum { HELD = 0x80, MOST_USES = 0x7f };
 /* The slot of an absent row that a pass waits for. */
 static const uint32_t WANTED = UINT32_MAX;
 
-/* Says which cold rows have been provided. They lie in slots, in the order in which they came, or
+/* Says which cold rows have been provided. They are in slots, in the order in which they came, or
  * stay in the source. */
 struct cold_tokens {
     atomic_flag busy;        /* a lock of whoever provides rows */

@@ -6,7 +6,7 @@
 
 #include "formats/token_split.h"
 
-/* Rows that stand in one range of the file. */
+/* Rows that are in one range of the file. */
 struct token_part {
     const struct tensor *tensor;
     const unsigned char *rows; /* its bytes; NULL if each row is read from the directory */
@@ -67,7 +67,7 @@ size_t token_embedding_hold(const struct token_embedding *embedding, const int32
 /* Ends the hold of all rows. */
 void token_embedding_let_go(const struct token_embedding *embedding);
 
-/* Copies all absent rows, unless they stay in the source, that lie wholly within bytes [offset,
+/* Copies all absent rows, unless they stay in the source, that are wholly within bytes [offset,
  * offset + length) of the file. If there is no room, a row that is held takes that of one which
  * is not, and others stay absent. May be called by several threads at a time, also while others use
  * rows. */

@@ -3,7 +3,7 @@
  * and a line in the table of architectures.c; docs/extending.md shows how to add one.
  *
  * The table has few, coarse functions on purpose, so that an implementation for another device can
- * stand behind them with weights and working memory of its own. */
+ * be behind them with weights and working memory of its own. */
 #ifndef WISP_MODELS_ARCHITECTURE_H
 #define WISP_MODELS_ARCHITECTURE_H
 
@@ -39,7 +39,7 @@ struct architecture {
     const char *name; /* the value of general.architecture in its files */
     bool generates;   /* a decoder: it continues texts, unless config_embeds */
     bool by_outputs;  /* members of a pass can split outputs rather than tokens */
-    bool norms_first; /* norms stand before blocks: pass->x is not the hidden states */
+    bool norms_first; /* norms are before blocks: pass->x is not the hidden states */
     /* Outputs that end blocks go through a norm before they are added to the hidden states. */
     bool norms_outputs;
 

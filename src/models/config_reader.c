@@ -34,7 +34,7 @@ wisp_status config_read_sizes(const struct config_reader *r) {
     TRY(read_size(r, "block_count", CONFIG_MAX_LAYERS, &c->layers));
     TRY(read_size(r, "attention.head_count", MAX_SIZE, &c->heads));
     TRY(read_size(r, "context_length", MAX_SIZE, &c->max_positions));
-    if (c->hidden_size % c->heads != 0)
+    if (c->hidden_size % c->heads != 0 && c->latent.rank == 0)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file,
                     config_key(r, "attention.head_count", key),
                     "%u heads do not divide the hidden size %u", c->heads, c->hidden_size);
@@ -100,7 +100,7 @@ wisp_status config_read_kv_heads(const struct config_reader *r) {
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
                     "%u heads of %u values are not between 1 and %d values", c->heads, c->head_size,
                     MAX_SIZE);
-    if (value_size != c->head_size && directory_find_metadata(r->dir, key))
+    if (value_size != c->head_size && c->latent.rank == 0 && directory_find_metadata(r->dir, key))
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
                     "%u values of a key, but a value vector has %u", c->head_size, value_size);
     return WISP_OK;

@@ -45,7 +45,9 @@ void decoder_take(const struct network *network, const struct pass_size *size,
     const size_t context_size = c->conv_taps > 0 ? larger(q_size(c), hidden_size) : q_size(c);
     scratch_bytes =
         larger(scratch_bytes, linear_workspace_bytes(rows, context_size) +
-                                  (c->has_sub_norms ? linear_norm_bytes(context_size) : 0));
+                                  (c->has_sub_norms || c->latent.rank > 0
+                                       ? linear_norm_bytes(larger(context_size, hidden_size))
+                                       : 0));
     struct decoder_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     s->kv_stride = 2 * kv_size(c) + (c->fused_qkv ? q_size(c) : 0);
@@ -176,7 +178,7 @@ static wisp_status compute_logits(const struct pass *pass, uint32_t member, stru
     if (!pass->by_outputs && member > 0) /* member 0 computes them all */
         return WISP_OK;
     if (!pass->by_outputs) {
-        /* The rows lie together, so that the weights are read once for all texts. */
+        /* The rows are together, so that the weights are read once for all texts. */
         for (size_t i = 0; i < rows && !batch->all_logits; i++)
             memcpy(s->y + i * size, pass->x + (batch->starts[i + 1] - 1) * size,
                    size * sizeof *s->y);
@@ -253,7 +255,7 @@ static wisp_status read_factors(const struct network *network, const char *name,
 }
 
 /* Returns the index of the pair that turns `turns` times in the context. It is a fraction if the
- * number of turns lies between those of two pairs. */
+ * number of turns is between those of two pairs. */
 static double pair_of_turns(const struct model_config *c, double turns) {
     static const double pi = 3.14159265358979323846;
     return (double)c->rotary_size * log((double)c->yarn.context / (turns * 2 * pi)) /

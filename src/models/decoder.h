@@ -5,7 +5,7 @@
  *
  * Where members split the tokens (pass.h), each computes the rows of its own tokens from one norm
  * to the next. If they split the outputs, each computes a share of every layer's outputs for all
- * tokens, and member 0 alone what lies between layers. The functions here serve both, so that a
+ * tokens, and member 0 alone what is between layers. The functions here serve both, so that a
  * page has one order of steps. */
 #ifndef WISP_MODELS_DECODER_H
 #define WISP_MODELS_DECODER_H

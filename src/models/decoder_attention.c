@@ -271,6 +271,18 @@ static wisp_status attend(const struct pass *pass, uint32_t member, struct curso
     return WISP_OK;
 }
 
+wisp_status decoder_attend(struct pass *pass, uint32_t member, struct cursor at,
+                           const struct decoder_attention *weights, const struct rope *rope,
+                           wisp_status status, wisp_error *error) {
+    rotate_and_keep(pass, member, at, weights, rope);
+    pass_mark(pass, member, at, STAGE_QKV);
+    pass_barrier(pass, member, at); /* attention reads the keys and values of all members */
+    if (status == WISP_OK)
+        status = attend(pass, member, at, weights->sinks, error);
+    decoder_end_stage(pass, member, at, STAGE_ATTENTION);
+    return status;
+}
+
 wisp_status decoder_attention_run(struct pass *pass, uint32_t member, struct cursor at,
                                   const struct decoder_attention *weights, const struct rope *rope,
                                   wisp_error *error) {
@@ -279,12 +291,7 @@ wisp_status decoder_attention_run(struct pass *pass, uint32_t member, struct cur
     if (status == WISP_OK && weights->kv.n > 0)
         status = decoder_linear(pass, member, at, &weights->kv, s->x, s->kv, error);
     decoder_end_stage(pass, member, at, STAGE_QKV);
-    rotate_and_keep(pass, member, at, weights, rope);
-    pass_mark(pass, member, at, STAGE_QKV);
-    pass_barrier(pass, member, at); /* attention reads the keys and values of all members */
-    if (status == WISP_OK)
-        status = attend(pass, member, at, weights->sinks, error);
-    decoder_end_stage(pass, member, at, STAGE_ATTENTION);
+    status = decoder_attend(pass, member, at, weights, rope, status, error);
     if (status == WISP_OK)
         status = decoder_linear(pass, member, at, &weights->output, s->context, s->y, error);
     decoder_end_stage(pass, member, at, STAGE_ATTENTION_OUTPUT);

@@ -15,7 +15,8 @@ struct decoder_attention {
     /* [head_size], or with config.wide_qk_norm as many as W_q and W_k have outputs: weights of RMS
      * norms; NULL if there are none. */
     float *q_norm, *k_norm;
-    float *sinks; /* [heads]: see attention.h; NULL if there are none */
+    float *sinks;                    /* [heads]: see attention.h; NULL if there are none */
+    struct latent_attention *latent; /* deepseek2.c: in the place of all of these; else NULL */
 };
 
 /* The `attention` of a decoder (architecture.h): a token sees itself and all tokens before it, or
@@ -35,6 +36,13 @@ wisp_status decoder_attention_load(struct network *network, uint32_t layer,
                                    struct decoder_attention *weights, wisp_error *error);
 
 void decoder_attention_release(struct decoder_attention *weights);
+
+/* Does the part between dense layers of decoder_attention_run: from the queries, keys and values of
+ * state->q and state->kv to state->context. A member whose `status` is an error attends to nothing.
+ * Returns the member's status. Of `weights` only norms and sinks are used. */
+wisp_status decoder_attend(struct pass *pass, uint32_t member, struct cursor at,
+                           const struct decoder_attention *weights, const struct rope *rope,
+                           wisp_status status, wisp_error *error);
 
 /* Computes state->y from state->x, over the key-value caches or, of a model that embeds, within
  * each text. `rope` rotates queries and keys, unless its theta is 0 or config.no_rope_step says

@@ -63,7 +63,7 @@ static wisp_status read_expert_size(const struct config_reader *r, const char *n
  * Experts have the layer's neurons if the file does not say how many. Refuses what some models have
  * besides. */
 static wisp_status read_experts(const struct config_reader *r) {
-    enum { MOST_EXPERTS = 4096, MOST_NEURONS = 1 << 20 };
+    enum { MOST_EXPERTS = 4096, MOST_NEURONS = 1 << 20, SHARING = 4 };
     static const char *const zeros[] = {"expert_shared_count", "expert_shared_feed_forward_length",
                                         "expert_group_count", "expert_group_used_count",
                                         "moe_every_n_layers"};
@@ -73,7 +73,7 @@ static wisp_status read_experts(const struct config_reader *r) {
     char key[CONFIG_KEY_BYTES];
     e->size = c->intermediate_size;
     e->scale = 1;
-    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+    for (size_t i = e->may_share ? SHARING : 0; i < sizeof zeros / sizeof *zeros; i++)
         TRY(config_refuse_others(r, zeros[i], "0"));
     TRY(read_expert_size(r, "expert_count", 1, MOST_EXPERTS, &e->count));
     TRY(read_expert_size(r, "expert_used_count", 1, e->count, &e->used));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Feed-forward layers, and the kinds of them. A kind is one struct in one file (ffn_dense.c,
- * ffn_sparse.c, ffn_gate.c, ffn_experts.c) and a row in the table of ffn_kinds.c. */
+ * ffn_sparse.c, ffn_gate.c, ffn_experts.c, ffn_shared.c) and a row in the table of ffn_kinds.c. */
 #ifndef WISP_MODELS_FEED_FORWARD_H
 #define WISP_MODELS_FEED_FORWARD_H
 
@@ -88,7 +88,7 @@ struct ffn_kind {
                                float *y, struct workspace space, wisp_error *error);
 };
 
-extern const struct ffn_kind ffn_dense, ffn_sparse, ffn_gate, ffn_experts;
+extern const struct ffn_kind ffn_dense, ffn_sparse, ffn_gate, ffn_experts, ffn_shared;
 
 /* Returns the kind of a layer. There always is one. */
 const struct ffn_kind *ffn_kind_for(const struct network *network, const struct sparse_plan *plan,

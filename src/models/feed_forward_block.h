@@ -34,7 +34,7 @@ size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens
 bool feed_forward_splits_outputs(const struct network *network);
 
 /* Computes y [n, hidden_size] = feed_forward(pass->x) for the n tokens of the member, with layer
- * `at.layer`. A norm that stands before the layer has already been applied to pass->x. y and
+ * `at.layer`. A norm that is before the layer has already been applied to pass->x. y and
  * pass->x are different arrays, and the caller adds y to the hidden states. y and inner [n,
  * feed_forward_inner_size], which is overwritten, begin at the member's first token. `space` has
  * feed_forward_workspace_bytes left. Fails if the hook does; then y is incomplete. Fails with

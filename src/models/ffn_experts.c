@@ -286,7 +286,7 @@ static struct wave next_wave(const struct share *s, uint32_t first) {
     return wave;
 }
 
-/* Lets go of the member's share of the experts of a wave that stand before `end`. */
+/* Lets go of the member's share of the experts of a wave that are before `end`. */
 static void let_go(const struct pass *pass, uint32_t member, struct cursor at,
                    const struct share *s, struct wave wave, uint32_t end) {
     for (uint32_t e = wave.first, i = 0; e < end; e++)

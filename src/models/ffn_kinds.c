@@ -3,6 +3,9 @@
 
 /* The first kind that takes a layer computes it; dense layers are for all others. */
 static const struct ffn_kind *const kinds[] = {
+#ifndef __wasm__ /* whose modules have no such models */
+    &ffn_shared,
+#endif
 #ifndef WISP_EMBED_ONLY
     &ffn_experts, &ffn_gate,
 #endif

@@ -45,7 +45,8 @@ wisp_status linear_entry_read(const struct network *network, uint32_t layer,
         .n = entry->n,
         .k = entry->k,
         .norm = entry->norm ? linear_name(norm, network, layer, entry->norm, "") : NULL,
-        .norm_epsilon = network->config.norm_epsilon,
+        .norm_epsilon =
+            entry->norm_epsilon != 0 ? entry->norm_epsilon : network->config.norm_epsilon,
         .cache = cache};
     return linear_load(entry->linear, &source, network->kernels, network->compute, error);
 }

@@ -50,12 +50,22 @@ struct expert_config {
     uint32_t size;        /* neurons of an expert */
     uint32_t first_layer; /* layers before it are dense */
     uint32_t step;        /* from first_layer on, each layer of this number has some; 0: all have */
+    uint32_t shared;      /* neurons of those that all tokens use; 0: there are none */
+    bool may_share;       /* the architecture's page reads `shared` */
     enum expert_gate gate; /* of which the weights of experts are made */
     bool has_bias;         /* a bias is added to what the choice goes by, not to the weights */
     bool adds_bias;        /* the router and the matrices of experts have biases */
     bool adds_sum_bias;    /* a bias is added to what a token's experts give together */
     bool normalised;       /* the weights of the chosen experts are divided by their sum */
     float scale;           /* multiplies the weights */
+};
+
+/* Latent attention (latent_attention.h). */
+struct latent_config {
+    uint32_t rank;       /* values of a token's latent; 0: there is no such attention */
+    uint32_t q_rank;     /* of what queries are made of; 0: they are made of the hidden states */
+    uint32_t key_size;   /* of a head's query and key, those that rotate included */
+    uint32_t value_size; /* of a head's value */
 };
 
 /* YaRN divides the angles of pairs that turn less than beta_slow times in `context`, the number of
@@ -65,7 +75,7 @@ struct expert_config {
 struct rope_yarn {
     uint32_t context; /* 0: no YaRN */
     float beta_fast, beta_slow;
-    bool between_pairs; /* the limits may lie between pairs; else they are widened to whole ones */
+    bool between_pairs; /* the limits may be between pairs; else they are widened to whole ones */
 };
 
 struct model_config {
@@ -101,6 +111,8 @@ struct model_config {
     bool is_parallel;     /* both blocks of a layer read norms of the same hidden states */
     bool has_experts;     /* of the architecture; the file says how many */
     struct expert_config experts;
+    struct latent_config
+        latent;            /* of caches kv_heads is 1 then, and head_size rank + rotary_size */
     bool has_scales;       /* the file has the three numbers that follow */
     float embedding_scale; /* multiplies token embeddings; 0: nothing does, as for the next two */
     float residual_scale;  /* multiplies the outputs of blocks before the hidden states get them */

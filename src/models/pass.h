@@ -99,7 +99,7 @@ struct pass {
     struct neuron_hold hold; /* the cold neurons of the next feed-forward block, or of the last */
     size_t tokens;           /* in the batch */
     float *x;                /* [tokens, hidden_size]: the next block's inputs. If norms follow
-                                blocks these are the hidden states, if they stand before blocks
+                                blocks these are the hidden states, if they are before blocks
                                 the norm of the hidden states */
     float *hidden;           /* [tokens, hidden_size]: the hidden states, to which blocks add */
     void *state;             /* the architecture's working memory */

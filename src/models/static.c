@@ -14,7 +14,7 @@ enum { MAX_SIZE = 1 << 20 };
 
 struct static_weights {
     float *vectors;  /* [vocabulary_size, hidden_size], with the weights of tokens */
-    int32_t unknown; /* the token that does not count; also what stands around a text in place of
+    int32_t unknown; /* the token that does not count; also what is around a text in place of
                         special tokens */
 };
 

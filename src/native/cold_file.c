@@ -6,7 +6,7 @@
 #include "formats/neurons_read.h"
 #include "host/input_file.h"
 
-/* Two ranges are read as one if at most this many bytes lie between: reading them takes less
+/* Two ranges are read as one if at most this many bytes are between: reading them takes less
  * time than one more call of the system. */
 enum { GAP_BYTES = 4096 };
 

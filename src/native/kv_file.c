@@ -6,7 +6,7 @@
  * Passes go from layer to layer, and begin with the first again. So the block that is needed last
  * is one of the layer that has just been left, and it gives up its frame: layers that fit stay in
  * memory for good, and the others take turns in the frames that are left. A thread brings the
- * blocks of the rest of the layer and of the next one while a layer is computed, several that lie
+ * blocks of the rest of the layer and of the next one while a layer is computed, several that are
  * one after the other in the file at a time.
  *
  * If tokens name the blocks that they will read, the others give up their frames first and are
@@ -32,7 +32,7 @@
 #include "host/scratch_file.h"
 
 enum {
-    GATHERED_BYTES = 256 * 1024, /* that one read brings, as far as blocks lie together */
+    GATHERED_BYTES = 256 * 1024, /* that one read brings, as far as blocks are together */
     MOST_GATHERED = 16,          /* blocks */
     NONE = -1
 };

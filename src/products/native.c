@@ -12,6 +12,7 @@
 #include "models/bert.h"
 #include "models/bert_variants.h"
 #include "models/bitnet.h"
+#include "models/deepseek2.h"
 #include "models/eurobert.h"
 #include "models/gemma.h"
 #include "models/glm4.h"
@@ -69,6 +70,7 @@ const struct architecture *const architectures[] = {&architecture_bert,
 #ifndef __wasm__ /* whose dense layers normalise no inputs (layers/linear.h) */
                                                     &architecture_bitnet,
                                                     &architecture_bitnet_b158,
+                                                    &architecture_deepseek2,
 #endif
                                                     NULL};
 

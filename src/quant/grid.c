@@ -51,7 +51,7 @@ float grid_value(const struct block_grid *grid, struct grid_scale at, int code) 
 int grid_code(const struct block_grid *grid, struct grid_scale at, float x) {
     const float y = at.scale != 0 ? (x - at.offset) / at.scale : 0;
     if (grid->levels) {
-        int below = 0, above = grid->n_levels - 1; /* y lies between, or beyond an end */
+        int below = 0, above = grid->n_levels - 1; /* y is between, or beyond an end */
         while (above - below > 1) {
             const int middle = (below + above) / 2;
             if (y < (float)grid->levels[middle])
@@ -166,7 +166,7 @@ struct grid_scale grid_fit(const struct block_grid *grid, const float *values, c
 }
 
 /* Writes the codes 0, 1 and 2 in two bits each, four a byte, and the scale behind them. In TQ2_0 a
- * byte has elements that lie 32 apart, in BITNET_T158 neighbours. */
+ * byte has elements that are 32 apart, in BITNET_T158 neighbours. */
 static void store_ternary(enum block_type type, float scale, const int *codes, unsigned char *out) {
     memset(out, 0, GRID_MOST / 4);
     for (int i = 0; i < GRID_MOST; i++)

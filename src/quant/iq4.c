@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * 4-bit codes for 16 levels that lie closer together near 0: IQ4_XS, and the quantiser of IQ4_NL.
+ * 4-bit codes for 16 levels that are closer together near 0: IQ4_XS, and the quantiser of IQ4_NL.
  * Compiled for size in WebAssembly. */
 #include <string.h>
 

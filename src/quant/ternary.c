@@ -3,7 +3,7 @@
  * Compiled for size in WebAssembly. */
 #include "quant/codecs.h"
 
-/* The elements of a TQ1_0 block lie in three sections. In each of them the bytes hold, one after
+/* The elements of a TQ1_0 block are in three sections. In each of them the bytes hold, one after
  * the other, the digits of `digits` runs of elements, and a run has as many elements as the section
  * has bytes. */
 static const struct section {

@@ -55,7 +55,7 @@ float *replay_inputs(const struct replay *replay, float *state, size_t m) {
     return state + m * (replay->stride - replay->size);
 }
 
-/* Makes room for the keys and values of a text. They are written anew by each block. */
+/* Makes room for the keys and values of a text. They are written again by each block. */
 static wisp_status reserve_text(struct replay *replay, const struct network *network, size_t tokens,
                                 wisp_error *error) {
     const uint32_t long_after = network->config.long_after;

@@ -14,8 +14,8 @@ struct replay_texts {
 };
 
 /* The state of a batch of m tokens is the hidden states [m, hidden_size], and behind them, in
- * models whose norms stand before blocks, their norms [m, hidden_size], which the next block reads.
- * The states of batches lie one after the other. */
+ * models whose norms are before blocks, their norms [m, hidden_size], which the next block reads.
+ * The states of batches are one after the other. */
 struct replay {
     struct workspace space;
     struct kv_cache cache;  /* of the text at hand, in models that generate */

@@ -79,7 +79,7 @@ wisp_status state_of_key(struct state_maker *m, const uint32_t *key, uint32_t le
     return WISP_OK;
 }
 
-/* Marks the states from which an accepted text can end, and numbers them anew. */
+/* Marks the states from which an accepted text can end, and numbers them again. */
 static wisp_status finish(struct state_maker *m, struct automaton *a) {
     const uint32_t classes = a->classes;
     uint32_t *number;

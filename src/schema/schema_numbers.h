@@ -14,7 +14,7 @@ wisp_status numbers_all(struct arena *arena, bool whole, struct automaton **made
                         wisp_error *error);
 
 /* Numbers that compare with a number of JSON in one of the orders. Those with an exponent are among
- * them if one digit, which is not 0, stands before the point. */
+ * them if one digit, which is not 0, is before the point. */
 wisp_status numbers_compared(struct arena *arena, wisp_text number, unsigned orders,
                              struct automaton **made, wisp_error *error);
 

@@ -65,7 +65,7 @@ static wisp_status require_number(struct schema_compiler *c, const struct json *
                                       : schema_refuse(c, WISP_ERROR_FORMAT, value, "not a number");
 }
 
-/* The automaton of the numbers that stand in some orders to `value` (MADE_ORDER), or are multiples
+/* The automaton of the numbers that are in some orders to `value` (MADE_ORDER), or are multiples
  * of it or not (MADE_MULTIPLE). It is made once. */
 static wisp_status number_automaton(struct schema_compiler *c, const struct json *value,
                                     enum made_kind kind, unsigned option,

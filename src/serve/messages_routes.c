@@ -134,7 +134,7 @@ static void add_tools(const struct json *tools, struct text_buffer *out) {
     }
 }
 
-/* Makes the conversation of a request: its JSON is written anew, and parsed as that of others. */
+/* Makes the conversation of a request: its JSON is rewritten, and parsed as that of others. */
 static bool take_request(struct exchange *x) {
     struct text_job *w = &x->writing;
     struct call *call = w->call;

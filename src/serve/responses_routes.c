@@ -198,7 +198,7 @@ static bool add_list(struct call *call, const char *name,
     return good;
 }
 
-/* Makes the conversation of a request: its JSON is written anew, and parsed as that of others. */
+/* Makes the conversation of a request: its JSON is rewritten, and parsed as that of others. */
 static bool take_request(struct exchange *x) {
     struct call *call = x->writing.call;
     struct text_buffer out = {0};

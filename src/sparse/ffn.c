@@ -165,7 +165,7 @@ static size_t append_word(uint64_t mask, size_t w, uint16_t *list, size_t n) {
 }
 
 /* Computes the sums of n neurons of a token's list, from entry `first` on, with their rows of W_up,
- * and of W_gate if there is one. If the first of them lies in a frame, all lie in that frame. */
+ * and of W_gate if there is one. If the first of them is in a frame, all are in that frame. */
 static void multiply(const struct sparse_ffn *ffn, size_t token, size_t first, size_t n,
                      const struct scratch *s) {
     const struct neuron_layer *neurons = ffn->neurons;
@@ -187,7 +187,7 @@ static void multiply(const struct sparse_ffn *ffn, size_t token, size_t first, s
 }
 
 /* Returns the word of a mask at which a part ends that begins at word w. A group of 64 neurons that
- * may lie in a frame is a part of its own. */
+ * may be in a frame is a part of its own. */
 static size_t part_end(const struct neuron_layer *neurons, size_t w) {
     const size_t placed_words = (neurons->placed + 63) / 64;
     return w < placed_words ? smaller(w + PART_WORDS, placed_words) : w + 1;
@@ -195,7 +195,7 @@ static size_t part_end(const struct neuron_layer *neurons, size_t w) {
 
 /* Lists the neurons in the masks of n tokens, and computes their sums. Every token takes its
  * neurons of one part of W_up before any token takes the next part. `up` takes UP_NEURONS at a
- * time, so a token's last ones wait for the next part, unless that lies in a frame. */
+ * time, so a token's last ones wait for the next part, unless that is in a frame. */
 static void multiply_chosen(const struct sparse_ffn *ffn, const uint64_t *const *masks, size_t n,
                             struct scratch *s) {
     const struct neuron_layer *neurons = ffn->neurons;

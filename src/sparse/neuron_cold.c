@@ -57,7 +57,7 @@ static uint64_t hot_bits(const struct neuron_layer *l, size_t word) {
                                   : (UINT64_C(1) << (l->hot - first)) - 1;
 }
 
-/* Returns whether the neurons of a word lie in a frame. */
+/* Returns whether the neurons of a word are in a frame. */
 static bool is_framed(const struct neuron_layer *l, size_t word) {
     return 64 * word >= l->placed;
 }

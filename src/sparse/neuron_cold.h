@@ -9,7 +9,7 @@
  * Memory is counted, and given back, in groups of 64 neurons, which are a word of a mask: their
  * rows fill whole pages of 4 KiB, so that they are returned to the system. Every neuron has its
  * place in memory from the beginning; pages that were never written take none. If no pages can be
- * given back, as in WebAssembly, groups lie in frames of fixed number instead, whichever is free.
+ * given back, as in WebAssembly, groups are in frames of fixed number instead, whichever is free.
  */
 #ifndef WISP_SPARSE_NEURON_COLD_H
 #define WISP_SPARSE_NEURON_COLD_H
@@ -41,7 +41,7 @@ static inline size_t neuron_cold_bytes(const struct neuron_layer *layer, size_t 
 }
 
 /* Makes the layers of an open store load without their cold neurons. Its predictor must choose
- * neurons (by_rows). With `framed`, cold neurons lie in frames, but those that share a group with
+ * neurons (by_rows). With `framed`, cold neurons are in frames, but those that share a group with
  * hot ones; neuron_cold_reserve must then be called when the layers are loaded. The caller releases
  * the state with neuron_cold_release, also after an error. */
 wisp_status neuron_cold_open(struct neuron_store *store, bool framed, wisp_error *error);
@@ -87,12 +87,12 @@ void neuron_hold_count(const struct neuron_store *store, struct neuron_hold *hol
 /* Ends a hold, if it is one. */
 void neuron_hold_end(const struct neuron_store *store, struct neuron_hold *hold);
 
-/* Writes the ranges of the file that hold->absent neurons stand in, in the order of their places
+/* Writes the ranges of the file that hold->absent neurons are in, in the order of their places
  * and one for each row, to ranges [hold->n_absent]. Returns their number. */
 size_t neuron_hold_ranges(const struct neuron_store *store, const struct neuron_hold *hold,
                           wisp_range *ranges);
 
-/* Packs all absent neurons whose rows lie wholly within bytes [offset, offset + length) of the
+/* Packs all absent neurons whose rows are wholly within bytes [offset, offset + length) of the
  * file. Fails with WISP_ERROR_FORMAT if a weight is not finite; neurons before that one are then
  * present. */
 wisp_status neuron_cold_provide(const struct neuron_store *store, uint64_t offset,

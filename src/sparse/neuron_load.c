@@ -314,7 +314,7 @@ static wisp_status put_matrices(const struct neuron_store *store, size_t layer,
     const struct block_format *format = down->format;
     const size_t neurons = store->shape.intermediate_size, n = store->shape.hidden_size;
     const size_t step = larger(COLUMNS_AT_A_TIME, format->elements);
-    /* Columns lie an odd number of cache lines apart, so that writing one value to each of them
+    /* Columns are an odd number of cache lines apart, so that writing one value to each of them
      * does not compete for the same few sets of the first-level cache. */
     const size_t stride = 16 * ((n / 16 + 1) | 1);
     const bool in_memory = dir->sources[down->source].data && !down->make;

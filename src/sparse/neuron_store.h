@@ -2,7 +2,7 @@
  * The neuron store owns all feed-forward weights of a sparse model.
  *
  * A neuron is a row of W_up, a row of W_gate if layers are gated, a column of W_down, and a few
- * numbers that belong to it. It stands at a place of its layer: in the order of the plan if a
+ * numbers that belong to it. It is at a place of its layer: in the order of the plan if a
  * predictor chooses neurons, else in the order of the file. The store packs a neuron from its
  * weights alone, so that one can be put while others are absent, and records which are present.
  * Neurons are absent only while a layer is loaded, or if a model is opened without its cold ones
@@ -61,8 +61,8 @@ struct neuron_layer {
     unsigned char *down_scales;         /* the bytes of the tensor DOWN_SCALES, in `memory` */
     const struct neuron_frames *frames; /* have the neurons from `placed` on; NULL: none do */
     uint16_t *frame; /* [sparse_mask_words]: the frame of each group there that is present */
-    size_t placed;   /* neurons before this place lie in the arrays above: a multiple of 64 if
-                        others lie in frames, else intermediate_size */
+    size_t placed;   /* neurons before this place are in the arrays above: a multiple of 64 if
+                        others are in frames, else intermediate_size */
 };
 
 struct neuron_cold; /* neuron_cold.h */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Most characters are in the form and stay as they are. Those that may change ("unsure") stand in
+ * Most characters are in the form and stay as they are. Those that may change ("unsure") are in
  * segments, each with the character before it; a segment is decomposed, ordered and composed.
  * Source: Unicode Standard Annex #15; The Unicode Standard, sections 3.11 and 3.12. */
 #include "text/nfc.h"

@@ -6,7 +6,7 @@
 #include "base/status.h"
 
 /* Normalises a text of well-formed UTF-8 in time n log n. If it is in the form already, it
- * becomes *normalized itself and *copy NULL; else *normalized lies in *copy, which the caller
+ * becomes *normalized itself and *copy NULL; else *normalized is in *copy, which the caller
  * frees. Fails if memory is short. */
 wisp_status nfc_normalize(wisp_text text, char **copy, wisp_text *normalized, wisp_error *error);
 

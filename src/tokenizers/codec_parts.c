@@ -35,7 +35,7 @@ static wisp_status read_flags(const struct codec *codec, const struct directory 
     return WISP_OK;
 }
 
-/* Adds a token to codec->normalized, spelled as it stands in a normalised text. */
+/* Adds a token to codec->normalized, spelled as it is in a normalised text. */
 static wisp_status add_normalized(struct codec *codec, struct added_token token,
                                   codec_normalize normalize, wisp_error *error) {
     struct added_tokens *set = &codec->normalized;

@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 
-/* The children of a node lie one after the other, in the order of their bytes. */
+/* The children of a node are one after the other, in the order of their bytes. */
 struct piece_node {
     uint32_t first; /* child */
     uint16_t children;

@@ -30,8 +30,8 @@ static size_t first_word(wisp_text text) {
     return n;
 }
 
-/* Returns whether words can be encoded one by one. They can if every piece lies within a word,
- * and if the space is a piece: it then stands between unknown characters at the end of one word
+/* Returns whether words can be encoded one by one. They can if every piece is within a word,
+ * and if the space is a piece: it then is between unknown characters at the end of one word
  * and the beginning of the next, which would otherwise become one unknown token. */
 static bool pieces_are_within_words(const struct codec *codec, const wisp_text *spellings) {
     bool has_space = false;

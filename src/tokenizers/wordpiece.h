@@ -9,7 +9,7 @@
 
 enum piece_kind {
     PIECE_INITIAL,      /* starts a word */
-    PIECE_CONTINUATION, /* stands further on in a word: "##x" in vocab.txt */
+    PIECE_CONTINUATION, /* is further on in a word: "##x" in vocab.txt */
     PIECE_UNUSED        /* is never part of a word */
 };
 

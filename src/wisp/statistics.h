@@ -101,6 +101,26 @@ typedef struct wisp_layer_stats {
     uint64_t keys_visible, keys_seen, kv_bytes;
 } wisp_layer_stats;
 
+enum { WISP_ATTENTION_CELLS = 32 };
+
+/* Where the tokens of a text have looked in a layer, for one of its key-value heads: a square for
+ * so many positions of tokens that look (rows) and of tokens that are looked at. */
+typedef struct wisp_attention_map {
+    uint32_t positions; /* of a cell, each way */
+    uint32_t cells;     /* rows and columns that the texts so far have reached */
+    /* The share of the keys of each cell that was looked at; -1 where there was none to see. */
+    float seen[WISP_ATTENTION_CELLS][WISP_ATTENTION_CELLS];
+} wisp_attention_map;
+
+/* Makes a session of a model that generates count what wisp_session_get_attention_map tells, from
+ * now on. Takes 16 KiB of memory for each key-value head and thread. Native only. */
+WISP_API wisp_status wisp_session_watch_attention(wisp_session *session, wisp_error *error);
+
+/* Gets what a key-value head has looked at. Returns false if the session does not count it, or
+ * there is no such layer or head. */
+WISP_API bool wisp_session_get_attention_map(const wisp_session *session, uint32_t layer,
+                                             uint32_t kv_head, wisp_attention_map *map);
+
 /* Gets the totals of layer `layer`, counted from 0. Returns false after the last. */
 WISP_API bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,
                                            wisp_layer_stats *stats);

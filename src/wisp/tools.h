@@ -372,7 +372,7 @@ typedef struct wisp_tried_attention {
     double seen;     /* the share of the keys that was looked at */
     double read;     /* bytes of keys and values that were read, as a share of full attention's */
     bool searched;   /* it loses no more than `loss`, so that hidden sentences were looked for */
-    uint32_t hidden; /* sentences that full attention finds */
+    uint32_t hidden; /* sentences that full attention finds, with a probability above 1/e */
     uint32_t found;  /* of these; those after the first that is lost are not looked for */
     bool passes;     /* it loses no more than `loss`, and finds all */
 } wisp_tried_attention;
@@ -390,7 +390,7 @@ typedef struct wisp_calibrate_attention_options {
     uint32_t window;  /* tokens of the texts that are read, at least 256. 0: 4096, or as many as the
                          model's context and the texts allow */
     uint32_t windows; /* texts to learn from, and as many to measure on. 0: 2 */
-    uint32_t needles; /* sentences to hide, at different depths. 0: 4 */
+    uint32_t needles; /* sentences to hide, at different depths. 0: 6 */
     float loss;       /* of perplexity that `auto` may cost. 0: 0.01 */
     float bound; /* what the output of a head may lack with the policy `learned`, as a share of it.
                     0: 0.1. Below 0: nothing, so that all heads are full */

@@ -50,6 +50,8 @@ static const struct target targets[] = {
     {.is_family = true, .family = FAMILY_LFM2, .file = "model.safetensors", .one_in = 64},
     {.is_family = true, .family = FAMILY_PHI3, .file = "config.json", .one_in = 16},
     {.is_family = true, .family = FAMILY_PHI3, .file = "model.safetensors", .one_in = 64},
+    {.is_family = true, .family = FAMILY_GLM4_MOE_LITE, .file = "config.json", .one_in = 16},
+    {.is_family = true, .family = FAMILY_BITNET, .file = "model.safetensors", .one_in = 128},
     {.is_family = true,
      .family = FAMILY_GPT_OSS_PACKED,
      .file = "model.safetensors",

@@ -3,7 +3,7 @@
 
     tests/oracle/bitnet.py WISP
 
-A Hugging Face folder of GLM-4.7-Flash's tensors with random weights of small widths, in BF16 and in three shards, goes
+A Hugging Face folder of a model that wisp does not know, with GLM-4.7-Flash's tensors and random weights of small widths, in BF16 and in three shards, goes
 through WISP under the policy glm-4.7-flash, with several options. Every byte of every tensor must be that of numpy, and
 the statistics of --report those of its codes. A larger folder of the same kind, whose files are larger than the limit,
 goes through in an address space of the largest tensor in floats plus 100 MB.
@@ -109,7 +109,7 @@ def write_shards(folder, tensors, shards=3):
         text = json.dumps(header).encode()
         (folder / file).write_bytes(struct.pack("<Q", len(text)) + text + data)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
-    (folder / "config.json").write_text(json.dumps({"model_type": "glm4_moe_lite", "architectures": ["Glm4MoeLiteForCausalLM"]}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "glm_of_another_kind", "architectures": ["GlmOfAnotherKind"]}))
 
 
 def read_gguf(path):
@@ -165,8 +165,8 @@ def check(wisp, folder, tensors, options):
     named = [word for option, value in options.items() for word in ("--" + option.replace("_", "-"), repr(value))]
     metadata, written = read_gguf(run(wisp, folder, "--report", folder / "report", *named))
     assert {name: metadata["craftsman.bitnet." + name] for name in KEYS} == KEYS
-    assert metadata["general.architecture"] == "glm4_moe_lite"
-    assert json.loads(metadata["wisp.huggingface.config"])["model_type"] == "glm4_moe_lite"
+    assert metadata["general.architecture"] == "glm_of_another_kind"
+    assert json.loads(metadata["wisp.huggingface.config"])["model_type"] == "glm_of_another_kind"
     assert written.keys() == tensors.keys()
     told = {entry["name"]: entry for entry in json.loads((folder / "report.json").read_text())["tensors"]}
     for name, values in tensors.items():

@@ -204,7 +204,7 @@ def compare(driver, wisp, root, index, name, dtype, shards, version_4):
     for parameter in model.parameters():  # norms and biases too, which would else be 1 and 0
         parameter.copy_(torch.randn_like(parameter) * (0.3 if parameter.dim() == 1 else 0.12) +
                         (1 if parameter.dim() == 1 else 0))
-    for buffer in (buffer for name, buffer in model.named_buffers() if name.endswith("expert_bias")):
+    for buffer in (buffer for name, buffer in model.named_buffers() if name.endswith(("expert_bias", "correction_bias"))):
         buffer.copy_(torch.randn_like(buffer) * 0.3)
     folder, file = root / str(index), root / f"{index}.gguf"
     with contextlib.redirect_stderr(io.StringIO()):

@@ -9,6 +9,7 @@ chooses greedily for 200 further positions must be those with wisp's largest log
 have it.
 """
 
+import re
 import struct
 import subprocess
 import sys
@@ -31,7 +32,7 @@ try:
                               Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, GraniteMoeConfig,
                               GptOssConfig, GptOssForCausalLM, GraniteMoeForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, OlmoeConfig, OlmoeForCausalLM,
                               Qwen3MoeConfig, Qwen3MoeForCausalLM, Ministral3Config, Ministral3ForCausalLM, Glm4Config,
-                              Glm4ForCausalLM)
+                              Glm4ForCausalLM, Glm4MoeLiteConfig, Glm4MoeLiteForCausalLM)
 except ImportError as error:
     print(f"skipped: decoders: {error}")
     sys.exit(0)
@@ -178,6 +179,15 @@ MODELS = {
         moe_intermediate_size=24, num_dense_layers=0, use_expert_bias=False, norm_topk_prob=False,
         routed_scaling_factor=2.5, tie_word_embeddings=False, rope_parameters=plain_rope(10000.0),
         layer_types=["full_attention", "conv", "conv", "conv"])),
+    "glm4_moe_lite": ("deepseek2", Glm4MoeLiteForCausalLM, Glm4MoeLiteConfig(
+        **SIZES, num_key_value_heads=4, q_lora_rank=40, kv_lora_rank=32, qk_nope_head_dim=24, qk_rope_head_dim=8, v_head_dim=32,
+        n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=40, n_shared_experts=1,
+        rope_parameters=plain_rope(1000000.0))),
+    "glm4_moe_lite, other sizes, weights that are a part of 1": ("deepseek2", Glm4MoeLiteForCausalLM, Glm4MoeLiteConfig(
+        **{**SIZES, "num_hidden_layers": 4, "num_attention_heads": 5}, num_key_value_heads=5, q_lora_rank=None, kv_lora_rank=40,
+        qk_nope_head_dim=12, qk_rope_head_dim=16, v_head_dim=20, n_routed_experts=5, num_experts_per_tok=2,
+        moe_intermediate_size=24, n_shared_experts=2, norm_topk_prob=False, routed_scaling_factor=2.5, tie_word_embeddings=True,
+        mlp_layer_types=["dense", "dense", "sparse", "sparse"], rope_parameters=plain_rope(10000.0))),
     "bitnet": ("bitnet-b1.58", BitNetForCausalLM, BitNetConfig(
         **SIZES, num_key_value_heads=1, tie_word_embeddings=True, rope_parameters=plain_rope(500000.0))),
     "bitnet, SiLU, an output of its own": ("bitnet", BitNetForCausalLM, BitNetConfig(
@@ -224,6 +234,12 @@ GPT_OSS_NAMES = LAYER_NAMES | {
     "post_attention_layernorm": "post_attention_norm", "self_attn.sinks": "attn_sinks", "mlp.router": "ffn_gate_inp",
 }
 GLM4_NAMES = LAYER_NAMES | {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
+LATENT_NAMES = LAYER_NAMES | {
+    "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
+    "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+    "mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.up_proj": "ffn_up_shexp",
+    "mlp.shared_experts.down_proj": "ffn_down_shexp",
+}
 LFM2_NAMES = {
     "operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output", "self_attn.q_layernorm": "attn_q_norm",
@@ -285,13 +301,27 @@ def write_experts(writer, architecture, config):
     writer.add_expert_used_count(config.num_experts_per_tok)
     if hasattr(config, "moe_intermediate_size"):
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
-    if getattr(config, "norm_topk_prob", True) != (architecture != "olmoe"):
+    if getattr(config, "norm_topk_prob", True) != (architecture not in ("olmoe", "deepseek2")):
         writer.add_expert_weights_norm(config.norm_topk_prob)
     if architecture == "lfm2moe":
         writer.add_leading_dense_block_count(config.num_dense_layers)
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
         if config.routed_scaling_factor != 1:
             writer.add_expert_weights_scale(config.routed_scaling_factor)
+
+
+def write_latents(writer, config):
+    """The sizes of latent attention, which llama.cpp counts as one head of keys and values."""
+    writer.add_head_count_kv(1)
+    sizes = {"kv_lora_rank": config.kv_lora_rank, "key_length": config.kv_lora_rank + config.qk_rope_head_dim,
+             "value_length": config.kv_lora_rank, "key_length_mla": config.qk_head_dim, "value_length_mla": config.v_head_dim}
+    for name, size in (sizes | ({"q_lora_rank": config.q_lora_rank} if config.q_lora_rank else {})).items():
+        writer.add_uint32(f"deepseek2.attention.{name}", size)
+    writer.add_leading_dense_block_count(config.mlp_layer_types.count("dense"))
+    writer.add_expert_shared_count(config.n_shared_experts)
+    writer.add_expert_group_count(config.n_group)
+    writer.add_expert_weights_scale(config.routed_scaling_factor)
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
 
 
 def write_config(writer, architecture, config):
@@ -314,9 +344,12 @@ def write_config(writer, architecture, config):
     if architecture in ("lfm2", "lfm2moe"):
         writer.add_shortconv_l_cache(config.conv_L_cache)
         kv_heads = [kv_heads if kind == "full_attention" else 0 for kind in config.layer_types]
-    writer.add_head_count_kv(kv_heads)
-    writer.add_key_length(head_size)
-    writer.add_value_length(head_size)
+    if architecture == "deepseek2":
+        write_latents(writer, config)
+    else:
+        writer.add_head_count_kv(kv_heads)
+        writer.add_key_length(head_size)
+        writer.add_value_length(head_size)
     if architecture == "starcoder2":
         writer.add_layer_norm_eps(config.norm_epsilon)
     elif architecture in ("gptneox", "stablelm"):
@@ -381,12 +414,12 @@ def oss_experts(layer, name, tensor):
 def tensors_of(architecture, model):
     """The tensors under llama.cpp's names, as its converter writes them."""
     config = model.config
-    names = {"gpt2": GPT2_NAMES, "gptneox": NEOX_NAMES, "lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES, "olmo2": OLMO2_NAMES, "glm4": GLM4_NAMES, "gemma2": GEMMA_NAMES, "gemma3": GEMMA_NAMES, "gpt-oss": GPT_OSS_NAMES}.get(architecture, LAYER_NAMES)
+    names = {"gpt2": GPT2_NAMES, "gptneox": NEOX_NAMES, "lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES, "olmo2": OLMO2_NAMES, "glm4": GLM4_NAMES, "gemma2": GEMMA_NAMES, "gemma3": GEMMA_NAMES, "gpt-oss": GPT_OSS_NAMES, "deepseek2": LATENT_NAMES}.get(architecture, LAYER_NAMES)
     outside = {"embed_tokens": "token_embd", "norm": "output_norm", "embedding_norm": "token_embd_norm", "lm_head": "output", "wte": "token_embd",
                "wpe": "position_embd", "ln_f": "output_norm", "embed_in": "token_embd", "embed_out": "output",
                "final_layer_norm": "output_norm"}
     for name, tensor in model.state_dict().items():
-        name = name.replace("expert_bias", "exp_probs_b.bias") if name.endswith("expert_bias") else name
+        name = re.sub("(expert_bias|gate.e_score_correction_bias)$", "exp_probs_b.bias", name)
         name = name if name.endswith((".weight", ".bias")) else f"{name}.weight"  # experts
         *parts, kind = name.removeprefix("model.").removeprefix("transformer.").removeprefix("gpt_neox.").split(".")
         if parts in (["lm_head"], ["embed_out"]) and config.tie_word_embeddings:
@@ -404,10 +437,16 @@ def tensors_of(architecture, model):
             for half, matrix in zip(("gate", "up"), tensor.chunk(2, dim=1), strict=True):
                 yield f"blk.{parts[1]}.ffn_{half}_exps.{kind}", matrix
             continue
-        if part.endswith("experts.down_proj"):
+        if part.endswith(".experts.down_proj"):
             yield f"blk.{parts[1]}.ffn_down_exps.{kind}", tensor
             continue
-        if part == "feed_forward.exp_probs_b":
+        if part == "self_attn.kv_b_proj":
+            keys, values = tensor.unflatten(0, (config.num_attention_heads, -1)).split(
+                [config.qk_nope_head_dim, config.v_head_dim], dim=1)
+            yield f"blk.{parts[1]}.attn_k_b.{kind}", keys.transpose(1, 2)
+            yield f"blk.{parts[1]}.attn_v_b.{kind}", values
+            continue
+        if part.endswith(".exp_probs_b"):
             yield f"blk.{parts[1]}.exp_probs_b.{kind}", tensor
             continue
         if architecture in NEIGHBOURS and part in ("self_attn.q_proj", "self_attn.k_proj"):
@@ -460,7 +499,7 @@ def compare(driver, folder, index, name, sets):
     for parameter in model.parameters():  # norms and biases too, which would else be 1 and 0
         parameter.copy_(torch.randn_like(parameter) * (0.3 if parameter.dim() == 1 else 0.12) +
                         (1 if parameter.dim() == 1 else 0))
-    for buffer in (buffer for name, buffer in model.named_buffers() if name.endswith("expert_bias")):
+    for buffer in (buffer for name, buffer in model.named_buffers() if name.endswith(("expert_bias", "correction_bias"))):
         buffer.copy_(torch.randn_like(buffer) * 0.3)
     path = folder / f"{index}.gguf"
     write_gguf(path, architecture, model)
@@ -481,7 +520,7 @@ def compare(driver, folder, index, name, sets):
                 print(f"FAILED: {name}, {kernels}: greedy tokens differ")
                 return False
     print(f"{name}: {READ + GREEDY} positions, {len(sets)} kernel sets, worst difference {worst:.1e} of the largest")
-    return worst <= (EXPERT_TOLERANCE if architecture.endswith(("moe", "gpt-oss")) else TOLERANCE)
+    return worst <= (EXPERT_TOLERANCE if architecture.endswith(("moe", "gpt-oss", "deepseek2")) else TOLERANCE)
 
 
 def main():

@@ -128,6 +128,36 @@ static const struct folder_shape gpt_oss[] = {
     {"layers.%.mlp.experts.gate_up_proj_bias", {2, 2 * INNER}},
     {"layers.%.mlp.experts.down_proj", {2, INNER, HIDDEN}}};
 
+/* Latents of 4 values, and of 6 for queries; keys of 4 values and 2 that rotate, values of 4. The
+ * second layer has experts. */
+static const struct folder_shape glm4_moe_lite[] = {
+    {"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
+    {"norm.weight", {HIDDEN}},
+    {"layers.%.input_layernorm.weight", {HIDDEN}},
+    {"layers.%.post_attention_layernorm.weight", {HIDDEN}},
+    {"layers.%.self_attn.q_a_proj.weight", {6, HIDDEN}},
+    {"layers.%.self_attn.q_a_layernorm.weight", {6}},
+    {"layers.%.self_attn.q_b_proj.weight", {12, 6}},
+    {"layers.%.self_attn.kv_a_proj_with_mqa.weight", {6, HIDDEN}},
+    {"layers.%.self_attn.kv_a_layernorm.weight", {4}},
+    {"layers.%.self_attn.kv_b_proj.weight", {16, 4}},
+    {"layers.%.self_attn.o_proj.weight", {HIDDEN, 8}},
+    {"layers.0.mlp.gate_proj.weight", {INNER, HIDDEN}},
+    {"layers.0.mlp.up_proj.weight", {INNER, HIDDEN}},
+    {"layers.0.mlp.down_proj.weight", {HIDDEN, INNER}},
+    {"layers.1.mlp.gate.weight", {2, HIDDEN}},
+    {"layers.1.mlp.gate.e_score_correction_bias", {2}},
+    {"layers.1.mlp.experts.0.gate_proj.weight", {10, HIDDEN}},
+    {"layers.1.mlp.experts.0.up_proj.weight", {10, HIDDEN}},
+    {"layers.1.mlp.experts.0.down_proj.weight", {HIDDEN, 10}},
+    {"layers.1.mlp.experts.1.gate_proj.weight", {10, HIDDEN}},
+    {"layers.1.mlp.experts.1.up_proj.weight", {10, HIDDEN}},
+    {"layers.1.mlp.experts.1.down_proj.weight", {HIDDEN, 10}},
+    {"layers.1.mlp.shared_experts.gate_proj.weight", {10, HIDDEN}},
+    {"layers.1.mlp.shared_experts.up_proj.weight", {10, HIDDEN}},
+    {"layers.1.mlp.shared_experts.down_proj.weight", {HIDDEN, 10}},
+    {"layers.2.input_layernorm.weight", {HIDDEN}}}; /* of a layer that the class leaves out */
+
 enum { PACKED = 32 }; /* hidden values and neurons of an expert whose matrices are packed */
 
 static const struct folder_shape gpt_oss_packed[] = {
@@ -244,10 +274,22 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
                          "\"quantization_config\":{\"quant_method\":\"mxfp4\"}}";
     static const char bitnet_config[] = BITNET_SETTINGS "\"offline\"}}";
     static const char bitnet_floats_config[] = BITNET_SETTINGS "\"online\"}}";
+    static const char glm4_moe_lite_config[] =
+        "{\"architectures\":[\"Glm4MoeLiteForCausalLM\"],\"model_type\":\"glm4_moe_lite\","
+        "\"hidden_size\":8,\"intermediate_size\":12,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":2,\"num_key_value_heads\":2,\"hidden_act\":\"silu\","
+        "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,"
+        "\"rope_scaling\":null,\"tie_word_embeddings\":true,\"attention_bias\":false,"
+        "\"vocab_size\":300,\"q_lora_rank\":6,\"kv_lora_rank\":4,\"qk_nope_head_dim\":4,"
+        "\"qk_rope_head_dim\":2,\"v_head_dim\":4,\"n_routed_experts\":2,\"num_experts_per_tok\":1,"
+        "\"n_shared_experts\":1,\"moe_intermediate_size\":10,\"norm_topk_prob\":true,"
+        "\"routed_scaling_factor\":1.8,\"n_group\":1,\"topk_group\":1,"
+        "\"topk_method\":\"noaux_tc\",\"first_k_dense_replace\":1,\"num_nextn_predict_layers\":1}";
     static const char *const configs[] = {
-        gpt2_config,      gemma2_config,      gemma3_text_config, gemma3_config,
-        lfm2_config,      phi3_config,        bitnet_config,      bitnet_floats_config,
-        qwen3_moe_config, granite_moe_config, gpt_oss_config,     gpt_oss_packed_config};
+        gpt2_config,         gemma2_config,      gemma3_text_config, gemma3_config,
+        lfm2_config,         phi3_config,        bitnet_config,      bitnet_floats_config,
+        qwen3_moe_config,    granite_moe_config, gpt_oss_config,     gpt_oss_packed_config,
+        glm4_moe_lite_config};
     *folder = (struct folder){0};
     switch (family) {
     case FAMILY_GPT2:
@@ -296,6 +338,9 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
         WEIGHTS_OF(folder, "model.", 2, floats);
         break;
     }
+    case FAMILY_GLM4_MOE_LITE:
+        WEIGHTS_OF(folder, "model.", 2, glm4_moe_lite);
+        break;
     case FAMILY_GPT_OSS:
         WEIGHTS_OF(folder, "model.", 2, gpt_oss);
         break;

@@ -38,6 +38,7 @@ enum decoder_family {
     FAMILY_GRANITE_MOE,    /* two experts, stacked */
     FAMILY_GPT_OSS,        /* two experts, stacked, of floats */
     FAMILY_GPT_OSS_PACKED, /* in MXFP4 */
+    FAMILY_GLM4_MOE_LITE,  /* latent attention, two experts and a shared one */
     DECODER_FAMILIES
 };
 

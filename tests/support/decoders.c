@@ -7,6 +7,8 @@
 #include "formats/directory.h"
 
 enum { HEADS = 4, KV_HEADS = 2, HEAD_SIZE = 8, SPECIAL = 3, BYTES = 256 };
+/* Of latent attention, whose heads have keys of HEAD_SIZE values, too. */
+enum { LATENT = 12, Q_LATENT = 20, ROTATED = 4, VALUE_SIZE = 6 };
 
 const struct tiny_decoder tiny_decoders[] = {
     {.name = "llama", .architecture = "llama"},
@@ -39,6 +41,7 @@ const struct tiny_decoder tiny_decoders[] = {
     {.name = "olmoe", .architecture = "olmoe", .experts = 4},
     {.name = "granitemoe", .architecture = "granitemoe", .experts = 9},
     {.name = "gpt-oss", .architecture = "gpt-oss", .experts = 5, .window = 18},
+    {.name = "deepseek2", .architecture = "deepseek2", .experts = 6, .rotated = 4},
     {.name = "bitnet", .architecture = "bitnet-b1.58"},
     {.name = "bitnet with SiLU", .architecture = "bitnet"},
     {.name = "mistral3", .architecture = "mistral3"},
@@ -111,9 +114,22 @@ static void make_keys(struct gguf *file, const struct tiny_decoder *d) {
         gguf_set_f32(file, key_of(d, "attention.layer_norm_epsilon"), 1e-5f);
         return;
     }
-    gguf_set_u32(file, key_of(d, "attention.head_count_kv"), is(d, "gptneox") ? HEADS : KV_HEADS);
-    gguf_set_u32(file, key_of(d, "attention.key_length"), HEAD_SIZE);
-    gguf_set_u32(file, key_of(d, "attention.value_length"), HEAD_SIZE);
+    const bool latent = is(d, "deepseek2");
+    gguf_set_u32(file, key_of(d, "attention.head_count_kv"),
+                 latent             ? 1
+                 : is(d, "gptneox") ? HEADS
+                                    : KV_HEADS);
+    gguf_set_u32(file, key_of(d, "attention.key_length"), latent ? LATENT + ROTATED : HEAD_SIZE);
+    gguf_set_u32(file, key_of(d, "attention.value_length"), latent ? LATENT : HEAD_SIZE);
+    if (latent) {
+        gguf_set_u32(file, key_of(d, "attention.kv_lora_rank"), LATENT);
+        gguf_set_u32(file, key_of(d, "attention.q_lora_rank"), Q_LATENT);
+        gguf_set_u32(file, key_of(d, "attention.key_length_mla"), HEAD_SIZE);
+        gguf_set_u32(file, key_of(d, "attention.value_length_mla"), VALUE_SIZE);
+        gguf_set_u32(file, key_of(d, "leading_dense_block_count"), 1);
+        gguf_set_u32(file, key_of(d, "expert_shared_count"), 1);
+        gguf_set_f32(file, key_of(d, "expert_weights_scale"), 1.8f);
+    }
     gguf_set_f32(file,
                  key_of(d, has_layer_norms(d) ? "attention.layer_norm_epsilon"
                                               : "attention.layer_norm_rms_epsilon"),
@@ -187,6 +203,52 @@ static void add_experts(struct gguf *file, uint32_t layer, const char *part, uin
     tensor->dims[2] = experts;
 }
 
+/* Adds a tensor of a matrix for each head. */
+static void add_heads(struct gguf *file, uint32_t layer, const char *part, uint64_t inputs,
+                      uint64_t outputs) {
+    add_experts(file, layer, part, inputs, outputs, HEADS, false);
+}
+
+/* A layer with latent attention, the first of which is dense. */
+static void make_latent_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t layer) {
+    enum { H = DECODER_HIDDEN, WIDE = DECODER_WIDE, SHARED = DECODER_EXPERT };
+    const bool dense = layer == 0;
+    const struct {
+        const char *name;
+        uint64_t inputs, outputs;
+        bool present;
+    } parts[] = {{"attn_norm", H, 1, true},
+                 {"attn_q_a", H, Q_LATENT, true},
+                 {"attn_q_a_norm", Q_LATENT, 1, true},
+                 {"attn_q_b", Q_LATENT, HEADS * HEAD_SIZE, true},
+                 {"attn_kv_a_mqa", H, LATENT + ROTATED, true},
+                 {"attn_kv_a_norm", LATENT, 1, true},
+                 {"attn_output", HEADS * VALUE_SIZE, H, true},
+                 {"ffn_norm", H, 1, true},
+                 {"ffn_gate", H, WIDE, dense},
+                 {"ffn_up", H, WIDE, dense},
+                 {"ffn_down", WIDE, H, dense},
+                 {"ffn_gate_inp", H, d->experts, !dense},
+                 {"ffn_gate_shexp", H, SHARED, !dense},
+                 {"ffn_up_shexp", H, SHARED, !dense},
+                 {"ffn_down_shexp", SHARED, H, !dense}};
+    char name[64];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
+        if (parts[i].present)
+            add(file, name, parts[i].inputs, parts[i].outputs, false);
+    }
+    add_heads(file, layer, "attn_k_b", HEAD_SIZE - ROTATED, LATENT);
+    add_heads(file, layer, "attn_v_b", LATENT, VALUE_SIZE);
+    if (dense)
+        return;
+    snprintf(name, sizeof name, "blk.%u.exp_probs_b.bias", layer);
+    tiny_add_tensor(file, name, d->experts, 1, BLOCK_F32);
+    add_experts(file, layer, "ffn_gate_exps", H, DECODER_EXPERT, d->experts, false);
+    add_experts(file, layer, "ffn_up_exps", H, DECODER_EXPERT, d->experts, false);
+    add_experts(file, layer, "ffn_down_exps", DECODER_EXPERT, H, d->experts, false);
+}
+
 static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t layer) {
     enum { H = DECODER_HIDDEN, WIDE = DECODER_WIDE, Q = HEADS * HEAD_SIZE };
     enum { KV = KV_HEADS * HEAD_SIZE };
@@ -244,7 +306,7 @@ void decoder_make(struct gguf *file, const struct tiny_decoder *d) {
         add_weight(file, "position_embd", DECODER_HIDDEN, DECODER_POSITIONS);
     add(file, "output_norm", DECODER_HIDDEN, 1, has_layer_norms(d));
     for (uint32_t layer = 0; layer < DECODER_LAYERS; layer++)
-        make_layer(file, d, layer);
+        (is(d, "deepseek2") ? make_latent_layer : make_layer)(file, d, layer);
     gguf_settle(file);
 }
 

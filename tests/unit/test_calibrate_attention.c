@@ -282,6 +282,73 @@ static void plain_models_have_no_masks(void **state) {
     expect_same_files(plain, same);
 }
 
+/* ---- maps ----------------------------------------------------------------------------------- */
+
+/* Reads 400 ids in a session that is watched. */
+static wisp_session *watch(wisp_model *model, const char *policies, uint32_t threads) {
+    const wisp_session_options options = {.attention = policies, .threads = threads};
+    wisp_session *session;
+    wisp_attention_map map;
+    int32_t ids[400];
+    static float logits[4096];
+    for (int32_t t = 0; t < 400; t++)
+        ids[t] = t % 200 + 3;
+    expect(wisp_session_open(model, &options, &session, &error));
+    assert_false(wisp_session_get_attention_map(session, 0, 0, &map));
+    expect(wisp_session_watch_attention(session, &error));
+    expect(wisp_session_watch_attention(session, &error));
+    expect(wisp_next_logits(session, ids, 400, logits, &error));
+    return session;
+}
+
+/* A cell has the keys that were looked at, whichever thread has looked. */
+static void maps_show_what_was_looked_at(void **state) {
+    wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_F32, NULL);
+    wisp_attention_map map;
+    (void)state;
+    for (uint32_t threads = 1; threads <= 3; threads += 2)
+        for (int local = 0; local < 2; local++) {
+            wisp_session *session =
+                watch(model, local ? "local,window=64,sinks=0" : "full", threads);
+            for (uint32_t l = 0; l < 5; l++)
+                for (uint32_t h = 0; h < 4; h++) {
+                    assert_true(wisp_session_get_attention_map(session, l, h, &map));
+                    assert_int_equal(map.positions, 64);
+                    assert_int_equal(map.cells, 7);
+                    for (int row = 0; row < WISP_ATTENTION_CELLS; row++)
+                        for (int column = 0; column < WISP_ATTENTION_CELLS; column++) {
+                            const float want = row >= 7 || column > row    ? -1
+                                               : local && row - column > 1 ? 0
+                                                                           : 1;
+                            assert_true(map.seen[row][column] == want);
+                        }
+                }
+            assert_false(wisp_session_get_attention_map(session, 5, 0, &map));
+            assert_false(wisp_session_get_attention_map(session, 0, 4, &map));
+            wisp_session_close(session);
+        }
+    wisp_model_close(model);
+}
+
+/* Where a text outgrows the cells of a thread, these become larger, and so do those of others. */
+static void maps_grow_with_texts(void **state) {
+    wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_F32, NULL);
+    wisp_session *session = watch(model, "full", 2);
+    const struct attention_counts *counts = session->workers[1].attention;
+    wisp_attention_map map;
+    (void)state;
+    counts->see(counts->map, 0, 70, 69, 10, 40);
+    assert_true(wisp_session_get_attention_map(session, 0, 0, &map));
+    assert_int_equal(map.positions, 256);
+    assert_int_equal(map.cells, 18);
+    assert_true(map.seen[0][0] == 1 && map.seen[1][0] == 1 && map.seen[1][1] == 1);
+    assert_true(map.seen[17][17] == 0.25f && map.seen[17][0] == -1 && map.seen[2][0] == -1);
+    assert_true(wisp_session_get_attention_map(session, 1, 0, &map));
+    assert_int_equal(map.positions, 64);
+    wisp_session_close(session);
+    wisp_model_close(model);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 static void expect_refused(const char *path, const char *policies, wisp_status status,
@@ -405,6 +472,8 @@ int main(void) {
         cmocka_unit_test(what_was_found_is_used),
         cmocka_unit_test(learned_without_a_bound_is_full),
         cmocka_unit_test(plain_models_have_no_masks),
+        cmocka_unit_test(maps_show_what_was_looked_at),
+        cmocka_unit_test(maps_grow_with_texts),
         cmocka_unit_test(masks_that_do_not_fit_are_refused),
         cmocka_unit_test(options_are_checked),
     };

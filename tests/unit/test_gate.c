@@ -41,7 +41,8 @@ static const char *write_decoder(const struct tiny_decoder *tiny, const char *na
 
 static bool is_gathered(const wisp_model *model) {
     const struct model_config *config = &model->network.config;
-    return config_is_gated(config) && !config->has_bias && config->experts.count == 0;
+    return config_is_gated(config) && !config->has_bias && !config->has_sub_norms &&
+           config->experts.count == 0;
 }
 
 static const struct tiny_decoder *find_tiny(const char *name) {

@@ -235,6 +235,47 @@ static void settings_of_gpt_oss(void **state) {
     check_edits(edits, sizeof edits / sizeof *edits);
 }
 
+static void settings_of_glm4_moe_lite(void **state) {
+    static const enum decoder_family f = FAMILY_GLM4_MOE_LITE;
+    static const struct edit edits[] = {
+        {f, CONFIG, "\"first_k_dense_replace\":1", "\"mlp_layer_types\":[\"dense\",\"sparse\"]",
+         WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"norm_topk_prob\":true,", "", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"rope_scaling\":null", "\"rope_interleave\":true", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"rope_scaling\":null", "\"rope_interleave\":false", UNSUPPORTED,
+         "rope_interleave", "only true"},
+        {f, CONFIG, "\"rope_scaling\":null", "\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}",
+         UNSUPPORTED, "rope_scaling", "only type default"},
+        {f, CONFIG, "\"n_group\":1", "\"n_group\":2", UNSUPPORTED, "n_group", "only 1"},
+        {f, CONFIG, "noaux_tc", "greedy", UNSUPPORTED, "topk_method", "only noaux_tc"},
+        {f, CONFIG, "\"topk_method\":\"noaux_tc\"", "\"scoring_func\":\"softmax\"", UNSUPPORTED,
+         "scoring_func", "only sigmoid"},
+        {f, CONFIG, "\"first_k_dense_replace\":1", "\"first_k_dense_replace\":2", UNSUPPORTED,
+         "first_k_dense_replace", "only 1"},
+        {f, CONFIG, "\"first_k_dense_replace\":1", "\"mlp_layer_types\":[\"sparse\",\"dense\"]",
+         UNSUPPORTED, "mlp_layer_types", "dense layers, then sparse ones"},
+        {f, CONFIG, "\"attention_bias\":false", "\"attention_bias\":true", UNSUPPORTED,
+         "attention_bias", "only false"},
+        {f, CONFIG, "\"n_shared_experts\":1", "\"n_shared_experts\":2", UNSUPPORTED,
+         "deepseek2.expert_shared_count", "beside 1 for each"},
+        {f, CONFIG, "\"q_lora_rank\":6", "\"q_lora_rank\":9", UNSUPPORTED,
+         "deepseek2.attention.q_lora_rank", "between 1 and 8"},
+        {f, CONFIG, "\"q_lora_rank\":6", "\"q_lora_rank\":null", NOT_FOUND, "blk.0.attn_q.weight",
+         NULL},
+        {f, CONFIG, "\"v_head_dim\":4", "\"v_head_dim\":8", FORMAT,
+         "model.layers.0.self_attn.kv_b_proj.weight", "12 rows for each of 2 heads"},
+        {f, CONFIG, "\"qk_nope_head_dim\":4,\"qk_rope_head_dim\":2,\"v_head_dim\":4",
+         "\"qk_nope_head_dim\":6,\"qk_rope_head_dim\":2,\"v_head_dim\":2", UNSUPPORTED,
+         "deepseek2.attention.key_length_mla", "between 1 and 6"},
+        {f, CONFIG, "\"kv_lora_rank\":4", "\"kv_lora_rank\":70000", FORMAT, "kv_lora_rank",
+         "more than 65535"},
+        {f, WEIGHTS, "0.self_attn.kv_b_proj", "0.self_attn.kv_x_proj", UNSUPPORTED,
+         "model.layers.0.self_attn.kv_x_proj.weight", NULL},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
 static void settings_of_bitnet(void **state) {
     static const enum decoder_family p = FAMILY_BITNET, f = FAMILY_BITNET_FLOATS;
     static const struct edit edits[] = {
@@ -536,6 +577,7 @@ int main(void) {
         cmocka_unit_test(settings_of_experts),
         cmocka_unit_test(settings_of_gpt_oss),
         cmocka_unit_test(settings_of_bitnet),
+        cmocka_unit_test(settings_of_glm4_moe_lite),
         cmocka_unit_test(packed_codes_are_checked),
         cmocka_unit_test(settings_of_phi3),
         cmocka_unit_test(settings_of_scaling),

@@ -261,7 +261,7 @@ static void take_failure(void *context, const wisp_error *error) {
         text->failure = &no_memory;
 }
 
-/* Returns a string of the description as it stands there until the writing is freed. */
+/* Returns a string of the description as it is there until the writing is freed. */
 static const char *text_of(const struct json *string) {
     return json_is(string, JSON_STRING) ? string->text : NULL;
 }

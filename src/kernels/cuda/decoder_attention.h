@@ -4,7 +4,7 @@
  * halves.
  *
  * attend_split computes SPLIT keys of a page for one row and one key-value head, with all query
- * heads that share it; merge_splits joins them. Splits lie at fixed positions, so that a row's bits
+ * heads that share it; merge_splits joins them. Splits are at fixed positions, so that a row's bits
  * do not depend on the batch. */
 #ifndef WISP_KERNELS_CUDA_DECODER_ATTENTION_H
 #define WISP_KERNELS_CUDA_DECODER_ATTENTION_H

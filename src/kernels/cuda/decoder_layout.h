@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How weights and rows of decoders lie in the memory of the device. */
+ * How weights and rows of decoders are laid out in the memory of the device. */
 #ifndef WISP_KERNELS_CUDA_DECODER_LAYOUT_H
 #define WISP_KERNELS_CUDA_DECODER_LAYOUT_H
 

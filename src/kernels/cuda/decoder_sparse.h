@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Feed-forward layers of which only the neurons are computed that the gates open widest: the gates
- * of all, then rows of W_up and columns of W_down of those that are chosen. Columns lie together in
+ * of all, then rows of W_up and columns of W_down of those that are chosen. Columns are together in
  * a copy of W_down by neuron.
  *
  * All sums have a fixed order, so that a row has the same bits in any batch. */

@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(TILE_WARPS *WARP, 2) product_tiles(const produ
 
 enum { STRIP_ROWS = 64, STRIP_ROW_TILES = STRIP_ROWS / 16 };
 
-/* A warp has 8 TILES columns. Sums lie in shared memory as floats, with 32 bytes between rows, so
+/* A warp has 8 TILES columns. Sums are in shared memory as floats, with 32 bytes between rows, so
  * that neighbouring rows meet other banks. */
 template <int WARPS, int TILES> struct strip_layout {
     enum {

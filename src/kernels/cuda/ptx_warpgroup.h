@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Instructions of compute capability 9.0a (wgmma): four neighbouring warps, a warpgroup, multiply
- * tiles that lie in shared memory. Wrappers as in ptx.h; other architectures have none of them, and
+ * tiles that are in shared memory. Wrappers as in ptx.h; other architectures have none of them, and
  * kernels that use them are empty there. */
 #ifndef WISP_KERNELS_CUDA_PTX_WARPGROUP_H
 #define WISP_KERNELS_CUDA_PTX_WARPGROUP_H

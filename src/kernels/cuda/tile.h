@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tiles of operands in shared memory: rows of 128 bytes, which are 128 values in int8 or 64 halves.
  * The 16-byte chunks of a row are permuted by its number, so that the 8 rows of a matrix that one
- * load reads lie in different banks. int8 and half fragments of mma have their bytes in the same
+ * load reads are in different banks. int8 and half fragments of mma have their bytes in the same
  * places, so one loader serves both. */
 #ifndef WISP_KERNELS_CUDA_TILE_H
 #define WISP_KERNELS_CUDA_TILE_H
@@ -34,7 +34,7 @@ static __device__ __forceinline__ void tile_copy(unsigned char *tile, const unsi
     }
 }
 
-/* Which row of b, of the columns of a product, lies in row `row` of a tile: within each 32, columns
+/* Which row of b, of the columns of a product, is in row `row` of a tile: within each 32, columns
  * 2 t and 2 t + 1 of four neighbouring fragments are 8 that follow one another. So lane t of the
  * four that have a row of the sums has 8 columns side by side, [32 i + 8 t, + 8). */
 static __device__ __forceinline__ unsigned tile_column(unsigned row) {

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp-engine serve: the rows of the program over HTTP, as wisp serve has them, and another server for the rest.
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { ask, post } from './serve-program.mjs';
+import { ROOT, floatsOf, wisp } from './support.mjs';
+
+/** @typedef {import('./serve-program.mjs').Server} Server */
+
+const CLI = `${ROOT}js/cli.js`;
+const TEXTS = ['cats are nice', 'Ein Satz mit „Zeichen“ 😀', ''];
+const folder = mkdtempSync(join(tmpdir(), 'wisp-npx-serve-'));
+after(() => rmSync(folder, { recursive: true }));
+
+/** @param {string[]} args @param {Record<string, string>} env @returns {Promise<Server>} */
+async function serve(args = [], env = {}) {
+  const child = spawn(process.execPath, [CLI, 'serve', '--port', '0', '-t', '1', '--portable', ...args], { env: { ...process.env, ...env } }); // prettier-ignore
+  let err = '';
+  /** @type {Promise<number>} */
+  const port = new Promise((resolve, reject) => {
+    child.stderr.on('data', (part) => {
+      err += part;
+      const found = /:(\d+) \(Ctrl-C ends\)/.exec(err);
+      if (found) resolve(Number(found[1]));
+    });
+    child.on('close', () => reject(new Error(err)));
+  });
+  const ended = once(child, 'close');
+  const stop = async () => {
+    child.kill('SIGTERM');
+    return (await ended)[0];
+  };
+  return { url: `http://127.0.0.1:${await port}`, port: await port, stop, log: () => err };
+}
+
+/** A server that keeps what it is asked, and answers a stream. */
+async function other() {
+  /** @type {{ path: string | undefined, key: string | undefined, body: any }[]} */
+  const asked = [];
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const part of request) body += part;
+    asked.push({ path: request.url, key: request.headers.authorization, body: JSON.parse(body) });
+    const status = request.url === '/v1/nothing' ? 404 : 200;
+    response.writeHead(status, { 'Content-Type': 'text/event-stream', 'Retry-After': '7' });
+    response.write('data: 1\n\n');
+    setTimeout(() => response.end('data: 2\n\n'), 20);
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)));
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  const stop = () => (server.close(), server.closeAllConnections());
+  return { url: `http://127.0.0.1:${port}`, asked, stop };
+}
+
+describe('wisp-engine serve', () => {
+  /** @type {Server} */
+  let server;
+  before(async () => (server = await serve()));
+  after(() => server?.stop());
+
+  test('gives the rows of the program', async () => {
+    const lines = TEXTS.map((text) => JSON.stringify(text)).join('\n');
+    const program = (/** @type {string[]} */ ...args) => [
+      ...floatsOf(wisp(['embed', '--portable', '--input', 'ndjson', '--format', 'f32', ...args], lines).bytes), // prettier-ignore
+    ];
+    const whole = await post(server, '/v1/embeddings', { model: 'any', input: TEXTS });
+    assert.equal(whole.status, 200);
+    const rows = whole.body.data.flatMap((/** @type {any} */ row) => row.embedding);
+    assert.deepEqual([...Float32Array.from(rows)], program());
+    const tokens = TEXTS.map((text) => JSON.parse(wisp(['tokenize', '--text', text]).out).length);
+    assert.equal(
+      whole.body.usage.total_tokens,
+      tokens.reduce((sum, n) => sum + n),
+    );
+    const base64 = await post(server, '/v1/embeddings', { input: TEXTS, encoding_format: 'base64', dimensions: 32 }); // prettier-ignore
+    const short = base64.body.data.flatMap((/** @type {any} */ row) => [
+      ...floatsOf(Buffer.from(row.embedding, 'base64')),
+    ]);
+    assert.deepEqual(short, program('--dimensions', '32'));
+    const models = await (await fetch(`${server.url}/v1/models`)).json();
+    assert.equal(models.data[0].id, whole.body.model);
+    assert.deepEqual(await (await fetch(`${server.url}/health`)).json(), { status: 'ok' });
+  });
+
+  test('says what is wrong with a request', async () => {
+    for (const [
+      path,
+      body,
+      status,
+      message,
+    ] of /** @type {[string, unknown, number, RegExp][]} */ ([
+      ['/v1/embeddings', '{"input"', 400, /request: /],
+      ['/v1/embeddings', '[1]', 400, /must be a JSON object/],
+      ['/v1/embeddings', {}, 400, /input: is missing or empty/],
+      ['/v1/embeddings', { input: [[1]] }, 400, /input: must be a string or a list of strings/],
+      ['/v1/embeddings', { input: 'a', dimensions: 385 }, 400, /dimensions: .* from 1 to 384/],
+      ['/v1/embeddings', { input: 'a', encoding_format: 'hex' }, 400, /encoding_format/],
+      ['/v1/embeddings', { input: Array(2049).fill('a') }, 413, /2048/],
+      ['/v1/embeddings', { input: 'x'.repeat(32e6) }, 413, /larger than this server takes/],
+      ['/v1/chat/completions', {}, 404, /there is no/],
+      ['/health', {}, 405, /does not take POST/],
+    ])) {
+      const reply = await post(server, path, body);
+      assert.equal(reply.status, status, JSON.stringify(reply.body));
+      assert.match(reply.body.error.message, message);
+    }
+    const head = (/** @type {string} */ lines) => ask(server, `GET /health HTTP/1.1\r\nConnection: close\r\n${lines}\r\n`); // prettier-ignore
+    assert.equal((await head('Host: evil.example\r\n')).status, 403);
+    assert.equal((await head('Host: localhost\r\nOrigin: https://evil.example\r\n')).status, 403);
+    const page = await head('Host: localhost\r\nOrigin: http://localhost:3000\r\n');
+    assert.deepEqual([page.status, page.allowed], [200, 'http://localhost:3000']);
+  });
+});
+
+test('a full queue refuses; a request under way has its reply when the server ends', async (t) => {
+  const server = await serve(['--queue', '10']);
+  t.after(server.stop);
+  const long = post(server, '/v1/embeddings', { input: Array(150).fill('a longer text of words') });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const refused = await post(server, '/v1/embeddings', { input: 'b' });
+  assert.equal(refused.status, 429);
+  assert.equal(refused.headers.get('retry-after'), '1');
+  const ended = server.stop();
+  assert.equal((await long).body.data.length, 150);
+  assert.equal(await ended, 0);
+});
+
+test('another server gets other models and other routes', async (t) => {
+  const upstream = await other();
+  const file = join(folder, 'key');
+  writeFileSync(file, 'here\n');
+  const server = await serve(['--name', 'own', '--upstream', `${upstream.url}/v1/`, '--api-key-file', file], { WISP_UPSTREAM_KEY: 'there' }); // prettier-ignore
+  t.after(async () => {
+    upstream.stop();
+    await server.stop();
+  });
+  const send = (/** @type {string} */ path, /** @type {object} */ body, key = 'here') =>
+    fetch(server.url + path, { method: 'POST', body: JSON.stringify(body), headers: { authorization: `Bearer ${key}` } }); // prettier-ignore
+  assert.equal((await send('/v1/embeddings', { input: 'a' }, 'wrong')).status, 401);
+  assert.equal((await (await send('/v1/embeddings', { model: 'own', input: 'a' })).json()).model, 'own'); // prettier-ignore
+  assert.equal(upstream.asked.length, 0);
+  const larger = { model: 'larger', input: 'a' };
+  const reply = await send('/v1/embeddings', larger);
+  assert.equal(reply.headers.get('content-type'), 'text/event-stream');
+  assert.equal(await reply.text(), 'data: 1\n\ndata: 2\n\n');
+  const missing = await send('/v1/nothing', { a: 1 });
+  assert.deepEqual([missing.status, missing.headers.get('retry-after')], [404, '7']);
+  assert.deepEqual(upstream.asked, [
+    { path: '/v1/embeddings', key: 'Bearer there', body: larger },
+    { path: '/v1/nothing', key: 'Bearer there', body: { a: 1 } },
+  ]);
+  upstream.stop();
+  const gone = await send('/v1/embeddings', larger);
+  assert.equal(gone.status, 502);
+  assert.match((await gone.json()).error.message, /the other server cannot be asked: /);
+});
+
+test('wrong options', () => {
+  for (const [args, status, message] of /** @type {[string[], number, RegExp][]} */ ([
+    [['--port', 'x'], 2, /--port x/],
+    [['--upstream', 'example.com'], 2, /expected a URL/],
+    [['--api-key-file', join(folder, 'none')], 2, /--api-key-file/],
+    [['a.gguf'], 2, /there are no arguments/],
+    [['-m', 'no/such.gguf'], 3, /such\.gguf/],
+  ])) {
+    const done = spawnSync(process.execPath, [CLI, 'serve', ...args], { encoding: 'utf8' });
+    assert.equal(done.status, status, done.stderr);
+    assert.match(done.stderr, message);
+  }
+});
