@@ -57,7 +57,7 @@ WHEEL_LINK = -shared -Wl,--gc-sections -s
 WHEEL_LINK_darwin-arm64 = -shared -Wl,-dead_strip -Wl,-s
 
 define wheel_for
-WHEEL_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$(PORTABLE) $(HOSTED) $$(wildcard src/kernels/$(2)/*.c))
+WHEEL_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$(PORTABLE) $(HOSTED) $(PRODUCT) $$(wildcard src/kernels/$(2)/*.c))
 
 build/wheel/$(1)/library: $$(WHEEL_$(1))
 	@mkdir -p $$(@D)

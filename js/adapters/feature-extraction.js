@@ -12,7 +12,7 @@ const POOLINGS = {
   cls: ['cls', 'first_token'],
 };
 
-/** Squared lengths of normalised rows differ from 1 by rounding alone. */
+/** Squared lengths of normalised rows differ from 1 only by rounding. */
 const UNIT = 1e-3;
 
 /** @param {string} field @param {string} what */

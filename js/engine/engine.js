@@ -76,7 +76,7 @@ export class Engine {
     const { memory } = env ?? {};
     engine.#exports = /** @type {Exports} */ (/** @type {unknown} */ ({ memory, ...instance.exports })); // prettier-ignore
     engine.#open(size, lasting, options);
-    if (!lasting) source = undefined; // lets go of the bytes, which the import would keep alive
+    if (!lasting) source = undefined; // frees the bytes, which the import would keep alive
     return engine;
   }
 

@@ -14,7 +14,7 @@ export const limits = {
 
 /** Watches that bytes come. */
 export class Silence {
-  /** Bytes that have come. */
+  /** Bytes that have arrived. */
   came = 0;
   /** Whether it has given up. */
   isOver = false;
@@ -44,7 +44,7 @@ export class Silence {
     }, this.#limit + pause);
   }
 
-  /** @param {number} bytes that have come */
+  /** @param {number} bytes that have arrived */
   add(bytes) {
     this.came += bytes;
     if (this.came >= this.#counted + this.#limit * limits.slowest) this.restart();

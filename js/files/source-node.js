@@ -20,7 +20,7 @@ export async function readStream(stream, total, name, reading) {
 class Parts {
   size = 0;
   #whole;
-  /** How much of the whole is in place; `size` is more once more has come than was said. */
+  /** How much of the whole is in place; `size` grows if more arrives than was announced. */
   #placed = 0;
   /** @type {Uint8Array[]} */
   #rest = [];

@@ -19,7 +19,7 @@ export const MODEL_TYPES = [
   ...'new llama mistral qwen2 qwen3 gpt2 gemma2 gemma3_text gemma3'.split(' '),
   ...'lfm2 lfm2_bidirectional phi3 granite olmo2 olmo3 smollm3 mistral3 starcoder2'.split(' '),
   ...'gpt_neox stablelm qwen3_moe olmoe granitemoe lfm2_moe model2vec'.split(' '),
-  ...'minicpm ministral3 glm4 eurobert gpt_oss bitnet glm4_moe_lite'.split(' '),
+  ...'minicpm ministral3 glm4 eurobert gpt_oss bitnet glm4_moe_lite granitemoehybrid'.split(' '),
 ];
 
 const KEY = 'general.architecture';

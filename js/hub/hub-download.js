@@ -30,7 +30,7 @@ export function stateOf(headers) {
 }
 
 /**
- * Downloads a model. What has come of it stays in the store for the next time, unless it is wrong.
+ * Downloads a model. Its received bytes stay in the store for the next time, unless they are wrong.
  * @param {Store} store
  * @param {Wanted} wanted
  * @param {HubOptions} options
@@ -76,7 +76,7 @@ function transfer(parts, { url, size, state }, options) {
     } finally {
       silence.end();
       forget?.();
-      stop.abort(); // lets go of a body that is not read
+      stop.abort(); // frees a body that is not read
     }
   }
   /**
@@ -112,9 +112,9 @@ function transfer(parts, { url, size, state }, options) {
   return readAll(wanted, options);
 }
 
-/** The bytes of a model that have come, and the parts of them that are stored. */
+/** The received bytes of a model, and the parts of them that are stored. */
 class Parts {
-  /** Bytes that have come. */
+  /** Bytes that have arrived. */
   at = 0;
   /** @type {Blob[]} */
   #blobs = [];

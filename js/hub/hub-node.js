@@ -379,7 +379,7 @@ async function transfer(hub, file, model, { etag, commit, size }, onProgress) {
     } finally {
       silence.end();
       forget?.();
-      stop.abort(); // lets go of a body that is not read
+      stop.abort(); // frees a body that is not read
     }
   }
   /**

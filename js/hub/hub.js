@@ -373,7 +373,7 @@ const FIRST_PAUSE = 0.1;
  * @property {number | undefined} size of the whole file, if it is known
  * @property {() => number} at bytes that have come
  * @property {(report: (total: number | undefined) => void) => Promise<void>} read
- *   reads the file from `at` on to the end of one response, and reports what has come
+ *   reads the file from `at` on to the end of one response, and reports what has arrived
  * @property {(error: any) => boolean} isBroken whether an error of `read` is one of the connection
  * @property {number} [least] bytes of progress by a request that is abandoned with a HubError
  */

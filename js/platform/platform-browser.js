@@ -42,7 +42,7 @@ let hasRoom;
 
 /**
  * Returns whether a module with threads can have its memory: 4 GB of addresses, which phones may lack. A worker finds
- * that out only when the model has come, which would be fetched again for workers without.
+ * that out only when the model has arrived, which would be fetched again for workers without.
  */
 function canShareMemory() {
   try {
@@ -111,7 +111,7 @@ const held = (model) => ({ model, release() {} });
 const CACHED_BYTES = 32e6;
 
 /**
- * Reads a model into memory, to let go of it when the workers have opened it, because the browser's cache has the bytes.
+ * Reads a model into memory, to free it when the workers have opened it, because the browser's cache has the bytes.
  * If that may not have them, or workers come back after hours, they become a Blob, which the browser keeps outside the
  * page's memory.
  * @param {string | URL} url

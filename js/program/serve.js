@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves files to this machine alone: for `wisp-engine serve-demo`, and in a checkout for pages and tests.
+// Serves files to this machine only: for `wisp-engine serve-demo`, and in a checkout for pages and tests.
 import { createReadStream } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -37,11 +37,11 @@ export const isLocal = (host) =>
   /^(localhost|[\w-]+\.localhost|127\.0\.0\.1|\[::1])(:\d+)?$/i.test(host ?? '');
 
 /**
- * Serves the files of a folder to this machine alone, also in parts.
+ * Serves the files of a folder to this machine only, also in parts.
  * @param {{ port?: number, isolated?: boolean, root?: string, more?: Record<string, string>, files?: Record<string, string>,
  *   folders?: readonly string[], page?: (path: string) => { headers?: Record<string, string>, body: string } | undefined }}
  *   [options] port 0 takes any free port; `more` are further headers; `page` gives pages that are not files; `files` has the
- *   paths on disk of addresses such as /a/b; of `folders` alone other files are served
+ *   paths on disk of addresses such as /a/b; other files are served only from `folders`
  * @returns {Promise<{ origin: string, close: () => Promise<void> }>}
  */
 export async function serve(options = {}) {

@@ -81,7 +81,7 @@ export class HttpFile {
     } finally {
       clearTimeout(timer);
       forget();
-      stop.abort(); // lets go of the body
+      stop.abort(); // frees the body
     }
   }
 
@@ -110,12 +110,12 @@ export class HttpFile {
   }
 
   /**
-   * Makes one request, and writes what comes. A time limit begins again when enough of the body has come, and after
+   * Makes one request, and writes its bytes. A time limit begins again when enough of the body has arrived, and after
    * pauses that the server asks for.
    * @param {Range} range
    * @param {Bytes} bytes
    * @param {AbortSignal} signal
-   * @param {(at: number) => void} reach says how far the bytes have come
+   * @param {(at: number) => void} reach reports how far the bytes have arrived
    */
   async #request(range, bytes, signal, reach) {
     const stop = new AbortController();
@@ -155,7 +155,7 @@ export class HttpFile {
     } finally {
       silence.end();
       forget();
-      stop.abort(); // lets go of a body that is not read
+      stop.abort(); // frees a body that is not read
     }
   }
 

@@ -36,7 +36,7 @@ const lockOf = (/** @type {string} */ header) => `wisp-engine use ${header}`;
 /** @returns {Promise<Store>} */
 export async function openStore() {
   try {
-    // Safari before 26 has such files, and writes them in workers alone.
+    // Safari before 26 has such files, and writes them only in workers.
     if ('createWritable' in FileSystemFileHandle.prototype) return await openFolder();
   } catch {
     // not a secure page, or a private window

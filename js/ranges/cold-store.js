@@ -58,7 +58,7 @@ async function readAbout(store, key) {
 }
 
 /**
- * Returns what is known of a URL's file, and its header; else of the file of one that differs in its query alone.
+ * Returns what is known of a URL's file, and its header; else of the file of a URL that differs only in its query.
  * @param {Store} store
  * @param {string} url
  * @returns {Promise<{ about: About, header: Uint8Array, chunks: KeptChunks } | undefined>}

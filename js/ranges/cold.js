@@ -586,7 +586,7 @@ class ColdModel {
     };
   }
 
-  /** Ends all requests. Resolves when what has come is stored, and nothing writes to the store any more. */
+  /** Ends all requests. Resolves when all received bytes are stored, and nothing writes to the store any more. */
   async close() {
     this.#rest?.stop();
     await this.#ranges?.close();

@@ -36,7 +36,7 @@ size_t attention_full_bytes(const struct kernels *kernels, const struct attentio
     return measured.used;
 }
 
-/* Counts keys, and the bytes of so many steps: those of the values alone if the policy has counted
+/* Counts keys, and the bytes of so many steps: those of the values only if the policy has counted
  * the keys, whose scores it has kept. */
 static void count(const struct step_block *block, uint64_t seen, uint64_t visible, size_t steps,
                   bool scored) {

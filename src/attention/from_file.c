@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a model's file says of attention: the policies that `auto` stands for, and the masks of
+ * Attention settings of a model's file: the policies that `auto` stands for, and the masks of
  * `learned`. */
 #include <stdlib.h>
 #include <string.h>

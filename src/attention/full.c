@@ -47,7 +47,7 @@ static struct parts take_parts(const struct kernels *kernels, const struct atten
 }
 
 /* Queries of a part of the sequence that ATTENTION_NEAR multiplies with the same keys: as many as
- * these see beside them, so that at most a third of the products is of no use. */
+ * these see beside them, so that at most a third of the products is unused. */
 static size_t near_queries(const struct attention_shape *shape) {
     return round_up(larger(shape->window + shape->ahead, QUERY_ROWS) / 2 + 1, QUERY_ROWS);
 }

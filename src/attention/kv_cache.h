@@ -9,7 +9,7 @@
  * Keys and values are floats, 16-bit floats, or signed bytes. A key in bytes has one scale for each
  * block of up to KV_BLOCK values, because some values of keys are many times larger than others; a
  * value vector has one scale, by which its share is multiplied (kernels/kv_step.h). The bytes of a
- * position depend on that position's values alone, so that logits do not depend on how a text was
+ * position depend only on that position's values, so that logits do not depend on how a text was
  * divided among passes. */
 #ifndef WISP_ATTENTION_KV_CACHE_H
 #define WISP_ATTENTION_KV_CACHE_H

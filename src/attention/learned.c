@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Steps by a mask that was found before, for each layer and key-value head: what calibration has
  * seen that the head's output needs, with full attention, in texts of the user's. Nothing is
- * computed to choose by, so it costs nothing, and it serves texts like those alone. Related: Fu et
+ * computed to choose by, so it costs nothing, and it serves only texts like those. Related: Fu et
  * al., MoA (2024), and Xiao et al., DuoAttention (2024), whose heads are local or full. */
 #include "attention/learned.h"
 

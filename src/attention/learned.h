@@ -7,9 +7,9 @@
 #include "attention/attention.h"
 #include "formats/directory.h"
 
-/* What a key-value head looks at beside the first positions and a window of the last ones. A mask
- * was learned from texts of `steps` steps; what is further away than these is looked at, but by
- * local heads, since nothing says that it could be left out. */
+/* The steps that a key-value head attends to besides the first positions and a window of the last
+ * ones. A mask was learned from texts of `steps` steps; what is further away than these is looked
+ * at, but by local heads, since nothing says that it could be left out. */
 enum attention_kind {
     ATTENTION_KEEPS_ALL,
     ATTENTION_KEEPS_LOCAL,  /* nothing */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Steps by what they weigh: the scores of all keys are computed, with int8 caches in bytes, and of
  * them, of each query and key-value head, the steps with the largest shares of the softmax until
- * these make `mass` thousandths. Softmax and values follow for these steps alone. Nothing is
+ * these make `mass` thousandths. Softmax and values follow only for these steps. Nothing is
  * estimated, so every query and head gives up at most the rest, on average over the head's query
  * heads. Related: Lai et al., FlexPrefill (2025), which adds up estimated shares. */
 #include "attention/attention.h"

@@ -30,7 +30,7 @@ static const struct family {
     {"learned", NULL, true, true, false, false, {1}},
 };
 
-/* What is being searched: the best policy so far of one kind of calls. */
+/* The state of a search: the best policy so far for one kind of calls. */
 struct search {
     struct attention_calibration *c;
     bool one_by_one;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What an attention policy costs a model: how well texts are predicted, and whether a sentence in
- * them is found again. */
+ * The cost of an attention policy for a model: how well texts are predicted, and whether a sentence
+ * in them is found again. */
 #ifndef WISP_CALIBRATE_ATTENTION_QUALITY_H
 #define WISP_CALIBRATE_ATTENTION_QUALITY_H
 

@@ -40,7 +40,7 @@ void matrix_solve(double *a, double *b, size_t n, size_t m);
 
 /* Sets the columns of v [n, r] to the eigenvectors of a [n, n], which is symmetric and positive
  * semidefinite, that belong to the r largest eigenvalues, by subspace iteration. The start is
- * fixed, so that the result depends on `a` alone. */
+ * fixed, so that the result depends only on `a`. */
 wisp_status matrix_eigenvectors(const double *a, size_t n, size_t r, double *v, wisp_error *error);
 
 #endif

@@ -92,7 +92,7 @@ struct model_arguments {
     unsigned long long memory;
     const char *header_sha256;   /* an option of the library */
     const char *device;          /* another */
-    bool offline;                /* use the cache alone for a model at a URL */
+    bool offline;                /* use only the cache for a model at a URL */
     struct remote_model *remote; /* receives what remote_embed needs for such a model. NULL: the
                                     whole file is fetched (cli/remote.h) */
 };
@@ -120,7 +120,7 @@ void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, con
  * request to terminate and the loss of the terminal do the same. */
 void watch_signals(wisp_session *session);
 
-/* Returns whether one of these signals has come. */
+/* Returns whether one of these signals has arrived. */
 bool was_interrupted(void);
 
 /* Forgets that Ctrl-C came and watches the signals again, so that the program can go on. Returns

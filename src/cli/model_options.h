@@ -12,7 +12,7 @@ extern const struct command_option generator_options[];
 /* Options of commands that a device can compute. */
 extern const struct command_option device_options[];
 
-/* Of commands that embed. */
+/* Options of commands that embed. */
 extern const struct command_option vector_cache_options[];
 
 /* More options of commands with a model that generates. */

@@ -56,7 +56,8 @@ static int read_source(void *context, uint64_t offset, void *buffer, size_t leng
 }
 
 /* Returns whether the header is not the one that was asked for: the hash may be mistyped, so that
- * all is well with the parts, or the header was damaged on its way. Then it alone comes again. */
+ * all is well with the parts, or the header was damaged on its way. Then only the header is fetched
+ * again. */
 static bool is_of_pin(const wisp_error *error) {
     return strcmp(error->field, "header_sha256") == 0;
 }
@@ -140,7 +141,7 @@ static wisp_status fetch_whole(struct remote_model *r, wisp_error *error) {
     r->server.progress = show_download;
     r->server.context = &download;
     progress_start(&download.progress, "kB");
-    /* A page that is not a model is found out before much of it has come. */
+    /* A page that is not a model is detected before much of it has arrived. */
     wisp_status status = bring_start(r, CACHE_BLOCK_BYTES, error);
     if (status == WISP_OK)
         status = bring(r, &all, 1, error);

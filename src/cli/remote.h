@@ -28,7 +28,7 @@ struct remote_model {
 
 /* Opens the model at a URL. With arguments->hot_only and a `remote`, which the caller closes after
  * the model, it opens the model from its hot bytes and makes `remote` active, unless the whole file
- * is in the cache or the server sends no ranges. With arguments->offline it uses the cache alone.
+ * is in the cache or the server sends no ranges. With arguments->offline it uses only the cache.
  * Fails as wisp_model_open and server_file_ask do, and with WISP_ERROR_NOT_FOUND if the cache
  * lacks what it needs. */
 wisp_status remote_open(const char *url, const struct model_arguments *arguments,

@@ -155,7 +155,7 @@ static const struct command_line this_command = {
     usage, options, 25,
     "\nExit code: 0 done, 1 serving failed, 2 wrong usage, 3 the model cannot be used.\n", NULL};
 
-/* Opens a model of --also. What belongs to the first model's file alone is left out. */
+/* Opens a model of --also. Options of only the first model's file are left out. */
 static wisp_status open_other(void *context, const char *path, wisp_model **model,
                               wisp_session **session, wisp_error *error) {
     const struct arguments *a = context;

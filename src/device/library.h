@@ -171,7 +171,7 @@ struct device_decoder_library {
 
     /* Adds tokens to texts. Points *logits to [texts or tokens, vocabulary_size], in memory of the
      * context until its next step; NULL: they are not copied to the host. The bits of a row depend
-     * on the text before it alone. */
+     * on only the text before it. */
     device_status (*step)(struct device_context *context, const struct device_step *step,
                           const float **logits, char message[DEVICE_MESSAGE_BYTES]);
 };

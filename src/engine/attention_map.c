@@ -14,7 +14,7 @@ struct cell {
     uint64_t seen, visible;
 };
 
-/* What a worker has seen in a layer. */
+/* The steps that a worker has attended to in a layer. */
 struct layer_map {
     size_t steps; /* of a cell, each way */
     size_t kv_heads;

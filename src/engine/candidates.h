@@ -17,7 +17,7 @@ struct candidate {
 void candidates_select(struct candidate *candidates, size_t n, size_t k);
 
 /* Moves the fewest candidates by rank whose weights sum up to `wanted` to the front, in an order
- * that depends on the candidates alone, and returns their number: n if all do not reach it. */
+ * that depends only on the candidates, and returns their number: n if all do not reach it. */
 size_t candidates_reach(struct candidate *candidates, size_t n, double wanted);
 
 /* Returns the logarithm of the sum of exp(logits), in double precision. */

@@ -47,7 +47,7 @@ wisp_status residency_of(const struct directory *dir, const wisp_model_options *
     const wisp_source *source = &dir->sources[0];
     const bool lacks_rows = COLD_NEURONS_MAY_BE_ABSENT && options->hot_only;
     const bool limited = options->memory > 0;
-    /* Frames say that one session alone uses what may be evicted; a module has one. */
+    /* Frames say that only one session uses what may be evicted; a module has one. */
     const bool in_frames =
         ALWAYS_IN_FRAMES || (limited && source->available > 0 && !source_reads_again(source));
     *residency = (struct residency){

@@ -50,7 +50,7 @@ struct wisp_session {
     struct generation *generation; /* NULL until the session has generated text */
     struct device_context *on_device;  /* has the texts of `generation`, if a device computes; else
                                           NULL */
-    struct prompt_cache *prompts;      /* NULL: texts are kept by the session alone */
+    struct prompt_cache *prompts;      /* NULL: only the session keeps texts */
     enum kv_type cache_type;           /* of the key-value caches */
     struct kv_tier *kv_tier;           /* that has them if their memory is limited; else NULL */
     struct attention_choice attention; /* the policies that compute attention */

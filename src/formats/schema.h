@@ -316,8 +316,8 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
 #define TENSOR_FFN_DOWN "ffn_down"
 
 /* llama.cpp's names of layers of experts: the router, a linear layer [experts, hidden_size]; a
- * value for each expert that is added to what the choice goes by, ".bias" alone; and the matrices
- * of all experts, each as those above, stacked in one tensor [experts, rows, columns]. */
+ * value for each expert that is added to the values that decide the choice, ".bias" alone; and the
+ * matrices of all experts, each as those above, stacked in one tensor [experts, rows, columns]. */
 #define TENSOR_ROUTER "ffn_gate_inp"
 #define TENSOR_ROUTER_CHOICE "exp_probs_b"
 #define TENSOR_GATE_EXPERTS "ffn_gate_exps"

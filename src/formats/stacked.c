@@ -49,7 +49,7 @@ wisp_status stacked_divide_phi3(struct directory *dir, wisp_error *error) {
     uint32_t heads, kv_heads, hidden_size, head_size, neurons, layers;
     if (!name || name->type != VALUE_STRING || strcmp(name->as.text.bytes, "phi3") != 0 ||
         dir->n_tensors == 0 || directory_find_tensor(dir, "blk.0.attn_q.weight"))
-        return WISP_OK; /* a file with a vocabulary alone has nothing to divide */
+        return WISP_OK; /* a file with only a vocabulary has nothing to divide */
     TRY(metadata_u32(dir, "phi3.block_count", &layers, error));
     TRY(metadata_u32(dir, "phi3.attention.head_count", &heads, error));
     TRY(metadata_u32(dir, "phi3.embedding_length", &hidden_size, error));

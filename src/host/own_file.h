@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-/* Opens a file as open() does, with O_CREAT for this user alone. Returns -1, and errno EPERM, if it
+/* Opens a file as open() does, with O_CREAT for this user only. Returns -1, and errno EPERM, if it
  * is not a regular file of this user, and fails at a symbolic link. */
 int own_file_open(const char *path, int flags);
 

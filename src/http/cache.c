@@ -375,7 +375,7 @@ wisp_status cached_file_write(struct cached_file *file, uint64_t offset, const v
     struct stat own, whole;
     TRY(lock_blocks(file, LOCK_SH, error));
     /* A file that another process has published meanwhile is whole, and must keep its times. One
-     * that was deleted has no name any more, and is written to for this process alone. */
+     * that was deleted has no name any more, and is written to for this process only. */
     const bool published =
         fstat(file->data, &own) == 0 && stat(file->path, &whole) == 0 && is_same_file(&own, &whole);
     bool good = true;

@@ -67,7 +67,7 @@ void cached_file_keep_in_use(struct cached_file *file);
  * Fails with WISP_ERROR_ARGUMENT if WISP_CACHE_BYTES is not a number of bytes. */
 wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *error);
 
-/* Takes over what there is of this state under URLs that differ in their signature alone, as
+/* Takes over what there is of this state under URLs that differ only in their signature, as
  * addresses do that are signed for an hour, and deletes their entries. Does nothing if the state
  * has no validator. */
 void cached_file_take_over(const struct cached_file *file, const struct file_state *state);

@@ -271,7 +271,7 @@ static bool are_same_but_signature(const char *a, const char *b) {
     }
 }
 
-/* Returns whether a record is of a URL that differs from that of `file` in its signature alone, and
+/* Returns whether a record is of a URL that differs from that of `file` only in its signature, and
  * whose file was in this state. A state alone says nothing of two addresses. */
 static bool is_same_file(const struct cached_file *file, const char *record,
                          const struct file_state *state) {

@@ -246,7 +246,7 @@ static void judge_whole(struct transfer *t) {
     t->end = t->body_end = file->state.size;
 }
 
-/* Looks at the headers of an answer, once. If it is of no use, t->status or t->done says so. */
+/* Reads the headers of an answer, once. If the answer is unusable, sets t->status or t->done. */
 static void judge(struct transfer *t) {
     const struct answer *a = &t->answer;
     struct server_file *file = t->file;
@@ -278,7 +278,7 @@ static void judge(struct transfer *t) {
         judge_whole(t);
 }
 
-/* Stores the whole blocks that have come, and the file's last one. */
+/* Stores the whole blocks that have arrived, and the file's last one. */
 static bool flush(struct transfer *t) {
     const uint64_t size = t->file->state.size;
     const size_t rest = t->at < size ? t->filled % CACHE_BLOCK_BYTES : 0;

@@ -28,7 +28,7 @@ struct server_file {
         *whole;   /* the transfer of the running call whose answer is the whole file; NULL: none */
     bool changed; /* a failure was that the file is in another state now */
     bool (*cancelled)(void); /* is asked often; true ends the requests */
-    /* Is called, if it is not NULL, when bytes of one transfer up to `at` have come. */
+    /* Called, if it is not NULL, when bytes of one transfer up to `at` have arrived. */
     void (*progress)(void *context, uint64_t at);
     void *context;
     uint64_t requests, received; /* since it was opened; bytes of bodies */

@@ -14,7 +14,7 @@
 
 /* ---- config.json ---------------------------------------------------------------------------- */
 
-/* What the matrices of a folder are. */
+/* The form of a folder's matrices. */
 enum form { FLOATS, PACKED, MADE_TERNARY };
 
 static wisp_status read_form(const struct hf_config *config, enum form *form, wisp_error *error) {

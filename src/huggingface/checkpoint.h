@@ -7,7 +7,7 @@
 #include "formats/directory.h"
 
 /* Adds the tensors of source `index` of `dir` under the names that they have in its dictionary,
- * which must hold tensors alone. No code of the file is run (huggingface/pickle.h). Fails if the
+ * which must contain only tensors. No code of the file is run (huggingface/pickle.h). Fails if the
  * file is malformed or cut, is compressed, or has big-endian numbers. */
 wisp_status checkpoint_read(struct directory *dir, uint32_t index, wisp_error *error);
 

@@ -57,7 +57,7 @@ wisp_status codec_sort_tokens(struct codec_reading *r);
 int32_t codec_find_token(const struct codec_reading *r, wisp_text text);
 
 /* Returns whether the entry of an added token describes a special token that the model has no
- * embedding of, such as the one for pictures in models of Gemma 3 that read text alone. No text is
+ * embedding of, such as the one for pictures in models of Gemma 3 that read only text. No text is
  * encoded to it, so it is left out.
  * */
 bool codec_is_beyond(const struct codec_reading *r, const struct json *entry, uint64_t id);

@@ -247,7 +247,7 @@ static wisp_status compare_tensors(const struct directory *dir, const struct ten
 }
 
 /* Drops the output layer of a model that uses the token embedding in its place, or that makes
- * embeddings. If the two differ, transformers 5 uses both and transformers 4 the embedding alone,
+ * embeddings. If the two differ, transformers 5 uses both and transformers 4 only the embedding,
  * so that folder is refused. */
 static wisp_status tie(struct directory *dir, const struct hf_decoder *decoder,
                        const struct hf_config *config, wisp_error *error) {

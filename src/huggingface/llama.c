@@ -32,7 +32,7 @@ static wisp_status read_mistral(struct directory *dir, const struct hf_decoder *
     return hf_put_decoder(dir, decoder, config, error);
 }
 
-/* Adds by how much queries grow with their positions, which goes by YaRN's original length. */
+/* Adds by how much queries grow with their positions, relative to YaRN's original length. */
 static wisp_status read_ministral3(struct directory *dir, const struct hf_decoder *decoder,
                                    const struct hf_config *config, wisp_error *error) {
     static const char growth[] = "llama_4_scaling_beta";

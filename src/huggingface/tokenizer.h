@@ -60,8 +60,8 @@ wisp_status hf_read_tokenizer_bool(const struct reading *r, const struct json *o
 
 /* ---- tokenizer_config.c --------------------------------------------------------------------- */
 
-/* Reads a tokenizer.json of WordPiece alone. Texts get no special tokens: the unknown token is
- * before and behind each, so that no text is without tokens. */
+/* Reads a tokenizer.json of only WordPiece. No special tokens are added to texts: the unknown token
+ * is before and behind each, so that no text is without tokens. */
 wisp_status hf_read_plain_tokenizer(struct directory *dir, const char *folder, wisp_error *error);
 
 /* ---- tokenizer_metadata.c ------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ struct wisp_index {
     struct index_place *places;     /* [rows - deleted], sorted by id; room for `capacity` */
     struct arena texts;             /* of entries */
 
-    struct pool *team;      /* NULL: the caller alone */
+    struct pool *team;      /* NULL: only the caller */
     struct workspace space; /* of searches */
 };
 

@@ -75,7 +75,7 @@ static inline struct value machine_list(const struct value *items, size_t n) {
     return (struct value){.type = JINJA_LIST, .n = (uint32_t)n, .as.items = items};
 }
 
-/* Sets a variable of a scope, and finds one of that scope alone (NULL: none). */
+/* Sets a variable of a scope, and finds one of only that scope (NULL: none). */
 void scope_set(struct machine *m, struct scope *scope, const char *name, struct value value);
 struct variable *scope_find(const struct scope *scope, const char *name);
 

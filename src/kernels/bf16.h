@@ -5,7 +5,7 @@
  *
  * The instructions take numbers below 2^-126 as zeros, so rounding makes zeros of them, in every
  * set. They may also take sums below 2^-126 as zeros. Each set adds up in an order of its own,
- * which depends on k alone. */
+ * which depends only on k. */
 #ifndef WISP_KERNELS_BF16_H
 #define WISP_KERNELS_BF16_H
 

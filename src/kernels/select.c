@@ -162,7 +162,7 @@ static bool runs_always(void) {
 #define SCALAR_PORTABLE &kernels_scalar_portable
 #endif
 
-/* Modules that only embed have narrow products alone in this set. */
+/* Modules that only embed have only narrow products in this set. */
 #ifdef DECODER_KERNELS
 #define RELAXED_PORTABLE &kernels_relaxed_narrow_portable
 #else

@@ -2,7 +2,7 @@
  * Vector operations of WebAssembly's 128-bit vectors. With VECTOR_RELAXED the multiply-add is a
  * relaxed instruction, and with VECTOR_RELAXED_DOT the dot product of bytes too. An engine may
  * choose the result of relaxed instructions within limits: select.c finds out whether its dot
- * product is one that wisp can use. With VECTOR_RELAXED alone dense products are narrow; sparse
+ * product is one that wisp can use. With only VECTOR_RELAXED, dense products are narrow; sparse
  * layers without VECTOR_RELAXED_DOT, and all products without VECTOR_RELAXED, widen bytes to 16
  * bits. */
 #include <wasm_simd128.h>

@@ -7,7 +7,7 @@
 #include "kernels/kernels.h"
 
 /* Computes mean [size] of x [rows, size]. Adds the rows from the first on, so that the bits of the
- * mean depend on the rows alone. */
+ * mean depend only on the rows. */
 static inline void mean_of_rows(const struct kernels *kernels, const float *x, size_t rows,
                                 size_t size, float *mean) {
     memset(mean, 0, size * sizeof *mean);

@@ -53,11 +53,11 @@ struct expert_config {
     uint32_t shared;      /* neurons of those that all tokens use; 0: there are none */
     bool may_share;       /* the architecture's page reads `shared` */
     enum expert_gate gate; /* of which the weights of experts are made */
-    bool has_bias;         /* a bias is added to what the choice goes by, not to the weights */
-    bool adds_bias;        /* the router and the matrices of experts have biases */
-    bool adds_sum_bias;    /* a bias is added to what a token's experts give together */
-    bool normalised;       /* the weights of the chosen experts are divided by their sum */
-    float scale;           /* multiplies the weights */
+    bool has_bias;  /* a bias is added to the values that decide the choice, not to the weights */
+    bool adds_bias; /* the router and the matrices of experts have biases */
+    bool adds_sum_bias; /* a bias is added to the sum of a token's experts */
+    bool normalised;    /* the weights of the chosen experts are divided by their sum */
+    float scale;        /* multiplies the weights */
 };
 
 /* Latent attention (latent_attention.h). */

@@ -15,7 +15,7 @@
 struct resting {
     atomic_flag busy; /* a lock of `users` and the weights, held while these are read. Each part of
                          each layer has its own, because passes on other threads are elsewhere */
-    uint32_t users;   /* callers of rest_wake; 0: the weights are in the file alone */
+    uint32_t users;   /* callers of rest_wake; 0: the weights are only in the file */
     bool rests;       /* else nobody reads or frees it here */
     uint64_t sums[MOST_SPANS]; /* checksums of the weights and biases that were loaded first
                                 */

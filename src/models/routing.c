@@ -23,7 +23,7 @@ static void sigmoid(const float *x, uint32_t n, float *y) {
         y[i] = 1 / (1 + expf(-x[i]));
 }
 
-/* Returns what the choice of expert e goes by. Overflow may have made it no number. */
+/* Returns the value that decides the choice of expert e. After overflow it may be NaN. */
 static float score_of(const float *shares, const float *choice, uint32_t e) {
     const float score = shares[e] + (choice ? choice[e] : 0);
     return isnan(score) ? -INFINITY : score;

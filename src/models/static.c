@@ -32,7 +32,7 @@ static void static_take(const struct network *network, const struct pass_size *s
 }
 
 /* row [size] = the mean of the vectors of n tokens but unknown ones, or zeros if there are none.
- * They are added from the first on, so that the bits of the mean depend on the tokens alone. */
+ * They are added from the first on, so that the bits of the mean depend only on the tokens. */
 static void mean_of_tokens(const struct network *network, const int32_t *ids, size_t n,
                            float *row) {
     const struct static_weights *w = network->weights;

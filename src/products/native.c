@@ -7,7 +7,6 @@
 #include "formats/neurons_read.h"
 #include "formats/stacked.h"
 #include "formats/token_split.h"
-#include "huggingface/decoders.h"
 #include "models/architectures.h"
 #include "models/bert.h"
 #include "models/bert_variants.h"
@@ -98,8 +97,6 @@ const struct weight_kind *const weight_kinds[] = {
 
 const struct block_format block_formats[] = {
     BLOCK_ROWS(BLOCK_FUNCTION, BLOCK_FUNCTION, BLOCK_FUNCTION)};
-
-const struct hf_decoder *const hf_decoders[] = {HF_DECODERS, HF_NATIVE_DECODERS, NULL};
 
 const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, NULL};
 

@@ -49,7 +49,7 @@ struct block_format {
      * write the type. */
     void (*quantise)(const float *values, size_t n, void *out);
     /* Quantises to the bits of ggml's reference quantiser, for finite values whose scale is a
-     * normal float and finite as a half. Differs from `quantise` for Q4_0 alone. */
+     * normal float and finite as a half. Differs from `quantise` for Q4_0 only. */
     void (*quantise_as_reference)(const float *values, size_t n, void *out);
 };
 

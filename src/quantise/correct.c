@@ -74,7 +74,7 @@ static double error_of(const struct work *w, const float *target, const float *v
 }
 
 /* Chooses codes from the first column to the last. Column j aims at its target and at the errors of
- * the columns before it, as far as their inputs foretell its own. A scale that rows share is chosen
+ * the columns before it, as far as their inputs predict its own. A scale that rows share is chosen
  * when the first of them begins it, by the targets of the others. */
 static void feed_back(const struct work *w, const float *target, const struct group *g) {
     const size_t k = w->k, block = (size_t)w->grid->block;

@@ -151,7 +151,7 @@ wisp_status use_item(struct quantise_run *r, const struct directory *dir, const 
     return r->replay.generates && tied ? use_logits(r, dir, item->name, error) : WISP_OK;
 }
 
-/* ---- the file in the making ----------------------------------------------------------------- */
+/* ---- the new file --------------------------------------------------------------------------- */
 
 wisp_status quantise_open_input(const struct quantise_run *r, struct directory *dir,
                                 wisp_error *error) {

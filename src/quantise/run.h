@@ -38,7 +38,7 @@ struct told {
     struct t158_stats ternary;
 };
 
-/* A file in the making: the input's directory, whose tensors are quantised one by one. */
+/* A new file: the input's directory, whose tensors are quantised one by one. */
 struct quantised {
     struct directory out;
     unsigned char *data; /* [capacity]: a source of `out`, with what was quantised */
@@ -73,7 +73,7 @@ struct linear *item_linear(const struct network *network, const struct item *ite
 wisp_status quantise_open_input(const struct quantise_run *run, struct directory *dir,
                                 wisp_error *error);
 
-/* Opens an empty file in the making with room for this many bytes. The caller closes it, also after
+/* Opens an empty new file with room for this many bytes. The caller closes it, also after
  * a failure. */
 wisp_status quantised_open(struct quantised *q, const struct quantise_run *run, size_t capacity,
                            wisp_error *error);
@@ -136,7 +136,7 @@ wisp_status embed_texts(struct quantise_run *run, const struct network *network,
 void quantise_report(const struct quantise_run *run, const struct quantised *q);
 
 /* Chooses the formats of all items for options->target_bytes or target_cosine and quantises them.
- * `q` is the file in the making. The caller closes it, also after a failure. */
+ * `q` is the new file. The caller closes it, also after a failure. */
 wisp_status quantise_to_target(struct quantise_run *run, struct quantised *q, wisp_error *error);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Chooses types for a size or a cosine.
  *
- * Each item is first rounded alone to its smallest type in a model that is otherwise the original,
- * which shows how much the model loses for the error of that item's outputs. Its error with each
- * type, corrected as it would be, then predicts the loss with that type; losses of items are
- * added. The loss of a model is 1 - cosine of an embedding or, in models that generate, the
+ * Each item is first rounded by itself to its smallest type in a model that is otherwise the
+ * original, which shows how much the model loses for the error of that item's outputs. Its error
+ * with each type, corrected as it would be, then predicts the loss with that type; losses of items
+ * are added. The loss of a model is 1 - cosine of an embedding or, in models that generate, the
  * divergence of the next token's probabilities from the original's. */
 #include <math.h>
 #include <stdlib.h>
@@ -173,7 +173,7 @@ static wisp_status round_product(struct quantise_run *r, const struct item *item
     return status;
 }
 
-/* Measures what the model loses on the sample if an item alone is rounded to its smallest type,
+/* Measures what the model loses on the sample if only one item is rounded to its smallest type,
  * and sets the losses of all types by that. `states` are those of the original before the item's
  * block. */
 static wisp_status measure_item(struct target *t, struct item *item, const float *states,

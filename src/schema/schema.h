@@ -43,7 +43,7 @@ struct item_source {
     const struct json *prefix; /* the first of a list of schemas; NULL: none */
     uint32_t n;                /* of prefix */
     enum literal_kind kind;    /* of prefix */
-    uint32_t only;             /* prefix stands for the item of this index alone; UINT32_MAX: no */
+    uint32_t only;             /* prefix stands only for the item of this index; UINT32_MAX: no */
     const struct item_source *next;
 };
 
@@ -59,7 +59,7 @@ struct member_source {
     const struct json *patterns;   /* the first member; NULL: none */
     struct literal rest;           /* of other members; json NULL: any */
     enum literal_kind kind;        /* of properties */
-    const char *name; /* not NULL: the source is of this member alone, which is `rest` */
+    const char *name; /* not NULL: the source is only of this member, which is `rest` */
     const struct member_source *next;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rules of arrays. A rule stands for the items that have come and, of each `contains`, for how many
+ * Rules of arrays. A rule stands for the items so far and, of each `contains`, for how many
  * of them count.
  * Compiled for size in WebAssembly. */
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static wisp_status add_item(struct array_plan *p, uint32_t rule, uint32_t items,
     return end_alternative(p, rule);
 }
 
-/* Returns how many of contains[i] have come. */
+/* Returns how many of contains[i] were found so far. */
 static uint32_t count_of(const struct array_plan *p, uint32_t counts, uint32_t i) {
     for (uint32_t k = 0; k < i; k++)
         counts /= p->most[k] + 1;
@@ -149,7 +149,7 @@ static const struct json *values_of_items(const struct schema_compiler *c, uint3
     return NULL;
 }
 
-/* The rules stand for the sets of values that have come. */
+/* The rules stand for the sets of values so far. */
 static wisp_status write_sets(struct array_plan *p, uint32_t rule, const struct json *values) {
     struct schema_compiler *c = p->output->compiler;
     const uint32_t sets = UINT32_C(1) << values->count;

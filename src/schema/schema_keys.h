@@ -15,7 +15,7 @@ struct schema_keys {
     uint32_t written; /* its first state in the grammar */
     wisp_text *names; /* [listed] */
     uint32_t listed;
-    struct automaton *list;                        /* of the names alone */
+    struct automaton *list;                        /* of the names only */
     const struct automaton *parts[MOST_KEY_PARTS]; /* [n_parts]; the first is `list` */
     uint32_t n_parts;
     uint32_t masks[MOST_KEY_GROUPS]; /* [n_groups]: bits of the parts that accept the names */

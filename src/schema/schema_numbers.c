@@ -147,7 +147,7 @@ enum order { LESS, SAME, MORE };
 struct progress {
     uint32_t phase; /* START ... E_SHORT */
     uint32_t negative;
-    uint32_t nonzero;  /* a digit that is not 0 has come */
+    uint32_t nonzero;  /* there was a digit other than 0 */
     uint32_t whole;    /* digits before the point, or zeros after it before the first digit */
     uint32_t place;    /* how the place of the first digit compares, once it is known */
     uint32_t digits;   /* how the digits compare so far */

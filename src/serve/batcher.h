@@ -12,7 +12,7 @@ struct batcher;
 
 struct batcher_options {
     wisp_model *model;
-    wisp_session *session; /* the batcher's alone until it is closed */
+    wisp_session *session; /* used by the batcher only, until it is closed */
     size_t most_waiting;   /* texts in the queue; more are refused */
     size_t batch_tokens;   /* of a call, about */
 };

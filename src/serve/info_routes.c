@@ -26,7 +26,7 @@ static void run_models(struct call *call) {
     reply_json(call, &text);
 }
 
-/* Of the first model, which is always open. */
+/* Information about the first model, which is always open. */
 static void run_info(struct call *call) {
     const struct served_model *first = models_at(call->api->models, 0);
     const wisp_model_info *info = &first->info;

@@ -16,7 +16,7 @@ struct model_name {
 struct served_model {
     struct model_name of;    /* the first has no path */
     const char *chat_format; /* of a model without a template; NULL: it has one */
-    /* What follows is there while the model is open, as it is for whoever has taken it. */
+    /* The fields below are valid while the model is open, as it is for whoever has taken it. */
     wisp_model *model;
     wisp_session *session;
     wisp_model_info info;

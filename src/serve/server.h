@@ -11,7 +11,7 @@ struct server;
 
 struct server_options {
     wisp_model *model;
-    wisp_session *session;           /* the server's alone until it stops */
+    wisp_session *session;           /* used by the server only, until it stops */
     const char *name;                /* of the model in requests and replies */
     const struct model_name *others; /* [n_others]: models that are opened by `open` (models.h) */
     size_t n_others;

@@ -3,9 +3,9 @@
  *
  * A neuron is a row of W_up, a row of W_gate if layers are gated, a column of W_down, and a few
  * numbers that belong to it. It is at a place of its layer: in the order of the plan if a
- * predictor chooses neurons, else in the order of the file. The store packs a neuron from its
- * weights alone, so that one can be put while others are absent, and records which are present.
- * Neurons are absent only while a layer is loaded, or if a model is opened without its cold ones
+ * predictor chooses neurons, else in the order of the file. The store packs a neuron from only its
+ * weights, so that one can be put while others are absent, and records which are present. Neurons
+ * are absent only while a layer is loaded, or if a model is opened without its cold ones
  * (neuron_cold.h).
  *
  *   y = base + row_scale * (sum over neurons of contribution * column_scale * column)

@@ -5,7 +5,7 @@
 
 #include "tokenizers/codec_parts.h"
 
-/* Says whether the merges turn the bytes of a token into that token alone. */
+/* Says whether the merges turn the bytes of a token into only that token. */
 enum bpe_whole { WHOLE_UNKNOWN, WHOLE_YES, WHOLE_NO };
 
 /* Writes the bytes that the spelling of a part of a merge stands for, and returns their number,

@@ -323,10 +323,10 @@ typedef struct wisp_calibrate_options {
     const char *predictor_type; /* of the predictors' matrices in the file: "f32", "q8_0" or "q4_0".
                                    NULL: q8_0, or f32 if a row is not whole blocks of q8_0 */
     bool sentence;              /* also fit predictors that choose once for a whole text */
-    bool one_sparsity; /* store thresholds for `sparsity` alone: a smaller file, but sessions cannot
-                          set another sparsity */
-    float hot;         /* these three as in wisp_convert_options: what is hot in the file. */
-    uint64_t hot_bytes;  /* If both are 0: nine tenths of needed activations, and neurons */
+    bool one_sparsity;  /* store thresholds only for `sparsity`: a smaller file, but sessions cannot
+                           set another sparsity */
+    float hot;          /* these three as in wisp_convert_options: what is hot in the file. */
+    uint64_t hot_bytes; /* If both are 0: nine tenths of needed activations, and neurons */
     uint64_t hot_tokens; /* become rows only in layers whose types allow it */
     size_t tokens;    /* fit to at most so many tokens. 0: 32768. Each layer keeps as many rows of
                          hidden_size floats in memory */
@@ -377,7 +377,7 @@ typedef struct wisp_tried_attention {
     bool passes;     /* it loses no more than `loss`, and finds all */
 } wisp_tried_attention;
 
-/* What a key-value head of a layer looks at with the policy `learned`. */
+/* The steps that a key-value head of a layer attends to with the policy `learned`. */
 typedef struct wisp_learned_attention {
     uint32_t layer, kv_head; /* of the layers that have keys and values */
     const char *kind;        /* "full", "local", "lines" or "blocks" */

@@ -36,7 +36,7 @@ async function serve(args = [], env = {}) {
     child.kill('SIGTERM');
     return (await ended)[0];
   };
-  return { url: `http://127.0.0.1:${await port}`, port: await port, stop, log: () => err };
+  return { url: `http://127.0.0.1:${await port}`, port: await port, pid: child.pid ?? 0, stop, log: () => err }; // prettier-ignore
 }
 
 /** A server that keeps what it is asked, and answers a stream. */

@@ -20,7 +20,7 @@ const isThere =
 export const skip =
   isThere || process.env.CI ? false : 'skipped: CivetWeb is not there (tools/setup.py civetweb)';
 
-/** @typedef {{ url: string, port: number, stop: () => Promise<number>, log: () => string }} Server */
+/** @typedef {{ url: string, port: number, pid: number, stop: () => Promise<number>, log: () => string }} Server */
 
 /** Starts a server. @param {string[]} args @param {Record<string, string>} more @returns {Promise<Server>} */
 export async function serve(args = [], more = {}) {
@@ -54,7 +54,13 @@ export async function serve(args = [], more = {}) {
     child.kill('SIGTERM');
     return (await ended)[0];
   };
-  return { url: `http://127.0.0.1:${await port}`, port: await port, stop, log: () => err };
+  return {
+    url: `http://127.0.0.1:${await port}`,
+    port: await port,
+    pid: child.pid ?? 0,
+    stop,
+    log: () => err,
+  };
 }
 
 /** @param {Server} server @param {string} path @param {unknown} body @param {Record<string, string>} [headers] */

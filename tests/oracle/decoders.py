@@ -32,7 +32,8 @@ try:
                               Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, GraniteMoeConfig,
                               GptOssConfig, GptOssForCausalLM, GraniteMoeForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, OlmoeConfig, OlmoeForCausalLM,
                               Qwen3MoeConfig, Qwen3MoeForCausalLM, Ministral3Config, Ministral3ForCausalLM, Glm4Config,
-                              Glm4ForCausalLM, Glm4MoeLiteConfig, Glm4MoeLiteForCausalLM)
+                              Glm4ForCausalLM, Glm4MoeLiteConfig, Glm4MoeLiteForCausalLM,
+                              GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM)
 except ImportError as error:
     print(f"skipped: decoders: {error}")
     sys.exit(0)
@@ -188,6 +189,11 @@ MODELS = {
         qk_nope_head_dim=12, qk_rope_head_dim=16, v_head_dim=20, n_routed_experts=5, num_experts_per_tok=2,
         moe_intermediate_size=24, n_shared_experts=2, norm_topk_prob=False, routed_scaling_factor=2.5, tie_word_embeddings=True,
         mlp_layer_types=["dense", "dense", "sparse", "sparse"], rope_parameters=plain_rope(10000.0))),
+    "granitemoehybrid, attention in all layers": ("granite", GraniteMoeHybridForCausalLM, GraniteMoeHybridConfig(
+        **SIZES, num_key_value_heads=2, tie_word_embeddings=True, attention_multiplier=0.09, embedding_multiplier=7.0,
+        residual_multiplier=0.22, logits_scaling=3.0, num_local_experts=0, shared_intermediate_size=SIZES["intermediate_size"],
+        position_embedding_type="rope", layer_types=["attention"] * SIZES["num_hidden_layers"], mamba_n_heads=4,
+        rope_parameters=plain_rope(10000.0))),
     "bitnet": ("bitnet-b1.58", BitNetForCausalLM, BitNetConfig(
         **SIZES, num_key_value_heads=1, tie_word_embeddings=True, rope_parameters=plain_rope(500000.0))),
     "bitnet, SiLU, an output of its own": ("bitnet", BitNetForCausalLM, BitNetConfig(
@@ -220,7 +226,7 @@ LAYER_NAMES = {
 }
 LAYER_NAMES |= {
     "mlp.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp",
-    "block_sparse_moe.output_linear": "ffn_down_exps",
+    "block_sparse_moe.output_linear": "ffn_down_exps", "shared_mlp.output_linear": "ffn_down",
 }
 STACKED_EXPERTS = ("mlp.experts.gate_up_proj", "block_sparse_moe.input_linear", "feed_forward.experts.gate_up_proj")
 GEMMA_NAMES = LAYER_NAMES | {
@@ -432,6 +438,10 @@ def tensors_of(architecture, model):
         part = ".".join(parts[2:])
         if parts[2:4] == ["mlp", "experts"] and architecture == "gpt-oss":
             yield from oss_experts(int(parts[1]), parts[4], tensor)
+            continue
+        if part == "shared_mlp.input_linear":
+            for half, matrix in zip(("gate", "up"), tensor.chunk(2), strict=True):
+                yield f"blk.{parts[1]}.ffn_{half}.{kind}", matrix
             continue
         if part in STACKED_EXPERTS:
             for half, matrix in zip(("gate", "up"), tensor.chunk(2, dim=1), strict=True):

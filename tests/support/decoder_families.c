@@ -128,6 +128,12 @@ static const struct folder_shape gpt_oss[] = {
     {"layers.%.mlp.experts.gate_up_proj_bias", {2, 2 * INNER}},
     {"layers.%.mlp.experts.down_proj", {2, INNER, HIDDEN}}};
 
+/* A dense layer in the place of experts. */
+static const struct folder_shape granite_hybrid[] = {
+    ATTENTION_SHAPES,
+    {"layers.%.shared_mlp.input_linear.weight", {2 * INNER, HIDDEN}},
+    {"layers.%.shared_mlp.output_linear.weight", {HIDDEN, INNER}}};
+
 /* Latents of 4 values, and of 6 for queries; keys of 4 values and 2 that rotate, values of 4. The
  * second layer has experts. */
 static const struct folder_shape glm4_moe_lite[] = {
@@ -285,11 +291,19 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
         "\"n_shared_experts\":1,\"moe_intermediate_size\":10,\"norm_topk_prob\":true,"
         "\"routed_scaling_factor\":1.8,\"n_group\":1,\"topk_group\":1,"
         "\"topk_method\":\"noaux_tc\",\"first_k_dense_replace\":1,\"num_nextn_predict_layers\":1}";
+    static const char granite_hybrid_config[] =
+        "{\"architectures\":[\"GraniteMoeHybridForCausalLM\"],\"model_type\":\"granitemoehybrid\","
+        "\"hidden_size\":8,\"intermediate_size\":14,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"hidden_act\":\"silu\","
+        "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,"
+        "\"tie_word_embeddings\":true,\"attention_bias\":false,\"vocab_size\":300,"
+        "\"num_local_experts\":0,\"shared_intermediate_size\":12,\"residual_multiplier\":0.22,"
+        "\"position_embedding_type\":\"rope\",\"layer_types\":[\"attention\",\"attention\"]}";
     static const char *const configs[] = {
-        gpt2_config,         gemma2_config,      gemma3_text_config, gemma3_config,
-        lfm2_config,         phi3_config,        bitnet_config,      bitnet_floats_config,
-        qwen3_moe_config,    granite_moe_config, gpt_oss_config,     gpt_oss_packed_config,
-        glm4_moe_lite_config};
+        gpt2_config,          gemma2_config,        gemma3_text_config, gemma3_config,
+        lfm2_config,          phi3_config,          bitnet_config,      bitnet_floats_config,
+        qwen3_moe_config,     granite_moe_config,   gpt_oss_config,     gpt_oss_packed_config,
+        glm4_moe_lite_config, granite_hybrid_config};
     *folder = (struct folder){0};
     switch (family) {
     case FAMILY_GPT2:
@@ -340,6 +354,9 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
     }
     case FAMILY_GLM4_MOE_LITE:
         WEIGHTS_OF(folder, "model.", 2, glm4_moe_lite);
+        break;
+    case FAMILY_GRANITE_HYBRID:
+        WEIGHTS_OF(folder, "model.", 2, granite_hybrid);
         break;
     case FAMILY_GPT_OSS:
         WEIGHTS_OF(folder, "model.", 2, gpt_oss);

@@ -39,6 +39,7 @@ enum decoder_family {
     FAMILY_GPT_OSS,        /* two experts, stacked, of floats */
     FAMILY_GPT_OSS_PACKED, /* in MXFP4 */
     FAMILY_GLM4_MOE_LITE,  /* latent attention, two experts and a shared one */
+    FAMILY_GRANITE_HYBRID, /* attention in all layers, and no experts */
     DECODER_FAMILIES
 };
 

@@ -276,6 +276,24 @@ static void settings_of_glm4_moe_lite(void **state) {
     check_edits(edits, sizeof edits / sizeof *edits);
 }
 
+static void settings_of_granite_hybrid(void **state) {
+    static const enum decoder_family f = FAMILY_GRANITE_HYBRID;
+    static const struct edit edits[] = {
+        {f, CONFIG, "\"layer_types\"", "\"layers_block_type\"", WISP_OK, NULL, NULL},
+        {f, CONFIG, "[\"attention\",\"attention\"]", "[\"mamba\",\"attention\"]", UNSUPPORTED,
+         "layer_types", "only attention"},
+        {f, CONFIG, "\"layer_types\"", "\"others\"", UNSUPPORTED, "layer_types",
+         "attention in all layers"},
+        {f, CONFIG, "\"num_local_experts\":0", "\"num_local_experts\":2", UNSUPPORTED,
+         "num_local_experts", "only 0"},
+        {f, CONFIG, "\"rope\"", "\"nope\"", UNSUPPORTED, "position_embedding_type", "only rope"},
+        {f, CONFIG, "\"shared_intermediate_size\":12", "\"shared_intermediate_size\":14", FORMAT,
+         "blk.0.ffn_up.weight", "14"},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
 static void settings_of_bitnet(void **state) {
     static const enum decoder_family p = FAMILY_BITNET, f = FAMILY_BITNET_FLOATS;
     static const struct edit edits[] = {
@@ -577,6 +595,7 @@ int main(void) {
         cmocka_unit_test(settings_of_experts),
         cmocka_unit_test(settings_of_gpt_oss),
         cmocka_unit_test(settings_of_bitnet),
+        cmocka_unit_test(settings_of_granite_hybrid),
         cmocka_unit_test(settings_of_glm4_moe_lite),
         cmocka_unit_test(packed_codes_are_checked),
         cmocka_unit_test(settings_of_phi3),

@@ -28,7 +28,7 @@ struct text {
     struct token_list reply;       /* the ids of the reply then */
     const wisp_generation *result; /* NULL: it failed when it was read */
     bool has_ended;
-    wisp_error *failure; /* of this text alone; NULL: none */
+    wisp_error *failure; /* of this text only; NULL: none */
 };
 
 struct writing {

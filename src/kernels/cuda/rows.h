@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(ROW_WARPS *WARP) pool_rows(const pool_argument
         for (int w = 0; w < ROW_WARPS; w++)
             sum += sums[w][column];
         sum *= share;
-        sums[0][column] = sum; /* of its column, this thread alone reads and writes */
+        sums[0][column] = sum; /* only this thread reads and writes its column */
         all = fmaf(sum, sum, all);
         if (column < a.normalize)
             own = fmaf(sum, sum, own);
