@@ -589,6 +589,12 @@ WISP_API const char *wisp_kernels_name(size_t index);
 /* Returns the features of this CPU that kernel sets can use: "avx2 fma avx512 vnni", or "". */
 WISP_API const char *wisp_cpu_features(void);
 
+enum { WISP_DEVICE_BYTES = 256 };
+
+/* Writes the name of a GPU that computes for the device "cuda", such as "NVIDIA H200, compute
+ * capability 9.0". Returns false after the last, and if the device's library is not there. */
+WISP_API bool wisp_cuda_device(uint32_t index, char name[WISP_DEVICE_BYTES]);
+
 #include "wisp/chat.h"
 #include "wisp/index.h"
 #include "wisp/sequences.h"

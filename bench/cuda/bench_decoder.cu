@@ -103,9 +103,15 @@ static device_decoder *open_decoder(const device_decoder_shape &s, device_format
 
 enum { PROMPT = 256, STEPS = 64, WARM = 8 };
 
+/* Which neurons are computed, as in device_step. */
+struct choice {
+    uint32_t neurons;
+    const float *least;
+};
+
 /* Returns the median seconds of a step that adds one token to each of so many texts of about PROMPT tokens. With `fetch`
  * logits are copied to the host. */
-static double time_steps(device_context *context, const std::vector<device_sequence *> &texts, uint32_t neurons, bool fetch) {
+static double time_steps(device_context *context, const std::vector<device_sequence *> &texts, const choice &c, bool fetch) {
     std::vector<int32_t> ids(texts.size());
     std::vector<size_t> starts, lengths(texts.size(), PROMPT);
     std::vector<double> seconds;
@@ -114,7 +120,7 @@ static double time_steps(device_context *context, const std::vector<device_seque
     for (int i = 0; i < STEPS + WARM; i++) {
         for (int32_t &id : ids)
             id = (int32_t)(next_random() % 1000);
-        const device_step step = {texts.size(), ids.data(), starts.data(), texts.data(), lengths.data(), false, neurons};
+        const device_step step = {texts.size(), ids.data(), starts.data(), texts.data(), lengths.data(), false, c.least, c.neurons, NULL};
         const float *logits;
         const double start = now();
         check(library->step(context, &step, fetch ? &logits : NULL, message));
@@ -135,13 +141,47 @@ static double time_prompt(device_context *context, device_sequence *text, size_t
     for (int i = 0; i < 4; i++) {
         for (int32_t &id : ids)
             id = (int32_t)(next_random() % 1000);
-        const device_step step = {1, ids.data(), starts, &text, &at, false, 0};
+        const device_step step = {1, ids.data(), starts, &text, &at, false, NULL, 0, NULL};
         const float *logits;
         const double start = now();
         check(library->step(context, &step, &logits, message));
         best = i > 0 ? std::min(best, now() - start) : best;
     }
     return best;
+}
+
+/* Returns the share of neurons that a text's step computes. */
+static double computed_share(device_context *context, device_sequence *text, const device_decoder_shape &shape, const choice &c) {
+    std::vector<uint32_t> computed(shape.layers);
+    const int32_t id = 17;
+    const size_t starts[] = {0, 1}, length = PROMPT;
+    const device_step step = {1, &id, starts, &text, &length, false, c.least, c.neurons, computed.data()};
+    double all = 0;
+    check(library->step(context, &step, NULL, message));
+    for (uint32_t n : computed)
+        all += n;
+    return all / shape.layers / shape.intermediate_size;
+}
+
+/* Times steps that compute a share of the neurons: by number, and by limits, which are found by halving. */
+static void bench_sparse(device_context *context, const std::vector<device_sequence *> &all, const device_decoder_shape &shape,
+                         uint32_t share) {
+    float low = 0, high = 8;
+    std::vector<float> limits(shape.layers);
+    for (int i = 0; i < 20; i++) {
+        limits.assign(shape.layers, (low + high) / 2);
+        (computed_share(context, all[0], shape, {0, limits.data()}) > share / 100.0 ? low : high) = limits[0];
+    }
+    const choice by_number = {shape.intermediate_size * share / 100, NULL}, by_limit = {0, limits.data()};
+    printf("  %u %% of neurons are by number %.1f %%, by limit %.1f %%\n", share,
+           100 * computed_share(context, all[0], shape, by_number), 100 * computed_share(context, all[0], shape, by_limit));
+    for (const choice &c : {by_number, by_limit})
+        for (const size_t count : {(size_t)1, (size_t)4, (size_t)16}) {
+            const std::vector<device_sequence *> texts(all.begin(), all.begin() + (ptrdiff_t)count);
+            const double seconds = time_steps(context, texts, c, false);
+            printf("  %u %% by %s, %2zu texts, logits left %8.3f ms %8.0f tokens/s\n", share, c.least ? "limit " : "number", count,
+                   seconds * 1e3, (double)count / seconds);
+        }
 }
 
 static void bench(const char *name, const device_decoder_shape &shape, device_format format) {
@@ -165,25 +205,17 @@ static void bench(const char *name, const device_decoder_shape &shape, device_fo
     printf("  512 tokens behind 1,536          %8.3f ms %8.0f tokens/s\n", late * 1e3, 512 / late);
     time_prompt(context, all[0], PROMPT, 0);
     const double kv_bytes = 4.0 * shape.layers * shape.kv_heads * shape.head_size * (PROMPT + STEPS / 2);
-    for (const size_t count : {(size_t)1, (size_t)4, (size_t)16}) {
+    for (const size_t count : {(size_t)1, (size_t)2, (size_t)4, (size_t)8, (size_t)9, (size_t)16}) {
         const std::vector<device_sequence *> texts(all.begin(), all.begin() + (ptrdiff_t)count);
         for (const bool fetch : {false, true}) {
-            const double seconds = time_steps(context, texts, 0, fetch), read = bytes + kv_bytes * (double)count;
+            const double seconds = time_steps(context, texts, {0, NULL}, fetch), read = bytes + kv_bytes * (double)count;
             printf("  dense, %2zu texts, logits %-8s %8.3f ms %8.0f tokens/s %7.0f GB/s; %6.3f ms at 3.35 TB/s\n", count,
                    fetch ? "fetched" : "left", seconds * 1e3, (double)count / seconds, read / seconds / 1e9, read / 3.35e9);
         }
     }
     for (const uint32_t share : {50u, 25u})
-        for (const size_t count : {(size_t)1, (size_t)4, (size_t)16}) {
-            const std::vector<device_sequence *> texts(all.begin(), all.begin() + (ptrdiff_t)count);
-            if (!shape.sparse)
-                continue;
-            const double seconds = time_steps(context, texts, shape.intermediate_size * share / 100, false);
-            const double left_out = 2.0 * shape.layers * shape.hidden_size * shape.intermediate_size * (100 - share) / 100 *
-                                    (format == DEVICE_Q8_0 ? 34.0 : 18.0) / 32;
-            printf("  %u %% of neurons, %2zu texts, logits left %8.3f ms %8.0f tokens/s; %6.3f ms at 3.35 TB/s for one text\n",
-                   share, count, seconds * 1e3, (double)count / seconds, (bytes - left_out + kv_bytes) / 3.35e9);
-        }
+        if (shape.sparse)
+            bench_sparse(context, all, shape, share);
     library->context_close(context);
     library->close(d);
 }

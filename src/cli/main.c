@@ -10,7 +10,7 @@ static void print_help(FILE *output) {
     fputs("usage: wisp COMMAND [OPTION]...\n\n", output);
     for (const struct named_command *c = program_commands; c->name; c++)
         fprintf(output, "  wisp %-11s %s\n", c->name, c->summary);
-    fputs("  wisp --version   print build, CPU features and kernel sets\n"
+    fputs("  wisp --version   print build, CPU features, kernel sets and devices\n"
           "\n"
           "wisp help COMMAND lists the options of a command.\n",
           output);
@@ -24,7 +24,11 @@ static int print_version(void) {
     fputs("kernel sets: ", program_output);
     for (size_t i = 0; (name = wisp_kernels_name(i)) != NULL; i++)
         fprintf(program_output, "%s%s", i ? ", " : "", name);
-    fputs(" (the first is the default)\n", program_output);
+    fputs(" (the first is the default)\ndevices: cpu", program_output);
+    char gpu[WISP_DEVICE_BYTES];
+    for (uint32_t i = 0; wisp_cuda_device(i, gpu); i++)
+        fprintf(program_output, ", cuda (%s)", gpu);
+    fputs("\n", program_output);
     return EXIT_GOOD;
 }
 

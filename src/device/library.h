@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Counts changes to this file, so that wisp refuses a library of another version. */
-enum { DEVICE_VERSION = 2, DEVICE_MESSAGE_BYTES = 256 };
+enum { DEVICE_VERSION = 3, DEVICE_MESSAGE_BYTES = 256 };
 
 typedef enum device_status {
     DEVICE_OK,
@@ -112,7 +112,7 @@ enum device_decoder_tensor {
     DECODER_GATE, /* [intermediate_size, hidden_size] */
     DECODER_UP,
     DECODER_DOWN,           /* [hidden_size, intermediate_size] */
-    DECODER_NEURON_WEIGHTS, /* [intermediate_size], of a sparse decoder: see device_step.neurons */
+    DECODER_NEURON_WEIGHTS, /* [intermediate_size], of a sparse decoder: see device_step.least */
     DECODER_TENSORS
 };
 
@@ -132,10 +132,13 @@ struct device_step {
     struct device_sequence *const *sequences; /* [texts], different ones, with room */
     const size_t *lengths;                    /* [texts]: tokens before these */
     bool all_logits;                          /* of every token; else of the last of each text */
-    /* For sparse decoders: how many neurons of each layer are computed for each token, those with
-     * the largest |f(gate)| times the neuron's weight (1 if there are no weights), and all others
-     * that equal the smallest of these. 0: all. */
+    /* Of a sparse decoder: which neurons of a layer are computed for a token, by their scores,
+     * |f(gate)| times the neuron's weight (1 if there are no weights). With `least`, those whose
+     * score is above 0 and at least least[layer]; else, unless `neurons` is 0, so many that have
+     * the largest scores, and all that equal the last of these in exponent and 4 bits behind it. */
+    const float *least; /* [layers]; NULL: none */
     uint32_t neurons;
+    uint32_t *computed; /* [layers]: where neurons were left out, those computed, of all tokens */
 };
 
 /* Any number of threads may call functions of different contexts at the same time. */
@@ -171,7 +174,8 @@ struct device_decoder_library {
 
     /* Adds tokens to texts. Points *logits to [texts or tokens, vocabulary_size], in memory of the
      * context until its next step; NULL: they are not copied to the host. The bits of a row depend
-     * on only the text before it. */
+     * on only the text before it; where neurons are left out, also on whether the step has one
+     * token. */
     device_status (*step)(struct device_context *context, const struct device_step *step,
                           const float **logits, char message[DEVICE_MESSAGE_BYTES]);
 };

@@ -141,12 +141,14 @@ struct batch_parts {
     bool *prompts;
     struct device_sequence **on_device;
     size_t *lengths;
+    float *limits;      /* [layers]: of scores of neurons */
+    uint32_t *computed; /* [layers]: neurons, which a device counts */
 };
 
 static struct batch_parts take_batch(struct workspace *space, size_t texts, size_t tokens,
-                                     size_t rows, size_t vocabulary) {
-    struct batch_parts p;
-    p.logits = workspace_take(space, rows, vocabulary, sizeof *p.logits);
+                                     size_t rows, const struct model_config *config) {
+    struct batch_parts p = {0};
+    p.logits = workspace_take(space, rows, config->vocabulary_size, sizeof *p.logits);
     p.ids = workspace_take(space, 1, tokens, sizeof *p.ids);
     p.starts = workspace_take(space, 1, texts + 1, sizeof *p.starts);
     p.caches = workspace_take(space, 1, texts, sizeof *p.caches);
@@ -154,6 +156,10 @@ static struct batch_parts take_batch(struct workspace *space, size_t texts, size
     p.prompts = workspace_take(space, 1, texts, sizeof *p.prompts);
     p.on_device = workspace_take(space, 1, texts, sizeof *p.on_device);
     p.lengths = workspace_take(space, 1, texts, sizeof *p.lengths);
+    if (DEVICES_EXIST) {
+        p.limits = workspace_take(space, 1, config->layers, sizeof *p.limits);
+        p.computed = workspace_take(space, 1, config->layers, sizeof *p.computed);
+    }
     return p;
 }
 
@@ -175,24 +181,28 @@ static uint64_t keys_looked_at(const wisp_session *session) {
     return seen / session->model->network.config.kv_heads;
 }
 
-/* Returns how many neurons of a layer a step of a device computes; 0: all. A step that reads a
- * prompt computes all. */
-static uint32_t step_neurons(const wisp_session *session, const struct addition *additions,
-                             size_t n) {
+/* Tells a step of a device which neurons to compute. A step that reads a prompt computes all. */
+static void choose_neurons(const wisp_session *session, const struct addition *additions, size_t n,
+                           const struct batch_parts *parts, struct device_step *step) {
+    const struct gate_limit *gates = session->gates; /* all layers have the same number */
     for (size_t i = 0; i < n; i++)
         if (additions[i].is_prompt)
-            return 0;
-    return session->gates ? session->gates[0].most : 0; /* all layers have the same number */
+            gates = NULL;
+    if (!gates)
+        return;
+    step->neurons = gates[0].most;
+    for (uint32_t l = 0; l < session->model->network.config.layers; l++)
+        parts->limits[l] = gates[l].least;
+    if (step->neurons == 0)
+        step->least = parts->limits;
 }
 
 /* Counts the neurons that a step of a device has computed, of `tokens` tokens. */
 static void count_neurons(wisp_session *session, size_t tokens) {
-    const struct model_config *c = &session->model->network.config;
-    const uint32_t neurons = session->generation->step.neurons;
-    for (uint32_t l = 0; l < c->layers; l++) {
+    for (uint32_t l = 0; l < session->model->network.config.layers; l++) {
         struct sparse_counts *counts = &session->workers[0].counts[l];
         counts->tokens += tokens;
-        counts->computed += tokens * (neurons > 0 ? neurons : c->intermediate_size);
+        counts->computed += session->generation->step.computed[l];
         counts->contributing = counts->computed;
     }
 }
@@ -201,7 +211,6 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
                              bool all, wisp_error *error) {
     const struct network *network = &session->model->network;
     struct generation *g = session->generation;
-    const size_t vocabulary = network->config.vocabulary_size;
     struct pass_size size = {.texts = n, .attention = session->attention};
     for (size_t i = 0; i < n; i++) {
         const struct kv_cache *cache = &additions[i].sequence->cache;
@@ -220,10 +229,10 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
     const bool on_device = texts_on_device(session->model);
     const size_t rows = on_device ? 0 : all ? size.tokens : n; /* a device has them */
     struct workspace measured = {.used = on_device ? 0 : pass_workspace_bytes(network, &size)};
-    take_batch(&measured, n, size.tokens, rows, vocabulary);
+    take_batch(&measured, n, size.tokens, rows, &network->config);
     TRY(workspace_reserve(&g->space, measured.used, error));
 
-    const struct batch_parts parts = take_batch(&g->space, n, size.tokens, rows, vocabulary);
+    const struct batch_parts parts = take_batch(&g->space, n, size.tokens, rows, &network->config);
     parts.starts[0] = 0;
     for (size_t i = 0; i < n; i++) {
         memcpy(parts.ids + parts.starts[i], additions[i].ids, additions[i].n * sizeof *parts.ids);
@@ -240,7 +249,9 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
                                    .sequences = parts.on_device,
                                    .lengths = parts.lengths,
                                    .all_logits = all,
-                                   .neurons = step_neurons(session, additions, n)};
+                                   .computed = parts.computed};
+    if (on_device)
+        choose_neurons(session, additions, n, &parts, &g->step);
     struct pass *pass = &session->workers[0].pass;
     *pass = (struct pass){.network = network,
                           .batch = {.texts = n,

@@ -88,6 +88,11 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
 
 static const char sentence_tensor[] = TENSOR_LAYER_PREFIX "0." TENSOR_SENTENCE_P TENSOR_WEIGHT;
 
+/* Returns whether layers choose neurons by their gates. */
+static bool chooses_by_gates(wisp_predictor predictor) {
+    return predictor == WISP_PREDICTOR_GATE || predictor == WISP_PREDICTOR_TOPK;
+}
+
 /* Sets the predictor, its plan and int8, which all predictors but dense need. Fails if the model
  * lacks the predictor, or floats were asked for. */
 static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
@@ -121,7 +126,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     if (asks_for_floats(options))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "sparse layers compute in int8, but floats were asked for");
-    if (model->predictor == WISP_PREDICTOR_GATE || model->predictor == WISP_PREDICTOR_TOPK) {
+    if (chooses_by_gates(model->predictor)) {
         model->plan = model->gate_plan;
         TRY(check_gates(model, kernels, error));
     }
@@ -141,7 +146,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
 static wisp_status check_device(const wisp_model *model, const wisp_model_options *options,
                                 wisp_error *error) {
     const bool takes_sparse =
-        model->network.architecture->generates && options->predictor == WISP_PREDICTOR_TOPK;
+        model->network.architecture->generates && chooses_by_gates(options->predictor);
     const char *what = options->portable   ? "portable results"
                        : options->hot_only ? "models without their cold neurons"
                        : options->predictor > WISP_PREDICTOR_DENSE && !takes_sparse
@@ -165,7 +170,7 @@ static wisp_status open_device(wisp_model *model, const wisp_model_options *opti
     if (status == WISP_OK)
         status = device_open(&model->device, any ? "cuda" : name, &model->network,
                              model->compute == WISP_COMPUTE_INT8,
-                             options->predictor == WISP_PREDICTOR_TOPK, error);
+                             chooses_by_gates(options->predictor), error);
     if (status != WISP_ERROR_UNSUPPORTED || !any)
         return status;
     device_close(&model->device);

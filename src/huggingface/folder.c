@@ -115,8 +115,8 @@ static wisp_status open_config(struct directory *dir, const char *folder, bool a
     if (json_is_absent(quantised) || (known && json_equals(method, known)))
         return WISP_OK;
     return fail(error, WISP_ERROR_UNSUPPORTED, config->file, quantised->key,
-                "weights quantised by %.32s are not supported, only %s%sF32, F16 and BF16",
-                hf_shown(method), known ? known : "", known ? ", " : "");
+                "weights quantised by %.32s are not supported, only F32, F16 and BF16",
+                hf_shown(method));
 }
 
 static wisp_status put_name(struct directory *dir, const char *folder, wisp_error *error) {

@@ -16,13 +16,18 @@
 /* Refuses a config.json without settings for which the class has values of its own, unlike those of
  * other classes. */
 static wisp_status require_settings(const struct hf_config *config, wisp_error *error) {
-    static const char window[] = "sliding_window";
+    static const char window[] = "sliding_window", truncate[] = "truncate";
     struct hf_rope_scaling rope;
     TRY(hf_find_rope_scaling(config, &rope, error));
-    if (json_get(config->root, window) && rope.own.root)
+    const bool lacks_truncate =
+        json_equals(rope.type, "yarn") && !json_get(rope.own.root, truncate);
+    if (json_get(config->root, window) && rope.own.root && !lacks_truncate)
         return WISP_OK;
     return fail(error, WISP_ERROR_NOT_FOUND, config->file,
-                json_get(config->root, window) ? rope.field : window, "this is missing");
+                lacks_truncate                   ? truncate
+                : json_get(config->root, window) ? rope.field
+                                                 : window,
+                "this is missing");
 }
 
 static wisp_status read_gpt_oss(struct directory *dir, const struct hf_decoder *decoder,

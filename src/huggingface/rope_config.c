@@ -130,22 +130,11 @@ static wisp_status put_attention_factor(struct directory *dir, const struct hf_r
     return directory_put_f32(dir, key, (float)(given / usual), error);
 }
 
-/* Refuses limits of YaRN that the architecture does not have. */
-static wisp_status check_truncate(const struct hf_rope_scaling *s, const struct hf_rope *rope,
-                                  wisp_error *error) {
-    static const char field[] = "truncate";
-    const struct json *given = json_get(s->own.root, field);
-    bool truncated = true;
-    if (given && !json_to_bool(given, &truncated))
-        return fail(error, WISP_ERROR_FORMAT, s->own.file, field, "expected true or false");
-    return truncated == rope->between_pairs
-               ? hf_unsupported_setting(&s->own, field, given, truncated ? "false" : "true", error)
-               : WISP_OK;
-}
-
 static wisp_status put_yarn(struct directory *dir, const struct hf_config *config,
                             const struct hf_rope_scaling *s, const char *architecture,
                             const struct hf_rope *rope, double factor, wisp_error *error) {
+    const struct hf_setting truncated[] = {
+        {"truncate", rope->between_pairs ? JSON_FALSE : JSON_TRUE}, {0}};
     static const struct {
         const char *field, *key;
     } bounds[] = {{"beta_fast", "yarn_beta_fast"}, {"beta_slow", "yarn_beta_slow"}};
@@ -154,7 +143,7 @@ static wisp_status put_yarn(struct directory *dir, const struct hf_config *confi
     const struct json *inner = json_get(s->own.root, ORIGINAL);
     uint32_t original;
     char key[KEY_BYTES];
-    TRY(check_truncate(s, rope, error));
+    TRY(hf_check_settings(&s->own, truncated, error));
     /* Versions of transformers differ in which of the two they take. */
     if (outer && (!inner || hf_check_spellings(config->file, ORIGINAL, outer, s->field, inner,
                                                NULL) != WISP_OK))

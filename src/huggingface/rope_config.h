@@ -14,8 +14,9 @@ struct hf_rope {
      * Gemma 3's class does: rope_parameters has an object for each kind, and rope_scaling is of
      * global layers. */
     bool by_layers;
-    bool between_pairs;  /* YaRN's limits are between pairs: `truncate` must be false, else true */
-    bool may_be_partial; /* only a part of each head may be rotated */
+    bool between_pairs;    /* YaRN's limits are between pairs: `truncate` is false, which the
+                                family's file requires to be given; else true */
+    bool may_be_partial;   /* only a part of each head may be rotated */
     double usual_fraction; /* if config.json does not say which part; 0: all of it */
     /* The names of the base and of the part in a config.json of version 4; NULL: rope_theta, and
      * partial_rotary_factor. */

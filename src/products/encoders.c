@@ -34,6 +34,11 @@ const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &token
 
 const struct attention_policy *const attention_policies[] = {&attention_full, NULL};
 
+wisp_status (*const attention_choose_by_file)(const struct directory *dir, size_t layers,
+                                              size_t kv_heads, const char *text,
+                                              struct attention_choice *choice,
+                                              wisp_error *error) = NULL;
+
 const struct weight_kind *const weight_kinds[] = {
     &weights_q4_0, &weights_f16, &weights_bf16, &weights_int8, &weights_narrow, &weights_f32, NULL};
 

@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-MOST_SPILLED = 80
+MOST_SPILLED = 96
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 SPILL = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores")
 USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")

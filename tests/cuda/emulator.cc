@@ -121,6 +121,27 @@ void emulated_run_shuffle(unsigned mask, void **operands) {
         }
 }
 
+struct ballot {
+    bool value;
+    unsigned result;
+};
+
+static void run_ballot(unsigned mask, void **operands) {
+    unsigned all = 0;
+    for (unsigned lane = 0; lane < 32; lane++)
+        if (mask >> lane & 1 && static_cast<ballot *>(operands[lane])->value)
+            all |= 1u << lane;
+    for (unsigned lane = 0; lane < 32; lane++)
+        if (mask >> lane & 1)
+            static_cast<ballot *>(operands[lane])->result = all;
+}
+
+unsigned __ballot_sync(unsigned mask, bool value) {
+    ballot operand = {value, 0};
+    emulated_meet(mask, &operand, run_ballot);
+    return operand.result;
+}
+
 void __syncwarp(unsigned mask) { emulated_meet(mask, nullptr, nullptr); }
 
 void emulated_copy(void *to, const void *from, size_t bytes, size_t valid) {

@@ -43,6 +43,9 @@ struct alignas(8) float2 {
 struct alignas(8) int2 {
     int x, y;
 };
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
 
 enum { EMULATED_BARRIER_SKIPPED_NEVER = -1 };
 
@@ -115,6 +118,24 @@ template <class T> T __shfl_sync(unsigned mask, T value, unsigned from) {
     return emulated_shuffle_from(mask, value, from & 31);
 }
 void __syncwarp(unsigned mask = ~0u);
+unsigned __ballot_sync(unsigned mask, bool value);
+
+/* Blocks run one after the other, and a fiber keeps its turn here. */
+template <class T> T atomicAdd(T *to, T value) {
+    const T before = *to;
+    *to += value;
+    return before;
+}
+static inline void __threadfence() {}
+template <class T> T __ldcg(const T *from) {
+    return *from;
+}
+static inline int __popc(unsigned x) {
+    return __builtin_popcount(x);
+}
+static inline int __ffs(int x) {
+    return __builtin_ffs(x);
+}
 
 #define DYNAMIC_SHARED(name) unsigned char *name = emulated_shared
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                     \

@@ -16,6 +16,9 @@ static inline void copy16_async(void *to, const void *from, int bytes) {
 static inline void copy8_async(void *to, const void *from, bool valid) {
     emulated_copy(to, from, 8, valid ? 8 : 0);
 }
+static inline void copy4_async(void *to, const void *from, bool valid) {
+    emulated_copy(to, from, 4, valid ? 4 : 0);
+}
 static inline void copy_commit() {
     emulated_copy_commit();
 }

@@ -54,6 +54,13 @@ static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, c
         memcpy(to, from, bytes);
     return cudaSuccess;
 }
+static inline cudaError_t cudaMemset(void *to, int value, size_t bytes) {
+    memset(to, value, bytes);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) {
+    return cudaMemset(to, value, bytes);
+}
 static inline cudaError_t cudaStreamCreate(cudaStream_t *stream) {
     *stream = reinterpret_cast<cudaStream_t>(1);
     return cudaSuccess;

@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "decoder_case.h"
-#include "kernels/cuda/decoder_attention.h"
+#include "kernels/cuda/decoder_prompt.h"
 #include "kernels/cuda/decoder_sparse.h"
+#include "kernels/cuda/decoder_tiles.h"
 #include "orders.h"
 
 static unsigned first_seed;
@@ -103,9 +104,11 @@ template <int FORMAT, int ROW_TILES, int COLUMN_TILES> static std::vector<float>
         const int blocks = part_blocks(p.part[0], ROW_TILES ? COLUMN_TILES : 1) + part_blocks(p.part[1], ROW_TILES ? COLUMN_TILES : 1);
         if constexpr (ROW_TILES == 0) /* multiply_few */
             run_kernel<multiply_few<FORMAT, COLUMN_TILES>>(dim3((unsigned)blocks), PRODUCT_WARPS * WARP, 0, 0, 0, p);
-        else
+        else {
+            const size_t bytes = sizeof(typename product_layout<FORMAT, ROW_TILES, COLUMN_TILES>::memory);
             run_kernel<decoder_product<FORMAT, ROW_TILES, COLUMN_TILES>>(
-                dim3((unsigned)blocks, (unsigned)(rows + 16 * ROW_TILES - 1) / (16 * ROW_TILES)), PRODUCT_WARPS * WARP, 0, 0, 0, p);
+                dim3((unsigned)(rows + 16 * ROW_TILES - 1) / (16 * ROW_TILES), (unsigned)blocks), PRODUCT_WARPS * WARP, bytes, bytes, 0, p);
+        }
         finish();
         return y.get();
     });
@@ -130,14 +133,15 @@ template <int FORMAT, int ROW_TILES, int COLUMN_TILES> static std::vector<float>
 
 template <int FORMAT> static void test_products(random_source &r) {
     const unsigned seed = (unsigned)r.below(1 << 20);
-    const auto few = test_product<FORMAT, 1, 1>(seed, 1), more = test_product<FORMAT, 1, 1>(seed, 2 + r.below(15));
-    const auto many = test_product<FORMAT, 2, 2>(seed, 17 + r.below(60));
+    const auto one = test_product<FORMAT, 1, 1>(seed, 1);
+    CHECK((one == test_product<FORMAT, 1, 2>(seed, 1 + r.below(16))), "the bits of a row depend on the tiles");
+    CHECK((one == test_product<FORMAT, 1, 4>(seed, 1 + r.below(16))), "the bits of a row depend on the tiles");
     if constexpr (FORMAT != DEVICE_F16) {
-        CHECK((few == test_product<FORMAT, 0, 1>(seed, 1)), "one row alone has other bits");
-        CHECK((few == test_product<FORMAT, 0, 4>(seed, 1 + r.below(4))), "a few rows have other bits");
-        CHECK((few == test_product<FORMAT, 0, 8>(seed, 1 + r.below(8))), "8 rows have other bits");
+        CHECK((one == test_product<FORMAT, 0, 1>(seed, 1)), "one row alone has other bits");
+        CHECK((one == test_product<FORMAT, 0, 4>(seed, 1 + r.below(4))), "a few rows have other bits");
     }
-    CHECK(few == more && few == many, "the bits of a row depend on the number of rows");
+    const auto many = test_product<FORMAT, 4, 4>(seed, 17 + r.below(30));
+    CHECK((many == test_product<FORMAT, 4, 4>(seed, 47 + r.below(80))), "the bits of a row depend on the number of many rows");
 }
 
 /* What a kernel wrote as rows, as values. */
@@ -182,16 +186,12 @@ static void test_norm(random_source &r) {
     std::vector<int32_t> map;
     for (int i = 0; i < rows; i++)
         map.push_back(r.below(5));
-    const bool adds = r.below(2) == 0; /* then rows differ: each is changed once */
-    for (int i = 0; i < rows && adds; i++)
-        map[i] = i;
-    const std::vector<float> slices = r.normals((size_t)size * 5 * SLICES, 1);
-    const device_array<float> weight_array(weight), slices_array(slices);
+    const device_array<float> weight_array(weight);
     const device_array<int32_t> map_array(map);
     const auto got = in_all_orders(first_seed, [&] {
         const device_array<float> x_array(x);
         const written_rows out(halves, (size_t)rows * size);
-        const rms_norm_arguments a = {x_array.p, map_array.p, weight_array.p, 1e-3f, size, out.rows(), adds ? slices_array.p : NULL, SLICES};
+        const rms_norm_arguments a = {x_array.p, map_array.p, weight_array.p, 1e-3f, size, out.rows()};
         run_kernel<rms_norm_rows>(dim3((unsigned)rows), ROW_THREADS, 0, 0, 0, a);
         finish();
         return out.values();
@@ -199,8 +199,6 @@ static void test_norm(random_source &r) {
     std::vector<double> expected;
     for (int row = 0; row < rows; row++) {
         std::vector<double> from(&x[(size_t)map[row] * size], &x[(size_t)map[row] * size] + size);
-        for (int i = 0; i < size * SLICES && adds; i++)
-            from[i % size] += (double)slices[(size_t)row * SLICES * size + i];
         double squares = 0;
         for (int i = 0; i < size; i++)
             squares += from[i] * from[i] / size;
@@ -352,86 +350,195 @@ template <int SIZE> static void test_attention(random_source &r) {
         CHECK(fabs((double)got[i] - expected[i]) < (halves ? 3e-3 : 3e-2), "value %zu: %g, expected %g", i, (double)got[i], expected[i]);
 }
 
-/* The choice of neurons, their values, and the sums of their columns. Gates are whole numbers, so that scores are exact
- * and many are the same. */
-template <int FORMAT> static void test_sparse(random_source &r) {
-    const int neurons = VALUES * (1 + r.below(r.below(2) ? 40 : 200)), hidden = VALUES * (1 + r.below(8)), rows = 1 + r.below(3);
-    const int most = 1 + r.below(neurons), gate = r.below(2) ? DEVICE_GATE_RELU : DEVICE_GATE_RELU_SQUARED;
-    const device_matrix_case up(store_tensor((device_format)FORMAT, neurons, hidden, r.normals((size_t)neurons * hidden, 0.1f)));
-    const device_matrix_case down(store_tensor((device_format)FORMAT, hidden, neurons, r.normals((size_t)neurons * hidden, 0.1f)));
-    const rows_case x(r, false, (size_t)rows * hidden);
-    std::vector<float> gates((size_t)rows * 2 * neurons), weight;
-    for (float &g : gates)
-        g = (float)(r.below(41) - 20);
+/* Attention of the last tokens of a text, in tiles. */
+template <int SIZE> static void test_prompt(random_source &r) {
+    const int kv_heads = 1 + r.below(2), heads = kv_heads * (1 + r.below(2)), all = heads + 2 * kv_heads, slots = 2;
+    const int rows = 1 + r.below(r.below(2) ? 20 : 2 * QUERY_TILE), before = r.below(100); /* tokens before, of texts before */
+    const int start = r.below(PAGE), layer = r.below(2);
+    const bool halves = r.below(2) == 0;
+    const size_t page = (size_t)2 * kv_heads * 2 * PAGE * SIZE;
+    std::vector<float> kv = r.normals(page * slots, 1), qkv = r.normals((size_t)(before + rows) * all * SIZE, 0.4f);
+    const device_array<uint16_t> pages(halves_from(kv));
+    const std::vector<uint16_t *> list = {pages.p, pages.p, pages.p, pages.p + page};
+    const device_array<uint16_t *> list_array(list);
+    std::vector<int32_t> position(before), text(before);
+    std::vector<int2> tiles;
+    for (int i = 0; i < rows; i++) {
+        position.push_back(start + i);
+        text.push_back(1);
+        if (i % QUERY_TILE == 0)
+            tiles.push_back({before + i, std::min(rows - i, (int)QUERY_TILE)});
+    }
+    const device_array<int32_t> position_array(position), text_array(text);
+    const device_array<float> x(qkv);
+    const device_array<int2> tile_array(tiles);
+    const size_t size = (size_t)heads * SIZE;
+    const auto got = in_all_orders(first_seed, [&] {
+        const written_rows out(halves, (before + rows) * size);
+        const prompt_arguments a = {x.p, tile_array.p, {position_array.p, text_array.p, list_array.p, slots}, {heads, kv_heads, SIZE}, layer, out.rows()};
+        const size_t bytes = attention_layout<SIZE>::SHARED_BYTES;
+        run_kernel<attend_prompt<SIZE>>(dim3((unsigned)tiles.size(), (unsigned)heads), ATTENTION_WARPS * WARP, bytes, bytes, 0, a);
+        finish();
+        const auto values = out.values();
+        return std::vector<float>(values.begin() + (ptrdiff_t)(before * size), values.end());
+    });
+    for (int row = 0; row < rows; row++)
+        for (int head = 0; head < heads; head++) {
+            const auto kv_at = [&](int key, int values) {
+                return page * (key / PAGE) + ((((size_t)layer * kv_heads + head / (heads / kv_heads)) * 2 + values) * PAGE + key % PAGE) * SIZE;
+            };
+            std::vector<double> context(SIZE);
+            double sum = 0;
+            for (int key = 0; key <= start + row; key++) {
+                double weight = 0;
+                for (int i = 0; i < SIZE; i++)
+                    weight += (double)qkv[((size_t)(before + row) * all + head) * SIZE + i] * (double)kv[kv_at(key, 0) + i];
+                sum += weight = exp2(weight);
+                for (int i = 0; i < SIZE; i++)
+                    context[i] += weight * (double)kv[kv_at(key, 1) + i];
+            }
+            for (int i = 0; i < SIZE; i++)
+                CHECK(fabs((double)got[(size_t)row * size + head * SIZE + i] - context[i] / sum) < (halves ? 5e-3 : 2e-2),
+                      "row %d head %d value %d: %g, expected %g", row, head, i, (double)got[(size_t)row * size + head * SIZE + i],
+                      context[i] / sum);
+        }
+}
+
+/* f(x) of a gate. */
+static double opened_by(double x, int gate) {
+    const double positive = x > 0 ? x : 0;
+    return gate == DEVICE_GATE_SILU ? x / (1 + exp(-x)) : gate == DEVICE_GATE_RELU ? positive : positive * positive;
+}
+
+static int bits_of(float x) {
+    int bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* The least bits of scores that are chosen if they are counted. */
+static int limit_of(const std::vector<float> &scores, int most) {
+    std::vector<float> sorted = scores;
+    std::sort(sorted.rbegin(), sorted.rend());
+    return std::max(bits_of(sorted[most - 1]) >> SCORE_SHIFT << SCORE_SHIFT, 1);
+}
+
+/* What the kernels of one row write. */
+struct gathered {
+    std::vector<float> opened, values, h;
+    std::vector<int32_t> arrived, bins;
+    std::vector<uint32_t> computed;
+    bool operator==(const gathered &o) const {
+        return values == o.values && h == o.h && arrived == o.arrived && bins == o.bins && computed == o.computed;
+    }
+};
+
+/* One row: the choice of neurons, their values, and the sums of their columns. */
+template <int FORMAT> static void test_gather(random_source &r) {
+    const int neurons = VALUES * (1 + r.below(r.below(2) ? 12 : 60)), hidden = VALUES * (1 + r.below(r.below(3) ? 8 : 40));
+    const int gate = r.below(3), rounds = 1 + r.below(2), slices = (neurons / VALUES + NEURON_WARPS * rounds - 1) / (NEURON_WARPS * rounds);
+    const bool weighted = r.below(2) == 0, limited = r.below(2) == 0;
+    const int most = 1 + r.below(neurons);
+    const size_t all = (size_t)neurons * hidden;
+    const device_matrix_case gates(store_tensor((device_format)FORMAT, neurons, hidden, r.normals(all, 0.1f)));
+    const device_matrix_case up(store_tensor((device_format)FORMAT, neurons, hidden, r.normals(all, 0.1f)));
+    const device_matrix_case down(store_tensor((device_format)FORMAT, hidden, neurons, r.normals(all, 0.1f)));
+    const rows_case x(r, false, hidden);
+    std::vector<float> weight;
     for (int i = 0; i < neurons; i++)
         weight.push_back((float)(1 + r.below(3)));
-    const bool weighted = r.below(2) == 0;
-    const device_array<float> weight_array(weight), x_scale(x.scale);
-    const device_array<int8_t> x_array(x.q);
-    std::vector<int32_t> index, count;
-    std::vector<float> values;
-    const auto slices = in_all_orders(first_seed, [&] {
-        const device_array<int8_t> numbers((size_t)neurons * hidden);
-        const device_array<uint16_t> scales((size_t)neurons / VALUES * hidden);
-        const neuron_columns columns = {numbers.p, scales.p};
-        for (int first = 0; first < hidden; first += VALUES) {
-            const columns_arguments copy = {down.matrix(), columns, first, VALUES};
-            run_kernel<copy_columns>(dim3(1, (unsigned)neurons / VALUES), ROW_THREADS, 0, 0, 0, copy);
-        }
-        const device_array<float> gate_up(gates), out((size_t)rows * SLICES * hidden);
-        const device_array<int32_t> index_array((size_t)rows * neurons), count_array(rows);
-        const neuron_list list = {index_array.p, count_array.p};
-        const select_arguments select = {gate_up.p, weighted ? weight_array.p : NULL, neurons, most, gate, list};
-        run_kernel<select_neurons>(dim3((unsigned)rows), SELECT_THREADS, 0, 0, 0, select);
-        const neuron_arguments multiply = {{x_array.p, x_scale.p, NULL}, up.matrix(), gate_up.p, list, gate};
-        run_kernel<multiply_neurons<FORMAT>>(dim3(1 + (unsigned)r.below(9), (unsigned)rows), NEURON_WARPS * WARP, 0, 0, 0, multiply);
-        const columns_sum_arguments sum = {columns, gate_up.p, list, neurons, hidden, out.p};
-        run_kernel<sum_columns>(dim3((unsigned)(hidden + SLICE_OUTPUTS - 1) / SLICE_OUTPUTS, SLICES, (unsigned)rows),
-                                NEURON_WARPS * WARP, 0, 0, 0, sum);
+    const std::vector<float> before = r.normals(hidden, 1), limit = {r.uniform(-0.5f, 1.5f)};
+    const device_array<float> weight_array(weight), x_scale(x.scale), limit_array(limit);
+    const device_array<int8_t> x_array(x.q), numbers(all);
+    const device_array<uint16_t> scales(all / VALUES);
+    const neuron_columns columns = {numbers.p, scales.p};
+    for (int first = 0; first < hidden; first += VALUES) {
+        const columns_arguments copy = {down.matrix(), columns, first, VALUES};
+        run_kernel<copy_columns>(dim3(1, (unsigned)neurons / VALUES), ROW_THREADS, 0, 0, 0, copy);
+    }
+    const neuron_choice choice = {weighted ? weight_array.p : NULL, limited ? limit_array.p : NULL, neurons, most, gate};
+    const gathered got = in_all_orders(first_seed, [&] {
+        const device_array<float> opened(neurons), values(neurons), partial((size_t)slices * hidden), h(before);
+        const std::vector<int32_t> no_bins(SCORE_BINS), nobody(hidden);
+        const device_array<int32_t> bins(no_bins), arrived(nobody);
+        const device_array<uint32_t> computed(std::vector<uint32_t>(1));
+        const neuron_arguments a = {{x_array.p, x_scale.p, NULL}, gates.matrix(), up.matrix(), choice, opened.p, values.p, bins.p};
+        run_kernel<open_gates<FORMAT>>(dim3((unsigned)neurons / NEURON_WARPS), NEURON_THREADS, 0, 0, 0, a);
+        if (!limited)
+            run_kernel<multiply_open<FORMAT>>(dim3((unsigned)neurons / VALUES), NEURON_THREADS, 0, 0, 0, a);
+        const sum_arguments sum = {columns, values.p, neurons, hidden, rounds, partial.p, arrived.p, limited ? NULL : bins.p, computed.p, h.p};
+        run_kernel<sum_columns>(dim3((unsigned)(hidden + OUTPUTS - 1) / OUTPUTS, (unsigned)slices), NEURON_THREADS, 0, 0, 0, sum);
         finish();
-        index = index_array.get();
-        count = count_array.get();
-        values = gate_up.get();
-        return out.get();
+        return gathered{opened.get(), values.get(), h.get(), arrived.get(), bins.get(), computed.get()};
     });
-    for (int row = 0; row < rows; row++) {
-        std::vector<float> score, opened;
-        for (int i = 0; i < neurons; i++) {
-            const float g = std::max(gates[(size_t)row * 2 * neurons + i], 0.0f);
-            opened.push_back(gate == DEVICE_GATE_RELU ? g : g * g);
-            score.push_back(opened.back() * (weighted ? weight[i] : 1));
+    std::vector<float> scores;
+    for (int n = 0; n < neurons && !limited; n++)
+        scores.push_back(fabsf(got.opened[n] * (weighted ? weight[n] : 1)));
+    std::vector<double> sum(before.begin(), before.end()), size(hidden, 1);
+    uint32_t computed = 0;
+    for (int n = 0; n < neurons; n++) {
+        double g = 0, u = 0;
+        for (int i = 0; i < hidden; i++) {
+            g += (double)x.values[i] * (double)gates.stored.values[(size_t)n * hidden + i];
+            u += (double)x.values[i] * (double)up.stored.values[(size_t)n * hidden + i];
         }
-        std::vector<float> sorted = score;
-        std::sort(sorted.rbegin(), sorted.rend());
-        std::vector<int32_t> expected;
-        for (int i = 0; i < neurons; i++)
-            if (score[i] > 0 && score[i] >= sorted[most - 1])
-                expected.push_back(i);
-        const auto begin = index.begin() + (ptrdiff_t)row * neurons;
-        CHECK(count[row] == (int)expected.size() && std::equal(expected.begin(), expected.end(), begin),
-              "row %d: %d of %d neurons, expected %zu", row, count[row], neurons, expected.size());
-        std::vector<double> sum(hidden), size(hidden, 1e-3);
-        for (size_t at = 0; at < expected.size(); at++) {
-            const size_t n = expected[at];
-            double value = 0;
-            for (int i = 0; i < hidden; i++)
-                value += (double)x.values[(size_t)row * hidden + i] * (double)up.stored.values[n * hidden + i];
-            value *= (double)opened[n];
-            const double got = values[((size_t)row * 2 + 1) * neurons + at];
-            CHECK(fabs(got - value) < 1e-3 + 1e-4 * fabs(value), "neuron %zu: %g, expected %g", n, got, value);
-            for (int o = 0; o < hidden; o++) {
-                const double term = value * (double)down.stored.values[(size_t)o * neurons + n];
-                sum[o] += term;
-                size[o] += fabs(term);
-            }
-        }
+        const double opened = opened_by(g, gate), score = fabs(opened) * (weighted ? (double)weight[n] : 1), least = (double)limit[0];
+        const bool chosen = limited ? score > 0 && score >= least : bits_of(scores[n]) >= limit_of(scores, most);
+        const bool near = limited && fabs(score - least) < 1e-3 * (1 + fabs(g)); /* rounding decides */
+        CHECK(limited || fabs((double)got.opened[n] - opened) < 1e-3 * (1 + fabs(g)), "gate %d: %g, expected %g", n,
+              (double)got.opened[n], opened);
+        const double value = got.values[n];
+        CHECK((near && value == 0) || fabs(value - (chosen || near ? opened * u : 0)) < 1e-3 * (1 + fabs(g)) * (1 + fabs(u)),
+              "neuron %d: %g, expected %g, chosen %d", n, value, opened * u, chosen);
+        computed += value != 0;
         for (int o = 0; o < hidden; o++) {
-            double got = 0;
-            for (int slice = 0; slice < SLICES; slice++)
-                got += (double)slices[((size_t)row * SLICES + slice) * hidden + o];
-            CHECK(fabs(got - sum[o]) < 1e-4 * size[o], "output %d: %g, expected %g", o, got, sum[o]);
+            const double term = value * (double)down.stored.values[(size_t)o * neurons + n];
+            sum[o] += term;
+            size[o] += fabs(term);
         }
     }
+    for (int o = 0; o < hidden; o++)
+        CHECK(fabs((double)got.h[o] - sum[o]) < 1e-5 * size[o], "output %d: %g, expected %g", o, (double)got.h[o], sum[o]);
+    CHECK(got.computed[0] == computed, "%u neurons are counted, of %u", got.computed[0], computed);
+    CHECK(got.arrived == std::vector<int32_t>(hidden) && got.bins == std::vector<int32_t>(SCORE_BINS), "counters are not 0");
+}
+
+/* Several rows: which gates stay open. Gates are whole numbers, so that scores are exact and many are the same. */
+static void test_masks(random_source &r) {
+    const int neurons = VALUES * (1 + r.below(r.below(2) ? 40 : 200)), rows = 1 + r.below(3), most = 1 + r.below(neurons);
+    const int gate = r.below(2) ? DEVICE_GATE_RELU : DEVICE_GATE_RELU_SQUARED;
+    const bool weighted = r.below(2) == 0, limited = r.below(2) == 0;
+    const std::vector<float> limit = {(float)(r.below(30) - 2)};
+    std::vector<float> gates, weight;
+    for (int i = 0; i < rows * 2 * neurons; i++)
+        gates.push_back((float)(r.below(41) - 20));
+    for (int i = 0; i < neurons; i++)
+        weight.push_back((float)(1 + r.below(3)));
+    const device_array<float> weight_array(weight), limit_array(limit);
+    std::vector<uint32_t> computed;
+    const auto got = in_all_orders(first_seed, [&] {
+        const device_array<float> gate_up(gates);
+        const device_array<uint32_t> count(std::vector<uint32_t>(1));
+        const mask_arguments a = {gate_up.p, {weighted ? weight_array.p : NULL, limited ? limit_array.p : NULL, neurons, most, gate}, count.p};
+        run_kernel<mask_gates>(dim3((unsigned)rows), NEURON_THREADS, 0, 0, 0, a);
+        finish();
+        computed = count.get();
+        return gate_up.get();
+    });
+    uint32_t chosen = 0;
+    for (int row = 0; row < rows; row++) {
+        std::vector<float> scores;
+        for (int i = 0; i < neurons; i++)
+            scores.push_back((float)opened_by(gates[(size_t)row * 2 * neurons + i], gate) * (weighted ? weight[i] : 1));
+        const int least = limited ? std::max(bits_of(limit[0]), 1) : limit_of(scores, most);
+        for (int i = 0; i < 2 * neurons; i++) {
+            const size_t at = (size_t)row * 2 * neurons + i;
+            const bool stays = i >= neurons || bits_of(scores[i]) >= least;
+            chosen += i < neurons && stays;
+            CHECK(got[at] == (stays ? gates[at] : 0), "row %d gate %d: %g, before %g", row, i, (double)got[at], (double)gates[at]);
+        }
+    }
+    CHECK(computed[0] == chosen, "%u neurons are counted, of %u", computed[0], chosen);
 }
 
 int main(int argc, char **argv) {
@@ -444,8 +551,9 @@ int main(int argc, char **argv) {
         test_norm(r);
         test_gates(r);
         test_look_up(r);
-        test_sparse<DEVICE_Q8_0>(r);
-        test_sparse<DEVICE_Q4_0>(r);
+        test_gather<DEVICE_Q8_0>(r);
+        test_gather<DEVICE_Q4_0>(r);
+        test_masks(r);
     }
     for (int i = 0; i < (CASES + 2) / 3; i++) {
         test_attention<32>(r);
@@ -453,6 +561,10 @@ int main(int argc, char **argv) {
         test_attention<96>(r);
         test_attention<128>(r);
         test_attention<256>(r);
+        test_prompt<32>(r);
+        test_prompt<64>(r);
+        test_prompt<96>(r);
+        test_prompt<128>(r);
     }
     printf("kernels of decoders: %d random cases of each\n", CASES);
     return 0;

@@ -133,9 +133,30 @@ def sparse(wisp: str, library: str, model: str) -> None:
     assert texts[0].stdout == dense.stdout != texts[1].stdout == texts[2].stdout, (dense.stdout, texts)
 
 
+def devices(wisp: str, library: str) -> None:
+    environment = dict(os.environ, WISP_CUDA_LIBRARY=library)
+    version = subprocess.run([wisp, "--version"], env=environment, text=True, capture_output=True, check=True).stdout
+    assert "devices: cpu, cuda (" in version, version
+    environment["WISP_CUDA_LIBRARY"] = "/no/library"
+    version = subprocess.run([wisp, "--version"], env=environment, text=True, capture_output=True, check=True).stdout
+    assert version.endswith("devices: cpu\n"), version
+
+
+def limits(wisp: str, library: str, model: str, folder: str) -> None:
+    """Limits of scores from calibration choose neurons, too."""
+    data, gates = f"{folder}/texts.txt", f"{folder}/gates.gguf"
+    Path(data).write_text("\n".join(PROMPTS * 4), encoding="utf-8")
+    subprocess.run([wisp, "calibrate", model, "--data", data, "--sparsity", "0.5", "-o", gates], check=True, capture_output=True)
+    options = ["-n", "16", "--text", PROMPTS[0], "--device", "cuda"]
+    dense = run(wisp, library, gates, *options, "--compute", "int8")
+    texts = [run(wisp, library, gates, *options, "--predictor", "gate", "--sparsity", "0.8") for _ in range(2)]
+    assert all(process.returncode == 0 for process in texts), texts[0].stderr
+    assert dense.stdout != texts[0].stdout == texts[1].stdout, (dense.stdout, texts)
+
+
 def refusals(wisp: str, library: str, model: str, stories: str) -> None:
     for options, what in ((["--cache-type", "int8"], "cache_type"), (["--attention", "local"], "attention"),
-                          (["--predictor", "gate"], "sparse"), (["--kv-memory", "1M"], "kv_memory")):
+                          (["--predictor", "lowrank"], "sparse"), (["--kv-memory", "1M"], "kv_memory")):
         device = run(wisp, library, model, "--text", "a", "-n", "2", "--device", "cuda", *options)
         assert device.returncode == 3 and what in device.stderr, (options, device.returncode, device.stderr)
     device = run(wisp, library, stories, "--text", "a", "-n", "2", "--device", "cuda")
@@ -153,8 +174,10 @@ def main() -> None:
         model = sys.argv[4] if len(sys.argv) > 4 else f"{folder}/random.gguf"
         if len(sys.argv) == 4:
             Path(model).write_bytes(make_model(Path(stories).read_bytes()))
+        devices(wisp, library)
         compare(wisp, library, model)
         sparse(wisp, library, model)
+        limits(wisp, library, model, folder)
         refusals(wisp, library, model, stories)
     print("texts of the device are those of the CPU")
 

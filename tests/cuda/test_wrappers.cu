@@ -39,7 +39,8 @@ __global__ void run_scalars(const unsigned char *memory, uint4 *copied, const fl
     const int i = threadIdx.x;
     copy16_async(shared + 32 * i, memory + 16 * i, 4 * (i % 5));
     copy_commit();
-    copy16_async(shared + 32 * i + 16, memory + 16 * i, 16 - 4 * (i % 5));
+    for (int word = 0; word < 4; word++)
+        copy4_async(shared + 32 * i + 16 + 4 * word, memory + 16 * i + 4 * word, word < 4 - i % 5);
     copy_commit();
     copy_wait<1>();
     copied[2 * i] = *(const uint4 *)(shared + 32 * i);

@@ -53,11 +53,12 @@ template <int SIZE> struct attention_state {
     float largest[2], sum[2];
 };
 
-/* Adds a tile of keys and values to the state. Keys from `keys` on do not exist. */
+/* Adds a tile of keys and values to the state. Of the lane's rows, row i does not see keys from
+ * keys[i] on. Of their first tile both see one. */
 template <int SIZE>
 static __device__ __forceinline__ void
 attention_tile(attention_state<SIZE> &s, const uint32_t q[SIZE / 16][4], const unsigned char *k,
-               const unsigned char *v, int keys, float scale, int lane) {
+               const unsigned char *v, const int keys[2], float scale, int lane) {
     typedef attention_layout<SIZE> layout;
     float p[KEY_TILE / 8][4] = {};
 #pragma unroll
@@ -70,12 +71,12 @@ attention_tile(attention_state<SIZE> &s, const uint32_t q[SIZE / 16][4], const u
             mma_f16(p[2 * n], q[step], b[0], b[1]);
             mma_f16(p[2 * n + 1], q[step], b[2], b[3]);
         }
-    if (keys < KEY_TILE)
+    if (keys[0] < KEY_TILE || keys[1] < KEY_TILE)
 #pragma unroll
         for (int n = 0; n < KEY_TILE / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                p[n][i] = 8 * n + 2 * (lane & 3) + (i & 1) < keys ? p[n][i] : -INFINITY;
+                p[n][i] = 8 * n + 2 * (lane & 3) + (i & 1) < keys[i >> 1] ? p[n][i] : -INFINITY;
     float largest[2] = {s.largest[0], s.largest[1]};
 #pragma unroll
     for (int n = 0; n < KEY_TILE / 8; n++)
@@ -85,8 +86,7 @@ attention_tile(attention_state<SIZE> &s, const uint32_t q[SIZE / 16][4], const u
     float scaled[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        largest[half] =
-            lanes_max<4>(largest[half]); /* a tile has at least one key, so it is finite */
+        largest[half] = lanes_max<4>(largest[half]); /* finite: there is a key */
         scaled[half] = largest[half] * scale;
         const float shrink = exp2_near(fmaf(s.largest[half], scale, -scaled[half]));
         s.largest[half] = largest[half];
@@ -159,9 +159,9 @@ __global__ void __launch_bounds__(ATTENTION_WARPS *WARP, SIZE == 32 ? 3 : 1)
                                            32 * step + 16 * (lane >> 4));
         }
         unsigned char *k = keys + tile % ATTENTION_STAGES * 2 * layout::KEY_BYTES;
+        const int left = length - tile * KEY_TILE, seen[2] = {left, left};
         if (query + 16 * warp < length)
-            attention_tile<SIZE>(s, q, k, k + layout::KEY_BYTES, length - tile * KEY_TILE, a.scale,
-                                 lane);
+            attention_tile<SIZE>(s, q, k, k + layout::KEY_BYTES, seen, a.scale, lane);
         __syncthreads();
         if (tile + ATTENTION_STAGES < tiles) {
             const int next = tile + ATTENTION_STAGES;

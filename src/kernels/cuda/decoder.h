@@ -34,10 +34,11 @@ struct device_sequence {
 /* The working memory of steps: for `rows` tokens of `texts` texts with `page_slots` pages, and
  * `logit_rows` rows of logits. */
 struct step_memory {
-    size_t rows, texts, page_slots, logit_rows, split_rows, sparse_rows;
+    size_t rows, texts, page_slots, logit_rows, split_rows;
     uint64_t bytes;
-    /* The inputs of a step, on the host and on the device: ids, positions, texts and rows of
-     * logits, `rows` of each; and the pages [texts, page_slots]. */
+    /* What a step is told, on the host and on the device: ids, positions, texts and rows of logits,
+     * `rows` of each, tiles of prompts and limits of layers, as floats; and the pages [texts,
+     * page_slots]. */
     int32_t *staged_index, *index;
     uint16_t **staged_pages, **pages;
     float *h;           /* [rows, hidden_size] */
@@ -47,15 +48,29 @@ struct step_memory {
     float *part;        /* [split_rows, heads, head_size]: of merge_splits */
     float2 *state;      /* [split_rows, heads] */
     float *logits;      /* [logit_rows, vocabulary_size] */
-    neuron_list list;   /* [sparse_rows, intermediate_size] */
-    float *slices;      /* [sparse_rows, SLICES, hidden_size] */
     float *kept_logits; /* the same in memory of the host */
+    /* Of a sparse decoder (decoder_sparse.h): */
+    float *slices;                      /* [gather_slices, hidden_size] */
+    int32_t *arrived, *bins;            /* [hidden_size]; [SCORE_BINS] */
+    uint32_t *computed, *kept_computed; /* [layers], on the device and on the host */
+    /* Where tiles and limits are in the index, and its end. A text has a tile for each PROMPT_ROWS
+     * of its rows. */
+    size_t tiles_at() const {
+        return 4 * rows;
+    }
+    size_t limits_at() const {
+        return tiles_at() + 2 * (texts + rows / PROMPT_ROWS);
+    }
+    size_t index_size(uint32_t layers) const {
+        return limits_at() + layers;
+    }
 };
 
 /* The kernels of steps that add a token to each of so many texts, with room for so many splits. The
  * first such step runs them one by one, which loads them; the second makes the graph. */
 struct step_graph {
     size_t texts, splits, neurons;
+    bool limited;
     cudaGraphExec_t exec; /* NULL: not yet */
 };
 
@@ -70,9 +85,13 @@ struct device_context {
 
 /* A step in the memory of its context. */
 struct step_plan {
-    size_t rows, texts, logit_rows;
+    size_t rows, texts, logit_rows, tiles;
     size_t splits;  /* that the longest text has at most */
-    size_t neurons; /* that are computed of each layer; 0: all */
+    size_t neurons; /* that are computed of each layer at least; 0: all, or by limits */
+    bool limited;   /* layers have limits of scores */
+    bool leaves_out() const {
+        return limited || neurons > 0;
+    }
 };
 
 /* Begins all kernels of a step on the context's stream. (decoder_step.cu) */
@@ -85,6 +104,9 @@ void graphs_release(device_context *context);
 /* Copies rows [first, first + rows) of W_down by neuron. (decoder_step.cu) */
 device_status decoder_copy_columns(const decoder_layer *layer, size_t first, size_t rows,
                                    char message[DEVICE_MESSAGE_BYTES]);
+
+/* Returns the slices in which a step of one row sums neurons. (decoder_step.cu) */
+size_t gather_slices(const device_decoder_shape *shape);
 
 /* Fails if there are no kernels for the shape. (decoder_step.cu) */
 device_status decoder_check(const device_decoder_shape *shape, char message[DEVICE_MESSAGE_BYTES]);

@@ -26,9 +26,11 @@ static void memory_release(step_memory *m) {
     cudaFree(m->part);
     cudaFree(m->state);
     cudaFree(m->logits);
-    cudaFree(m->list.index);
-    cudaFree(m->list.count);
+    cudaFreeHost(m->kept_computed);
     cudaFree(m->slices);
+    cudaFree(m->arrived);
+    cudaFree(m->bins);
+    cudaFree(m->computed);
     *m = step_memory();
 }
 
@@ -124,13 +126,27 @@ template <class T> static device_status take_host(T **p, size_t count, char mess
     return runtime_check(error, "allocating memory of the host that the device reads", message);
 }
 
+/* Takes memory of the device that begins as zeros. */
+template <class T> static device_status take_zeros(T **p, size_t count, uint64_t *total, char message[DEVICE_MESSAGE_BYTES]) {
+    DEVICE_TRY(runtime_allocate(p, count, total, message));
+    return runtime_check(cudaMemset(*p, 0, count * sizeof(T)), "clearing memory of the device", message);
+}
+
+static device_status take_sparse(const device_decoder_shape &s, step_memory *m, char message[DEVICE_MESSAGE_BYTES]) {
+    DEVICE_TRY(take_host(&m->kept_computed, s.layers, message));
+    DEVICE_TRY(runtime_allocate(&m->slices, gather_slices(&s) * s.hidden_size, &m->bytes, message));
+    DEVICE_TRY(take_zeros(&m->arrived, s.hidden_size, &m->bytes, message));
+    DEVICE_TRY(take_zeros(&m->bins, SCORE_BINS, &m->bytes, message));
+    return runtime_allocate(&m->computed, s.layers, &m->bytes, message);
+}
+
 static device_status memory_take(const device_decoder_shape &s, step_memory *m, char message[DEVICE_MESSAGE_BYTES]) {
     const size_t q = (size_t)s.heads * s.head_size, kv = (size_t)s.kv_heads * s.head_size;
     const size_t widest = std::max(q, (size_t)std::max(s.hidden_size, s.intermediate_size));
-    DEVICE_TRY(take_host(&m->staged_index, 4 * m->rows, message));
+    DEVICE_TRY(take_host(&m->staged_index, m->index_size(s.layers), message));
     DEVICE_TRY(take_host(&m->staged_pages, m->texts * m->page_slots, message));
     DEVICE_TRY(take_host(&m->kept_logits, m->logit_rows * s.vocabulary_size, message));
-    DEVICE_TRY(runtime_allocate(&m->index, 4 * m->rows, &m->bytes, message));
+    DEVICE_TRY(runtime_allocate(&m->index, m->index_size(s.layers), &m->bytes, message));
     DEVICE_TRY(runtime_allocate(&m->pages, m->texts * m->page_slots, &m->bytes, message));
     DEVICE_TRY(runtime_allocate(&m->h, m->rows * s.hidden_size, &m->bytes, message));
     DEVICE_TRY(runtime_allocate(&m->qkv, m->rows * (q + 2 * kv), &m->bytes, message));
@@ -138,11 +154,8 @@ static device_status memory_take(const device_decoder_shape &s, step_memory *m, 
     DEVICE_TRY(runtime_allocate(&m->part, m->split_rows * q, &m->bytes, message));
     DEVICE_TRY(runtime_allocate(&m->state, m->split_rows * s.heads, &m->bytes, message));
     DEVICE_TRY(runtime_allocate(&m->logits, m->logit_rows * s.vocabulary_size, &m->bytes, message));
-    if (m->sparse_rows > 0) {
-        DEVICE_TRY(runtime_allocate(&m->list.index, m->sparse_rows * s.intermediate_size, &m->bytes, message));
-        DEVICE_TRY(runtime_allocate(&m->list.count, m->sparse_rows, &m->bytes, message));
-        DEVICE_TRY(runtime_allocate(&m->slices, m->sparse_rows * SLICES * s.hidden_size, &m->bytes, message));
-    }
+    if (s.sparse)
+        DEVICE_TRY(take_sparse(s, m, message));
     if (s.halves)
         return runtime_allocate(&m->x.halves, m->rows * widest, &m->bytes, message);
     DEVICE_TRY(runtime_allocate(&m->x.q, m->rows * widest, &m->bytes, message));
@@ -156,9 +169,9 @@ static device_status memory_reserve(device_context *c, const step_plan &plan, si
     step_memory *m = &c->memory;
     const size_t row_bytes = (size_t)s.heads * s.head_size * sizeof(float);
     const size_t most_rows = std::max(most_part_bytes / row_bytes, plan.splits);
-    const size_t split_rows = std::min(plan.rows * plan.splits, most_rows), sparse_rows = plan.neurons > 0 ? plan.rows : 0;
+    const size_t split_rows = std::min(plan.rows * plan.splits, most_rows);
     if (m->rows >= plan.rows && m->texts >= plan.texts && m->page_slots >= page_slots && m->logit_rows >= plan.logit_rows &&
-        m->split_rows >= split_rows && m->sparse_rows >= sparse_rows)
+        m->split_rows >= split_rows)
         return DEVICE_OK;
     step_memory larger = step_memory();
     larger.rows = std::max(m->rows, plan.rows);
@@ -166,7 +179,6 @@ static device_status memory_reserve(device_context *c, const step_plan &plan, si
     larger.page_slots = std::max(m->page_slots, 2 * page_slots); /* texts grow */
     larger.logit_rows = std::max(m->logit_rows, plan.logit_rows);
     larger.split_rows = std::max(m->split_rows, split_rows);
-    larger.sparse_rows = std::max(m->sparse_rows, sparse_rows);
     graphs_release(c);
     memory_release(m);
     *m = larger;
@@ -181,6 +193,18 @@ static size_t power_above(size_t n) {
     while (power < n)
         power *= 2;
     return power;
+}
+
+/* Returns the tiles of a step: their first rows, and the number of their rows. With `to` they are written there. */
+static size_t stage_tiles(const device_step *step, int32_t *to) {
+    size_t n = 0;
+    for (size_t i = 0; i < step->texts; i++)
+        for (size_t row = step->starts[i]; row < step->starts[i + 1]; row += PROMPT_ROWS, n++)
+            if (to) {
+                to[2 * n] = (int32_t)row;
+                to[2 * n + 1] = (int32_t)std::min(step->starts[i + 1] - row, (size_t)PROMPT_ROWS);
+            }
+    return n;
 }
 
 /* Writes what the kernels of a step are told to the memory of the host. */
@@ -199,6 +223,9 @@ static void stage(const device_context *c, const device_step *step) {
     }
     for (size_t t = 0; step->all_logits && t < step->starts[step->texts]; t++)
         logit_row[t] = (int32_t)t;
+    stage_tiles(step, ids + m.tiles_at());
+    if (step->least)
+        memcpy(ids + m.limits_at(), step->least, c->decoder->shape.layers * sizeof(float));
 }
 
 /* Fails if a text has no room for its tokens, or an id is not a token: a kernel would write anywhere. */
@@ -218,8 +245,9 @@ device_status context_step(device_context *c, const device_step *step, const flo
                            char message[DEVICE_MESSAGE_BYTES]) {
     const device_decoder_shape &s = c->decoder->shape;
     const size_t rows = step->starts[step->texts];
-    step_plan plan = {rows, step->texts, step->all_logits ? rows : step->texts, 0, 0};
-    if (s.sparse && step->neurons < s.intermediate_size)
+    step_plan plan = {rows, step->texts, step->all_logits ? rows : step->texts, stage_tiles(step, NULL), 0, 0,
+                      s.sparse && step->least};
+    if (s.sparse && !step->least && step->neurons < s.intermediate_size)
         plan.neurons = step->neurons;
     size_t page_slots = 0;
     DEVICE_TRY(check_step(c, step, message));
@@ -233,18 +261,28 @@ device_status context_step(device_context *c, const device_step *step, const flo
     DEVICE_TRY(memory_reserve(c, plan, page_slots, message));
     const step_memory &m = c->memory;
     stage(c, step);
-    DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.index, m.staged_index, 4 * m.rows * sizeof(int32_t), cudaMemcpyHostToDevice,
-                                             c->stream),
+    DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.index, m.staged_index, m.index_size(s.layers) * sizeof(int32_t),
+                                             cudaMemcpyHostToDevice, c->stream),
                              "copying tokens", message));
     DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.pages, m.staged_pages, plan.texts * m.page_slots * sizeof(uint16_t *),
                                              cudaMemcpyHostToDevice, c->stream),
                              "copying the list of pages", message));
+    if (plan.leaves_out())
+        DEVICE_TRY(runtime_check(cudaMemsetAsync(m.computed, 0, s.layers * sizeof(uint32_t), c->stream), "clearing counts",
+                                 message));
     DEVICE_TRY(decoder_run(c, &plan, message));
+    if (plan.leaves_out() && step->computed)
+        DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.kept_computed, m.computed, s.layers * sizeof(uint32_t),
+                                                 cudaMemcpyDeviceToHost, c->stream),
+                                 "copying counts", message));
     if (logits) {
         const size_t bytes = plan.logit_rows * s.vocabulary_size * sizeof(float);
         DEVICE_TRY(runtime_check(cudaMemcpyAsync(m.kept_logits, m.logits, bytes, cudaMemcpyDeviceToHost, c->stream),
                                  "copying logits", message));
         *logits = m.kept_logits;
     }
-    return runtime_check(cudaStreamSynchronize(c->stream), "computing a step", message);
+    DEVICE_TRY(runtime_check(cudaStreamSynchronize(c->stream), "computing a step", message));
+    for (uint32_t l = 0; l < s.layers && step->computed; l++)
+        step->computed[l] = plan.leaves_out() ? m.kept_computed[l] : (uint32_t)rows * s.intermediate_size;
+    return DEVICE_OK;
 }

@@ -7,11 +7,13 @@
 #include "kernels/cuda/ptx.h"
 
 enum {
-    VALUES = 32,         /* of a block of weights or of a row, which have a scale */
-    PAGE = 256,          /* positions in a page of keys and values */
-    SPLIT = 64,          /* keys that a block of threads attends to */
-    SLICES = 16,         /* of the neurons of a row that are computed */
-    MOST_NEURONS = 16384 /* of a layer of which only some are computed */
+    VALUES = 32,       /* of a block of weights or of a row, which have a scale */
+    PAGE = 256,        /* positions in a page of keys and values */
+    SPLIT = 64,        /* keys that a block of threads attends to */
+    PROMPT_ROWS = 128, /* of a prompt, that a block of threads attends with */
+    /* Scores of neurons are counted in bins, of those of one exponent and 4 bits behind it. */
+    SCORE_SHIFT = 19,
+    SCORE_BINS = 1 << (31 - SCORE_SHIFT)
 };
 
 /* Weights of one format, row by row: Q8_0 is bytes and, apart from them, scales; Q4_0 likewise,
@@ -36,12 +38,6 @@ struct decoder_rows {
 struct neuron_columns {
     int8_t *values; /* NULL: not kept */
     uint16_t *scale;
-};
-
-/* The neurons of a row that are computed, in their order. */
-struct neuron_list {
-    int32_t *index; /* [rows, neurons] */
-    int32_t *count; /* [rows] */
 };
 
 /* Returns the bytes of 32 values. */

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products of decoders: a few rows of activations [rows, k] with weights [columns, k] as files
- * store them, in blocks of 32 values. Two kernels:
+ * Products of decoders: rows of activations [rows, k] with weights [columns, k] as files store
+ * them, in blocks of 32 values. Two kernels:
  *
- * multiply_few serves steps of up to 8 rows in bytes. Reading the weights is what takes time: a
- * warp has a column, and lane i its blocks i, i + 32 and so on.
+ * multiply_few serves steps of few rows in bytes. Reading the weights is what takes time: a warp
+ * has a column, and lane i its blocks i, i + 32 and so on.
  *
- * decoder_product serves others, with tensor cores. A block of threads has few columns, and its 8
- * warps share out k: warp w has the blocks of lanes w, w + 16, w + 8 and w + 24 of multiply_few.
- *
- * Both sum in the same order, and so a row has the same bits in any batch. */
+ * decoder_product (decoder_tiles.h) serves others, with tensor cores. Of up to 16 rows it sums in
+ * the same order, and so a row has the same bits in any such batch. */
 #ifndef WISP_KERNELS_CUDA_DECODER_PRODUCT_H
 #define WISP_KERNELS_CUDA_DECODER_PRODUCT_H
 
 #include "kernels/cuda/decoder_layout.h"
 
-enum { PRODUCT_WARPS = 8, MOST_FEW_ROWS = 8, MOST_PARTS = 3, MMA_ROWS = 16, MMA_COLUMNS = 8 };
+enum { PRODUCT_WARPS = 8, MOST_FEW_ROWS = 4, MOST_PARTS = 3, MMA_ROWS = 16, MMA_COLUMNS = 8 };
 
 /* Columns [0, columns) of `out`, whose rows are arguments.stride apart. */
 struct product_part {
@@ -56,24 +54,11 @@ static __device__ __forceinline__ void load_weights(uint32_t b[4], const unsigne
     }
 }
 
+/* Likewise of 32 values of a row. */
 template <int FORMAT>
-static __device__ __forceinline__ void load_row(uint32_t a[4], float *scale,
-                                                const decoder_rows &rows, size_t row, int k,
-                                                int block, bool valid, int lane) {
-    const size_t at = row * k + block * VALUES;
-    const int t = lane & 3;
-    a[0] = a[1] = a[2] = a[3] = 0;
-    *scale = 0;
-    if (!valid)
-        return;
-    if (FORMAT == DEVICE_F16) {
-        const uint4 v = *(const uint4 *)(rows.halves + at + 8 * t);
-        a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
-    } else {
-        const uint2 v = *(const uint2 *)(rows.q + at + 8 * t);
-        a[0] = v.x, a[1] = v.y;
-        *scale = rows.scale[at / VALUES];
-    }
+static __device__ __forceinline__ void load_row(uint32_t a[4], const unsigned char *block,
+                                                int lane) {
+    load_weights<FORMAT == DEVICE_F16 ? DEVICE_F16 : DEVICE_Q8_0>(a, block, lane);
 }
 
 /* Adds the products of 32 values: of rows g and g + 8 with columns 2 t and 2 t + 1. */
@@ -88,119 +73,14 @@ multiply_block(float sum[4], const uint32_t low[4], const uint32_t high[4], cons
         mma_f16(sum, rest, b[2], b[3]);
         return;
     }
-    int32_t d[4] = {0, 0, 0, 0};
+    /* The bits of 1.5 * 2^23: sums of up to 2^22 on top of them are those of a float, which is
+       faster than converting. */
+    enum { BASE = 0x4b400000 };
+    int32_t d[4] = {BASE, BASE, BASE, BASE};
     mma_s8(d, a, b[0], b[1]);
 #pragma unroll
     for (int e = 0; e < 4; e++)
-        sum[e] = fmaf((float)d[e], a_scale[e >> 1] * b_scale[e & 1], sum[e]);
-}
-
-/* Adds one block of k to the sums. */
-template <int FORMAT, int ROW_TILES, int COLUMN_TILES>
-static __device__ __forceinline__ void
-multiply_tile(float sums[ROW_TILES][COLUMN_TILES][4], const decoder_product_arguments &p,
-              const product_part &part, int row, int column, int block, int lane) {
-    const int blocks = p.k / VALUES, g = lane >> 2, t = lane & 3;
-    uint32_t b[COLUMN_TILES][4];
-    float b_scale[COLUMN_TILES][2] = {};
-#pragma unroll
-    for (int j = 0; j < COLUMN_TILES; j++) {
-        /* Columns past the last are the last one, and are not written. */
-        const int own = min(column + MMA_COLUMNS * j + g, part.columns - 1);
-        load_weights<FORMAT>(
-            b[j], part.values + ((size_t)own * blocks + block) * format_bytes(FORMAT), lane);
-#pragma unroll
-        for (int e = 0; e < 2 && FORMAT != DEVICE_F16; e++) {
-            const int scaled = min(column + MMA_COLUMNS * j + 2 * t + e, part.columns - 1);
-            b_scale[j][e] = low_half(part.scale[(size_t)scaled * blocks + block]);
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < ROW_TILES; i++) {
-        const int low_row = row + MMA_ROWS * i + g, high_row = low_row + MMA_ROWS / 2;
-        uint32_t low[4], high[4];
-        float a_scale[2];
-        load_row<FORMAT>(low, &a_scale[0], p.a, low_row, p.k, block, low_row < p.rows, lane);
-        load_row<FORMAT>(high, &a_scale[1], p.a, high_row, p.k, block, high_row < p.rows, lane);
-#pragma unroll
-        for (int j = 0; j < COLUMN_TILES; j++)
-            multiply_block<FORMAT>(sums[i][j], low, high, b[j], a_scale, b_scale[j]);
-    }
-}
-
-/* Adds blocks first, first + 32 and so on to sums[0], and those DISTANCE behind each to the next,
- * so that the loads of all are under way at once. */
-template <int FORMAT, int ROW_TILES, int COLUMN_TILES, int CLASSES, int DISTANCE>
-static __device__ __forceinline__ void
-multiply_classes(float sums[CLASSES][ROW_TILES][COLUMN_TILES][4],
-                 const decoder_product_arguments &p, const product_part &part, int row, int column,
-                 int first, int lane) {
-    const int blocks = p.k / VALUES;
-    for (int base = first; base < blocks; base += WARP)
-#pragma unroll
-        for (int i = 0; i < CLASSES; i++)
-            if (base + DISTANCE * i < blocks)
-                multiply_tile<FORMAT, ROW_TILES, COLUMN_TILES>(sums[i], p, part, row, column,
-                                                               base + DISTANCE * i, lane);
-}
-
-/* Where a warp keeps its sums. */
-template <int ROW_TILES, int COLUMN_TILES> struct warp_share {
-    float sum[ROW_TILES * MMA_ROWS][COLUMN_TILES * MMA_COLUMNS];
-    /* Writes the lane's sums, or adds them to those that it wrote. */
-    __device__ __forceinline__ void put(const float x[ROW_TILES][COLUMN_TILES][4], bool add,
-                                        int lane) {
-#pragma unroll
-        for (int i = 0; i < ROW_TILES; i++)
-#pragma unroll
-            for (int j = 0; j < COLUMN_TILES; j++)
-#pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    float &own = sum[MMA_ROWS * i + (lane >> 2) + 8 * (e >> 1)]
-                                    [MMA_COLUMNS * j + 2 * (lane & 3) + (e & 1)];
-                    own = add ? own + x[i][j][e] : x[i][j][e];
-                }
-    }
-};
-
-/* x += y. */
-template <int ROW_TILES, int COLUMN_TILES>
-static __device__ __forceinline__ void add_sums(float x[ROW_TILES][COLUMN_TILES][4],
-                                                const float y[ROW_TILES][COLUMN_TILES][4]) {
-#pragma unroll
-    for (int i = 0; i < ROW_TILES; i++)
-#pragma unroll
-        for (int j = 0; j < COLUMN_TILES; j++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                x[i][j][e] += y[i][j][e];
-}
-
-/* Computes the sums of a warp's share of k: (x[w] + x[w + 16]) + (x[w + 8] + x[w + 24]), as lanes
- * add theirs. */
-template <int FORMAT, int ROW_TILES, int COLUMN_TILES>
-static __device__ __forceinline__ void
-multiply_share(warp_share<ROW_TILES, COLUMN_TILES> *share, const decoder_product_arguments &p,
-               const product_part &part, int row, int column, int warp, int lane) {
-    enum { EIGHTH = WARP / 4, HALF = WARP / 2 };
-    if constexpr (ROW_TILES == 1) {
-        float x[4][ROW_TILES][COLUMN_TILES][4] = {};
-        multiply_classes<FORMAT, ROW_TILES, COLUMN_TILES, 4, EIGHTH>(x, p, part, row, column, warp,
-                                                                     lane);
-        add_sums<ROW_TILES, COLUMN_TILES>(x[0], x[2]);
-        add_sums<ROW_TILES, COLUMN_TILES>(x[1], x[3]);
-        add_sums<ROW_TILES, COLUMN_TILES>(x[0], x[1]);
-        share->put(x[0], false, lane);
-    } else { /* fewer sums at a time, because they are many */
-#pragma unroll
-        for (int side = 0; side < 2; side++) {
-            float x[2][ROW_TILES][COLUMN_TILES][4] = {};
-            multiply_classes<FORMAT, ROW_TILES, COLUMN_TILES, 2, HALF>(x, p, part, row, column,
-                                                                       warp + EIGHTH * side, lane);
-            add_sums<ROW_TILES, COLUMN_TILES>(x[0], x[1]);
-            share->put(x[0], side > 0, lane);
-        }
-    }
+        sum[e] = fmaf(__int_as_float(d[e]) - 12582912.0f, a_scale[e >> 1] * b_scale[e & 1], sum[e]);
 }
 
 /* Writes a sum, with bias. */
@@ -217,29 +97,19 @@ static __host__ __device__ inline int part_blocks(const product_part &part, int 
     return (part.columns + MMA_COLUMNS * column_tiles - 1) / (MMA_COLUMNS * column_tiles);
 }
 
-template <int FORMAT, int ROW_TILES, int COLUMN_TILES>
-__global__ void __launch_bounds__(PRODUCT_WARPS *WARP, 2)
-    decoder_product(const decoder_product_arguments p) {
-    enum { ROWS = ROW_TILES * MMA_ROWS, COLUMNS = COLUMN_TILES * MMA_COLUMNS };
-    __shared__ warp_share<ROW_TILES, COLUMN_TILES> share[PRODUCT_WARPS];
-    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, row = blockIdx.y * ROWS;
-    int n = 0, block = blockIdx.x;
-    while (block >= part_blocks(p.part[n], COLUMN_TILES))
-        block -= part_blocks(p.part[n++], COLUMN_TILES);
-    const product_part part = p.part[n];
-    const int column = block * COLUMNS;
-    start_next_kernel();
-    wait_for_kernel();
-    multiply_share<FORMAT, ROW_TILES, COLUMN_TILES>(&share[warp], p, part, row, column, warp, lane);
-    __syncthreads();
-    for (int at = threadIdx.x; at < ROWS * COLUMNS; at += PRODUCT_WARPS * WARP) {
-        const int r = at / COLUMNS, c = at % COLUMNS;
-        if (row + r >= p.rows || column + c >= part.columns)
-            continue;
-        const auto of = [&](int w) { return share[w].sum[r][c] + share[w + 4].sum[r][c]; };
-        finish_sum(p, part, row + r, column + c, (of(0) + of(2)) + (of(1) + of(3)));
+/* The part that a block of threads computes, and its first column there. */
+struct product_place {
+    product_part part;
+    int column;
+    __device__ __forceinline__ product_place(const decoder_product_arguments &p, int block,
+                                             int column_tiles) {
+        int n = 0;
+        while (block >= part_blocks(p.part[n], column_tiles))
+            block -= part_blocks(p.part[n++], column_tiles);
+        part = p.part[n];
+        column = block * MMA_COLUMNS * column_tiles;
     }
-}
+};
 
 /* ---- few rows ------------------------------------------------------------------------------- */
 
@@ -277,37 +147,67 @@ template <int FORMAT> struct weight_block {
     }
 };
 
+/* A lane's blocks of a column: `lane`, lane + 32 and so on, of which AHEAD are on their way. */
+template <int FORMAT> struct weight_stream {
+    enum { AHEAD = 4 };
+    weight_block<FORMAT> next[AHEAD];
+    const unsigned char *values;
+    const uint16_t *scale;
+    size_t first;
+    int blocks;
+    __device__ __forceinline__ void begin(const unsigned char *values_, const uint16_t *scale_,
+                                          size_t column, int blocks_, int lane) {
+        values = values_, scale = scale_, first = column * blocks_, blocks = blocks_;
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            if (lane + WARP * i < blocks)
+                next[i].load(values, scale, first + lane + WARP * i);
+    }
+    /* Calls use(weights, block) for each. */
+    template <class USE> __device__ __forceinline__ void each(int lane, USE use) {
+        for (int base = lane; base < blocks; base += AHEAD * WARP)
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                const int block = base + WARP * i;
+                if (block >= blocks)
+                    break;
+                const weight_block<FORMAT> own = next[i];
+                if (block + AHEAD * WARP < blocks)
+                    next[i].load(values, scale, first + block + AHEAD * WARP);
+                use(own, block);
+            }
+    }
+};
+
+/* Adds the product of a block of weights with that of a row, whose numbers are bytes. */
+template <int FORMAT>
+static __device__ __forceinline__ float
+multiply_bytes(const weight_block<FORMAT> &w, const decoder_rows &rows, size_t block, float sum) {
+    const uint4 *from = (const uint4 *)(rows.q + block * VALUES);
+    const uint4 x[2] = {from[0], from[1]};
+    return fmaf((float)w.dot(x), rows.scale[block] * w.scale, sum);
+}
+
 /* Multiplies up to ROWS rows, whose numbers are bytes. */
 template <int FORMAT, int ROWS>
 __global__ void __launch_bounds__(PRODUCT_WARPS *WARP)
     multiply_few(const decoder_product_arguments p) {
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, blocks = p.k / VALUES;
-    int n = 0, block_of_part = blockIdx.x;
-    while (block_of_part >= part_blocks(p.part[n], 1))
-        block_of_part -= part_blocks(p.part[n++], 1);
-    const product_part part = p.part[n];
-    const int column = block_of_part * PRODUCT_WARPS + warp;
-    const size_t first = (size_t)min(column, part.columns - 1) * blocks;
-    weight_block<FORMAT> next;
+    const product_place place(p, blockIdx.x, 1);
+    const product_part &part = place.part;
+    const int column = place.column + warp;
+    weight_stream<FORMAT> weights;
     start_next_kernel();
-    if (lane < blocks) /* weights do not wait */
-        next.load(part.values, part.scale, first + lane);
+    /* Weights do not wait. */
+    weights.begin(part.values, part.scale, min(column, part.columns - 1), blocks, lane);
     wait_for_kernel();
     float sums[ROWS] = {};
-    for (int block = lane; block < blocks; block += WARP) {
-        const weight_block<FORMAT> own = next;
-        if (block + WARP < blocks)
-            next.load(part.values, part.scale, first + block + WARP);
+    weights.each(lane, [&](const weight_block<FORMAT> &own, int block) {
 #pragma unroll
-        for (int row = 0; row < ROWS; row++) {
-            if (row >= p.rows)
-                break;
-            const size_t at = (size_t)row * blocks + block;
-            const uint4 *from = (const uint4 *)(p.a.q + at * VALUES);
-            const uint4 x[2] = {from[0], from[1]};
-            sums[row] = fmaf((float)own.dot(x), p.a.scale[at] * own.scale, sums[row]);
-        }
-    }
+        for (int row = 0; row < ROWS; row++)
+            if (row < p.rows)
+                sums[row] = multiply_bytes(own, p.a, (size_t)row * blocks + block, sums[row]);
+    });
     lanes_sums<ROWS>(sums);
 #pragma unroll
     for (int row = 0; row < ROWS; row++)

@@ -103,14 +103,12 @@ static __global__ void __launch_bounds__(ROW_THREADS) look_up_rows(const look_up
 }
 
 struct rms_norm_arguments {
-    float *x;           /* [any, size] */
+    const float *x;     /* [any, size] */
     const int32_t *map; /* [rows]: the row of x that becomes a row; NULL: the same */
     const float *weight;
     float epsilon;
     int size;
-    decoder_rows out;    /* [rows, size] */
-    const float *slices; /* [any, slice_count, size]: are added to x first; NULL: none */
-    int slice_count;
+    decoder_rows out; /* [rows, size] */
 };
 
 /* Writes rms_norm(x), a block for each row. */
@@ -118,18 +116,11 @@ static __global__ void __launch_bounds__(ROW_THREADS) rms_norm_rows(const rms_no
     start_next_kernel();
     wait_for_kernel();
     const size_t row = blockIdx.x, from = a.map ? (size_t)a.map[row] : row;
-    float *x = a.x + from * a.size;
+    const float *x = a.x + from * a.size;
     const int chunks = a.size / 4;
     float squares = 0;
     for (int i = threadIdx.x; i < chunks; i += ROW_THREADS) {
-        float4 v = *(const float4 *)(x + 4 * i);
-        for (int slice = 0; a.slices && slice < a.slice_count; slice++) {
-            const float4 y =
-                *(const float4 *)(a.slices + (from * a.slice_count + slice) * a.size + 4 * i);
-            v = {v.x + y.x, v.y + y.y, v.z + y.z, v.w + y.w};
-        }
-        if (a.slices)
-            *(float4 *)(x + 4 * i) = v;
+        const float4 v = *(const float4 *)(x + 4 * i);
         squares += (v.x * v.x + v.y * v.y) + (v.z * v.z + v.w * v.w);
     }
     const float inverse = rsqrtf(block_sum(squares) / (float)a.size + a.epsilon);

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "kernels/cuda/decoder.h"
-#include "kernels/cuda/decoder_attention.h"
+#include "kernels/cuda/decoder_prompt.h"
 #include "kernels/cuda/decoder_sparse.h"
+#include "kernels/cuda/decoder_tiles.h"
 
-/* Steps of at most this many rows multiply 16 at a time, others 32. */
-enum { FEW_ROWS = 16 };
+/* Products of up to 16 rows take wider tiles of columns if so many blocks of threads are busy with them. */
+enum { MOST_COLUMN_TILES = 4, WIDEST_BLOCKS = 512, WIDE_BLOCKS = 128 };
 
 /* Shared by the kernels of a step. */
 struct run {
@@ -19,32 +20,38 @@ struct run {
 
 /* Starts a kernel of the step, as soon as the one before lets it. */
 template <auto KERNEL, class ARGUMENTS>
-static void start(const run &r, dim3 grid, unsigned threads, const ARGUMENTS &arguments) {
-    run_dependent_kernel<KERNEL>(grid, threads, r.context->stream, r.context->decoder->overlaps, arguments);
+static void start(const run &r, dim3 grid, unsigned threads, const ARGUMENTS &arguments, size_t shared_bytes = 0) {
+    run_dependent_kernel<KERNEL>(grid, threads, shared_bytes, r.context->stream, r.context->decoder->overlaps, arguments);
 }
-
-typedef void split_kernel(const run &r, dim3 grid, const split_arguments &arguments);
 
 template <int SIZE> static void run_split(const run &r, dim3 grid, const split_arguments &arguments) {
     start<attend_split<SIZE>>(r, grid, SPLIT_THREADS, arguments);
 }
 
-/* Attention for each size of heads. */
-static const struct {
-    uint32_t head_size;
-    split_kernel *run;
-} split_kernels[] = {{32, run_split<32>}, {64, run_split<64>}, {96, run_split<96>}, {128, run_split<128>},
-                     {256, run_split<256>}};
+template <int SIZE> static void run_prompt(const run &r, dim3 grid, const prompt_arguments &arguments) {
+    start<attend_prompt<SIZE>>(r, grid, ATTENTION_WARPS * WARP, arguments, attention_layout<SIZE>::SHARED_BYTES);
+}
 
-static split_kernel *find_split(uint32_t head_size) {
-    for (const auto &kernel : split_kernels)
-        if (kernel.head_size == head_size)
-            return kernel.run;
+/* Attention for each size of heads. Without a kernel of their own, prompts take that of single tokens. */
+static const struct attention_kernels {
+    uint32_t head_size;
+    void (*split)(const run &r, dim3 grid, const split_arguments &arguments);
+    void (*prompt)(const run &r, dim3 grid, const prompt_arguments &arguments);
+} attention_kernels[] = {{32, run_split<32>, run_prompt<32>},
+                         {64, run_split<64>, run_prompt<64>},
+                         {96, run_split<96>, run_prompt<96>},
+                         {128, run_split<128>, run_prompt<128>},
+                         {256, run_split<256>, NULL}};
+
+static const struct attention_kernels *find_attention(uint32_t head_size) {
+    for (const auto &kernels : attention_kernels)
+        if (kernels.head_size == head_size)
+            return &kernels;
     return NULL;
 }
 
 device_status decoder_check(const device_decoder_shape *s, char message[DEVICE_MESSAGE_BYTES]) {
-    if (!find_split(s->head_size) || s->heads == 0 || s->kv_heads == 0 || s->heads % s->kv_heads != 0 ||
+    if (!find_attention(s->head_size) || s->heads == 0 || s->kv_heads == 0 || s->heads % s->kv_heads != 0 ||
         s->heads / s->kv_heads > MOST_GROUP) {
         snprintf(message, DEVICE_MESSAGE_BYTES,
                  "%u heads of %u values on %u key-value heads: the device has heads of 32, 64, 96, 128 and 256 values, at "
@@ -61,11 +68,6 @@ device_status decoder_check(const device_decoder_shape *s, char message[DEVICE_M
     }
     if (s->sparse && s->halves)
         return device_fail(DEVICE_UNSUPPORTED, message, "sparse layers of halves: the device computes those that are quantised");
-    if (s->sparse && s->intermediate_size > MOST_NEURONS) {
-        snprintf(message, DEVICE_MESSAGE_BYTES, "sparse layers of %u neurons: the device computes those of at most %d",
-                 s->intermediate_size, MOST_NEURONS);
-        return DEVICE_UNSUPPORTED;
-    }
     return DEVICE_OK;
 }
 
@@ -75,25 +77,36 @@ template <int FORMAT> static void run_few(const run &r, dim3 grid, const decoder
         start<multiply_few<FORMAT, 1>>(r, grid, PRODUCT_WARPS * WARP, p);
     else if (p.rows == 2)
         start<multiply_few<FORMAT, 2>>(r, grid, PRODUCT_WARPS * WARP, p);
-    else if (p.rows <= 4)
-        start<multiply_few<FORMAT, 4>>(r, grid, PRODUCT_WARPS * WARP, p);
     else
         start<multiply_few<FORMAT, MOST_FEW_ROWS>>(r, grid, PRODUCT_WARPS * WARP, p);
 }
 
-template <int FORMAT> static void run_product(const run &r, const decoder_product_arguments &p) {
-    const bool few = p.rows <= FEW_ROWS;
+static unsigned blocks_of(const decoder_product_arguments &p, int column_tiles) {
     int blocks = 0;
     for (int i = 0; i < p.parts; i++)
-        blocks += part_blocks(p.part[i], few ? 1 : 2);
+        blocks += part_blocks(p.part[i], column_tiles);
+    return (unsigned)blocks;
+}
+
+template <int FORMAT, int ROW_TILES, int COLUMN_TILES> static void run_tiles(const run &r, const decoder_product_arguments &p) {
+    typedef product_layout<FORMAT, ROW_TILES, COLUMN_TILES> layout;
+    const unsigned rows = ((unsigned)p.rows + layout::ROWS - 1) / layout::ROWS;
+    start<decoder_product<FORMAT, ROW_TILES, COLUMN_TILES>>(r, dim3(rows, blocks_of(p, COLUMN_TILES)), PRODUCT_WARPS * WARP, p,
+                                                            sizeof(typename layout::memory));
+}
+
+template <int FORMAT> static void run_product(const run &r, const decoder_product_arguments &p) {
     if constexpr (FORMAT != DEVICE_F16)
         if (p.rows <= MOST_FEW_ROWS)
-            return run_few<FORMAT>(r, dim3((unsigned)blocks), p);
-    if (few)
-        start<decoder_product<FORMAT, 1, 1>>(r, dim3((unsigned)blocks), PRODUCT_WARPS * WARP, p);
+            return run_few<FORMAT>(r, dim3(blocks_of(p, 1)), p);
+    if (p.rows > MMA_ROWS)
+        run_tiles<FORMAT, 4, MOST_COLUMN_TILES>(r, p);
+    else if (blocks_of(p, MOST_COLUMN_TILES) >= WIDEST_BLOCKS)
+        run_tiles<FORMAT, 1, MOST_COLUMN_TILES>(r, p);
+    else if (blocks_of(p, 2) >= WIDE_BLOCKS)
+        run_tiles<FORMAT, 1, 2>(r, p);
     else
-        start<decoder_product<FORMAT, 2, 2>>(r, dim3((unsigned)blocks, ((unsigned)p.rows + 31) / 32), PRODUCT_WARPS * WARP,
-                                                  p);
+        run_tiles<FORMAT, 1, 1>(r, p);
 }
 
 static void product(const run &r, device_format format, const decoder_product_arguments &p) {
@@ -126,23 +139,28 @@ static void products(const run &r, const decoder_matrix *const *matrices, const 
     }
 }
 
-/* With `slices`, adds those of sum_columns first. */
-static void norm(const run &r, const float *weight, const int32_t *map, size_t rows, bool slices) {
+static void norm(const run &r, const float *weight, const int32_t *map, size_t rows) {
     const device_decoder_shape &s = r.context->decoder->shape;
     const step_memory &m = r.context->memory;
-    const rms_norm_arguments a = {m.h, map, weight, s.norm_epsilon, (int)s.hidden_size, m.x, slices ? m.slices : NULL, SLICES};
+    const rms_norm_arguments a = {m.h, map, weight, s.norm_epsilon, (int)s.hidden_size, m.x};
     start<rms_norm_rows>(r, dim3((unsigned)rows), ROW_THREADS, a);
 }
 
-/* Attention of all rows, as many at a time as there is room for partial results. */
+/* Attention of all rows: of prompts by tiles, else as many rows at a time as there is room for partial results. */
 static void attend(const run &r, uint32_t layer) {
     const device_decoder_shape &s = r.context->decoder->shape;
     const step_memory &m = r.context->memory;
+    const struct attention_kernels *kernels = find_attention(s.head_size);
+    if (kernels->prompt && r.plan->rows > MMA_ROWS && r.plan->rows > r.plan->texts) {
+        const int2 *tiles = (const int2 *)(m.index + m.tiles_at());
+        const prompt_arguments prompt = {m.qkv, tiles, r.texts, r.sizes, (int)layer, m.x};
+        return kernels->prompt(r, dim3((unsigned)r.plan->tiles, s.heads), prompt);
+    }
     const int slots = (int)r.plan->splits, rows = (int)r.plan->rows, most = (int)m.split_rows / slots;
     for (int first = 0; first < rows; first += most) {
         const unsigned count = (unsigned)std::min(rows - first, most);
         const split_arguments split = {m.qkv, r.texts, r.sizes, (int)layer, first, slots, m.part, m.state};
-        find_split(s.head_size)(r, dim3((unsigned)slots, s.kv_heads, count), split);
+        kernels->split(r, dim3((unsigned)slots, s.kv_heads, count), split);
         const merge_arguments merge = {m.part, m.state, r.texts.position, r.sizes, first, slots, m.x};
         start<merge_splits>(r, dim3(count), ROW_THREADS, merge);
     }
@@ -156,7 +174,7 @@ static void attention_block(const run &r, uint32_t layer) {
     const decoder_matrix *qkv[] = {&l.q, &l.k, &l.v}, *output = &l.output;
     const float *biases[] = {l.q_bias, l.k_bias, l.v_bias};
     const unsigned heads = s.heads + 2 * s.kv_heads;
-    norm(r, l.attention_norm, NULL, r.plan->rows, layer > 0 && r.plan->neurons > 0);
+    norm(r, l.attention_norm, NULL, r.plan->rows);
     products(r, qkv, biases, 3, r.plan->rows, m.qkv, heads * s.head_size, false);
     const rotate_arguments rotate = {m.qkv, r.texts, r.sizes, l.q_norm, l.k_norm, d->rotations, (int)layer, (int)s.rotary_size,
                                      s.neighbours, s.norm_epsilon,
@@ -167,21 +185,51 @@ static void attention_block(const run &r, uint32_t layer) {
     products(r, &output, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
 }
 
-/* Computes the neurons that the gates choose. The next norm adds the sums to the hidden states. */
-static void compute_neurons(const run &r, const decoder_layer &l) {
+/* ---- layers that leave out neurons ---------------------------------------------------------- */
+
+enum { GATHER_BLOCKS = 512 }; /* of sum_columns, at most: as many as a large GPU runs at once */
+
+/* Returns the groups of neurons that each warp of sum_columns has. */
+static unsigned gather_rounds(const device_decoder_shape *s) {
+    const unsigned groups = s->intermediate_size / VALUES, slices = (groups + NEURON_WARPS - 1) / NEURON_WARPS;
+    return (slices * ((s->hidden_size + OUTPUTS - 1) / OUTPUTS) + GATHER_BLOCKS - 1) / GATHER_BLOCKS;
+}
+
+size_t gather_slices(const device_decoder_shape *s) {
+    const size_t neurons = (size_t)VALUES * NEURON_WARPS * gather_rounds(s);
+    return (s->intermediate_size + neurons - 1) / neurons;
+}
+
+static neuron_choice choice_of(const run &r, uint32_t layer) {
     const device_decoder_shape &s = r.context->decoder->shape;
     const step_memory &m = r.context->memory;
-    const unsigned rows = (unsigned)r.plan->rows, inner = s.intermediate_size, hidden = s.hidden_size;
-        const select_arguments select = {m.gate_up, l.neuron_weights, (int)inner, (int)r.plan->neurons, s.gate, m.list};
-    start<select_neurons>(r, dim3(rows), SELECT_THREADS, select);
-    const neuron_arguments up = {m.x, l.up, m.gate_up, m.list, s.gate};
-    const dim3 up_grid((unsigned)(r.plan->neurons + NEURON_WARPS - 1) / NEURON_WARPS, rows);
-    if (l.up.format == DEVICE_Q8_0)
-        start<multiply_neurons<DEVICE_Q8_0>>(r, up_grid, NEURON_WARPS * WARP, up);
+    return {r.context->decoder->layers[layer].neuron_weights,
+            r.plan->limited ? (const float *)(m.index + m.limits_at()) + layer : NULL, (int)s.intermediate_size,
+            (int)r.plan->neurons, s.gate};
+}
+
+template <int FORMAT> static void gather_values(const run &r, const neuron_arguments &a) {
+    start<open_gates<FORMAT>>(r, dim3((unsigned)a.choice.neurons / NEURON_WARPS), NEURON_THREADS, a);
+    if (!a.choice.least)
+        start<multiply_open<FORMAT>>(r, dim3((unsigned)a.choice.neurons / VALUES), NEURON_THREADS, a);
+}
+
+/* Adds the neurons that the gates choose to the hidden states of the one row. */
+static void gather_neurons(const run &r, uint32_t layer) {
+    const device_decoder_shape &s = r.context->decoder->shape;
+    const step_memory &m = r.context->memory;
+    const decoder_layer &l = r.context->decoder->layers[layer];
+    const neuron_choice choice = choice_of(r, layer);
+    float *values = m.gate_up + s.intermediate_size;
+    const neuron_arguments gates = {m.x, l.gate, l.up, choice, m.gate_up, values, m.bins};
+    if (l.gate.format == DEVICE_Q8_0)
+        gather_values<DEVICE_Q8_0>(r, gates);
     else
-        start<multiply_neurons<DEVICE_Q4_0>>(r, up_grid, NEURON_WARPS * WARP, up);
-    const columns_sum_arguments down = {l.down_neurons, m.gate_up, m.list, (int)inner, (int)hidden, m.slices};
-    start<sum_columns>(r, dim3((hidden + SLICE_OUTPUTS - 1) / SLICE_OUTPUTS, SLICES, rows), NEURON_WARPS * WARP, down);
+        gather_values<DEVICE_Q4_0>(r, gates);
+    const sum_arguments sum = {l.down_neurons, values, (int)s.intermediate_size, (int)s.hidden_size, (int)gather_rounds(&s),
+                               m.slices, m.arrived, choice.least ? NULL : m.bins, m.computed + layer, m.h};
+    const dim3 grid((s.hidden_size + OUTPUTS - 1) / OUTPUTS, (unsigned)gather_slices(&s));
+    start<sum_columns>(r, grid, NEURON_THREADS, sum);
 }
 
 device_status decoder_copy_columns(const decoder_layer *l, size_t first, size_t rows, char message[DEVICE_MESSAGE_BYTES]) {
@@ -198,13 +246,14 @@ static void feed_forward_block(const run &r, uint32_t layer) {
     const step_memory &m = r.context->memory;
     const decoder_matrix *gate_up[] = {&l.gate, &l.up}, *down = &l.down;
     const size_t chunks = r.plan->rows * (s.intermediate_size / 4);
-    norm(r, l.ffn_norm, NULL, r.plan->rows, false);
-    if (r.plan->neurons > 0) {
-        products(r, gate_up, NULL, 1, r.plan->rows, m.gate_up, 2 * s.intermediate_size, false);
-        compute_neurons(r, l);
-        return;
-    }
+    norm(r, l.ffn_norm, NULL, r.plan->rows);
+    if (r.plan->leaves_out() && r.plan->rows == 1 && l.gate.format == l.up.format)
+        return gather_neurons(r, layer);
     products(r, gate_up, NULL, 2, r.plan->rows, m.gate_up, 2 * s.intermediate_size, false);
+    if (r.plan->leaves_out()) {
+        const mask_arguments mask = {m.gate_up, choice_of(r, layer), m.computed + layer};
+        start<mask_gates>(r, dim3((unsigned)r.plan->rows), NEURON_THREADS, mask);
+    }
     const gate_arguments gate = {m.gate_up, (int)r.plan->rows, (int)s.intermediate_size, s.gate, m.x};
     start<gate_rows>(r, dim3((unsigned)((chunks + ROW_THREADS - 1) / ROW_THREADS)), ROW_THREADS, gate);
     products(r, &down, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
@@ -224,7 +273,7 @@ static void run_kernels(const device_context *c, const step_plan *plan) {
         feed_forward_block(r, layer);
     }
     const decoder_matrix *logits = d->logits.values ? &d->logits : &d->tokens;
-    norm(r, d->output_norm, m.index + 3 * m.rows, plan->logit_rows, plan->neurons > 0);
+    norm(r, d->output_norm, m.index + 3 * m.rows, plan->logit_rows);
     products(r, &logits, NULL, 1, plan->logit_rows, m.logits, s.vocabulary_size, false);
 }
 
@@ -240,9 +289,10 @@ void graphs_release(device_context *c) {
 /* Returns the graph of a step, which may have none yet; NULL if this is the first step of its kind. */
 static step_graph *find_graph(device_context *c, const step_plan *plan) {
     for (step_graph &graph : c->graphs)
-        if (graph.texts == plan->texts && graph.splits == plan->splits && graph.neurons == plan->neurons)
+        if (graph.texts == plan->texts && graph.splits == plan->splits && graph.neurons == plan->neurons &&
+            graph.limited == plan->limited)
             return &graph;
-    c->graphs.push_back({plan->texts, plan->splits, plan->neurons, NULL});
+    c->graphs.push_back({plan->texts, plan->splits, plan->neurons, plan->limited, NULL});
     return NULL;
 }
 

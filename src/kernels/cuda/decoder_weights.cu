@@ -97,7 +97,7 @@ static device_status allocate_matrix(device_decoder *d, const tensor_place &plac
     DEVICE_TRY(runtime_allocate(&made.values, blocks * format_bytes(format), &d->weight_bytes, message));
     place.matrix->values = made.values; /* decoder_close frees it */
     if (format != DEVICE_F16)
-        DEVICE_TRY(runtime_allocate(&made.scale, blocks, &d->weight_bytes, message));
+        DEVICE_TRY(runtime_allocate(&made.scale, blocks + 1, &d->weight_bytes, message)); /* they are read in pairs */
     *place.matrix = made;
     return DEVICE_OK;
 }

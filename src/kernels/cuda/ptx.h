@@ -40,6 +40,12 @@ static __device__ __forceinline__ void copy8_async(void *to, const void *from, b
                  "l"(from), "r"(valid ? 8 : 0));
 }
 
+/* The same of 4 bytes. */
+static __device__ __forceinline__ void copy4_async(void *to, const void *from, bool valid) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(valid ? 4 : 0));
+}
+
 /* Ends a group of copies. */
 static __device__ __forceinline__ void copy_commit(void) {
     asm volatile("cp.async.commit_group;");

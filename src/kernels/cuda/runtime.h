@@ -71,17 +71,21 @@ static void run_kernel(dim3 grid, unsigned threads, size_t shared_bytes, size_t 
 }
 
 /* Runs a kernel with one argument that calls wait_for_kernel (ptx.h) before it reads what others
- * write. If it `overlaps`, which needs compute capability 9.0, it starts while the kernel before
- * ends. */
+ * write, with as much shared memory at every launch. If it `overlaps`, which needs compute
+ * capability 9.0, it starts while the kernel before ends. */
 template <auto KERNEL, class ARGUMENTS>
-static void run_dependent_kernel(dim3 grid, unsigned threads, cudaStream_t stream, bool overlaps,
-                                 const ARGUMENTS &arguments) {
+static void run_dependent_kernel(dim3 grid, unsigned threads, size_t shared_bytes,
+                                 cudaStream_t stream, bool overlaps, const ARGUMENTS &arguments) {
+    static const cudaError_t prepared = cudaFuncSetAttribute(
+        KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    (void)prepared; /* if it failed, the launch fails, too */
     cudaLaunchAttribute overlap = {};
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
     config.attrs = &overlap;
     config.numAttrs = overlaps;
