@@ -226,7 +226,8 @@ typedef struct wisp_model_info {
                                  wisp_session_set_sparsity sets another; 0 with dense and exact */
     const char *pooling;      /* "mean", "cls" or "last"; "rank" if the model scores pairs of texts;
                                  "splade" if an embedding has a value for each word of the vocabulary,
-                                 most of them 0; "" if it does none of these */
+                                 most of them 0; "tokens" if each token of a text has a vector
+                                 (ColBERT); "" if it does none of these */
     uint32_t hidden_size;
     uint32_t intermediate_size;
     uint32_t layers;
@@ -379,11 +380,35 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * cross-encoder): the model reads query and text as one sequence. Writes scores [n], as
  * CrossEncoder.predict of sentence-transformers computes them. Higher is better; scores are from 0
  * to 1 unless the model's settings say otherwise. A pair that is too long is truncated as Hugging
- * Face's tokenizers do. As with wisp_embed, the bits of a score do not depend on the other texts.
- * Fails with WISP_ERROR_UNSUPPORTED if the model does not score pairs. wisp_embed fails so if it
- * does. */
+ * Face's tokenizers do. With a model whose pooling is "tokens", scores are those of MaxSim
+ * (wisp_embed_tokens). As with wisp_embed, the bits of a score do not depend on the other texts.
+ * Fails with WISP_ERROR_UNSUPPORTED if the model does neither. wisp_embed fails so if it does. */
 WISP_API wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text *texts,
                                  size_t n, float *scores, wisp_error *error);
+
+/* The vectors of the tokens of some texts. */
+typedef struct wisp_token_vectors wisp_token_vectors;
+
+/* Computes a vector for each token of `n` texts, with a model whose pooling is "tokens" (ColBERT).
+ * Queries get the prompt "query" and, if the model says so, mask tokens up to a number of tokens;
+ * documents get the prompt "document", and words that the model says, usually punctuation, have no
+ * vectors. wisp_rerank scores texts by such vectors (MaxSim). WISP_ERROR_UNSUPPORTED if the model
+ * makes none. Native only. */
+WISP_API wisp_status wisp_embed_tokens(wisp_session *session, const wisp_text *texts, size_t n,
+                                       bool are_queries, wisp_token_vectors **vectors,
+                                       wisp_error *error);
+
+/* Returns the vectors [*count, wisp_model_dimensions] of a text, which live as long as `vectors`.
+ */
+WISP_API const float *wisp_token_vectors_get(const wisp_token_vectors *vectors, size_t text,
+                                             size_t *count);
+
+WISP_API void wisp_token_vectors_close(wisp_token_vectors *vectors);
+
+/* Returns the sum, over the vectors query [n_query, size], of the largest product with one of
+ * document [n_document, size]; 0 if one of them has none. */
+WISP_API float wisp_max_sim(const float *query, size_t n_query, const float *document,
+                            size_t n_document, size_t size);
 
 /* Returns the dot product of two rows of n values. For normalised rows that is their cosine
  * similarity. */

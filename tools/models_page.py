@@ -52,8 +52,9 @@ ROWS = [
     [model("multilingual-e5, bge-m3", "cls", "xlm-roberta", "XLMRobertaModel", "models/xlm-roberta"),
      model("paraphrase-multilingual-MiniLM", "mean", "bert", "BertModel", "models/xlm-roberta")],
     [model("nomic-embed-text v1.5", "mean", "nomic_bert", "NomicBertModel", "models/nomic", **NOMIC)],
-    [model("nomic-embed-text v2-moe", "mean", "nomic_bert", "NomicBertModel", None,
-           **NOMIC | {"moe_every_n_layers": 2, "activation_function": "gelu"})],
+    [model("nomic-embed-text v2-moe", "mean", "nomic_bert", "NomicBertModel", "models/nomic-moe",
+           **NOMIC | {"moe_every_n_layers": 2, "moe_top_k": 2, "activation_function": "gelu", "qkv_proj_bias": True,
+                      "mlp_fc1_bias": True, "mlp_fc2_bias": True})],
     [model("gte-modernbert, granite-embedding r2, mxbai-edge", "cls", "modernbert", "ModernBertModel", "models/modernbert", **MODERN)],
     [model("gte v1.5, arctic-m v2, stella", "cls", "new", "NewModel", "models/gte-en", **GTE)],
     [model("EmbeddingGemma", "mean", "gemma3_text", "Gemma3TextModel", "models/embeddinggemma",
@@ -61,8 +62,9 @@ ROWS = [
     [model("Qwen3-Reranker", GENERATES, "qwen3", "Qwen3ForCausalLM", "`wisp rerank` (tests/oracle/judge.py): 3e-6"),
      model("Qwen3-Embedding, harrier-0.6b", "lasttoken", "qwen3", "Qwen3Model", "models/qwen3-embedding"),
      model("harrier-270m", "lasttoken", "gemma3_text", "Gemma3TextModel", "models/gemma3-last", **GEMMA)],
-    [model("jina-embeddings v2", "mean", "bert", "JinaBertModel", None, position_embedding_type="alibi"),
-     model("jina-embeddings v3", "mean", "xlm-roberta", "XLMRobertaModel", None, position_embedding_type="rotary"),
+    [model("jina-embeddings v2", "mean", "bert", "JinaBertModel", "models/jina-v2", position_embedding_type="alibi",
+           feed_forward_type="geglu"),
+     model("jina-embeddings v3", "mean", "xlm-roberta", "XLMRobertaModel", "models/jina-v3", position_embedding_type="rotary"),
      model("jina-embeddings v5-nano", "lasttoken", "eurobert", "EuroBertModel", "models/eurobert")],
     [model("mdbr-leaf, LaBSE", "mean", "bert", "BertModel", "models/dense-twice")],
     [model("LFM2.5-Embedding", "cls", "lfm2", "Lfm2BidirectionalModel", "models/lfm2-embedding", **LFM2)],
@@ -112,9 +114,7 @@ ROWS = [
     [model("StableLM 2", GENERATES, "stablelm", "StableLmForCausalLM", "stablelm")],
 ]
 
-NOTES = {
-    "nomic-embed-text v2-moe": "layers of experts in encoders",
-}
+NOTES = {}
 
 
 def write_json(path, value):

@@ -30,7 +30,7 @@ export interface RankedDocument {
   text?: string;
 }
 
-/** A cross-encoder: it scores texts by how well they answer a query. */
+/** A cross-encoder, or a ColBERT: it scores texts by how well they answer a query. */
 export class Reranker {
   private constructor();
   /**

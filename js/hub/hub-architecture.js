@@ -9,7 +9,8 @@ export const ARCHITECTURES = [
   ...'starcoder2 modern-bert gemma-embedding gptneox stablelm qwen3moe olmoe granitemoe lfm2moe gpt-oss'.split(
     ' ',
   ),
-  ...'mistral3 glm4 eurobert bitnet bitnet-b1.58 deepseek2'.split(' '),
+  ...'mistral3 glm4 eurobert bitnet bitnet-b1.58 deepseek2 jina-bert-v2 jina-bert-v3'.split(' '),
+  'nomic-bert-moe',
 ];
 
 /** The values of model_type in folders that wisp opens: those of src/huggingface. */

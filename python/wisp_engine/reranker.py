@@ -16,7 +16,7 @@ FLOATS = ctypes.POINTER(ctypes.c_float)
 
 
 class Reranker(OpenModel):
-    """Scores texts by how well they answer a query, with a cross-encoder. Its names are those of CrossEncoder.
+    """Scores texts by how well they answer a query, with a cross-encoder or a ColBERT. Its names are those of CrossEncoder.
 
     Safe in threads: each call has a session of its own. Pickles as its path and options.
 
@@ -36,7 +36,7 @@ class Reranker(OpenModel):
     def __init__(self, model: str | os.PathLike[str], *, threads: int | None = None, compute: str | None = None,
                  kernels: str | None = None) -> None:
         super().__init__(model, "wisp-default", threads=threads, compute=compute, kernels=kernels)
-        if self._engine.info()["pooling"] != "rank":
+        if self._engine.info()["pooling"] not in ("rank", "tokens"):
             self._engine.close()
             raise errors.UnsupportedError(f"{self._path}: the model does not score pairs of texts", file=self._path)
 

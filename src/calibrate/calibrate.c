@@ -131,11 +131,10 @@ static wisp_status read_weights(const wisp_model *model, size_t l, const char *m
     return status;
 }
 
-/* Reads a bias [n], or zeros if the model has none. */
-static wisp_status read_bias(const wisp_model *model, size_t l, const char *matrix, size_t n,
-                             struct arena *arena, float **values, wisp_error *error) {
-    const struct linear_source source = {
-        .dir = &model->dir, .unbiased = !model->network.config.has_bias, .n = n};
+/* Reads a bias [n], or zeros if the layer has none. */
+static wisp_status read_bias(const wisp_model *model, size_t l, const char *matrix, bool has_bias,
+                             size_t n, struct arena *arena, float **values, wisp_error *error) {
+    const struct linear_source source = {.dir = &model->dir, .unbiased = !has_bias, .n = n};
     char name[TENSOR_NAME_BYTES];
     ARENA_TAKE(arena, *values, n, error);
     layer_tensor_name(name, l, matrix, TENSOR_BIAS);
@@ -172,13 +171,15 @@ static wisp_status open_layers(struct calibration *c, wisp_error *error) {
                             .cancelled = c->options->cancelled,
                             .context = c->options->context};
         c->n_layers = i + 1;
-        if (config->activation == ACTIVATION_GATED_SILU)
+        if (config_is_gated(config))
             TRY(read_weights(model, i, TENSOR_FFN_GATE, width, hidden_size, l->arena, &l->gate,
                              error));
         TRY(read_weights(model, i, TENSOR_FFN_UP, width, hidden_size, l->arena, &l->up, error));
-        TRY(read_bias(model, i, TENSOR_FFN_UP, width, l->arena, &l->up_bias, error));
+        TRY(read_bias(model, i, TENSOR_FFN_UP, config_biases_neurons(config), width, l->arena,
+                      &l->up_bias, error));
         TRY(read_weights(model, i, TENSOR_FFN_DOWN, hidden_size, width, l->arena, &l->down, error));
-        TRY(read_bias(model, i, TENSOR_FFN_DOWN, hidden_size, l->arena, &l->down_bias, error));
+        TRY(read_bias(model, i, TENSOR_FFN_DOWN, config->has_bias, hidden_size, l->arena,
+                      &l->down_bias, error));
     }
     return WISP_OK;
 }
@@ -312,6 +313,13 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
     return WISP_OK;
 }
 
+static wisp_status refuse_experts(const wisp_model *model, wisp_error *error) {
+    const uint32_t experts = model->network.config.experts.count;
+    return experts == 0 ? WISP_OK
+                        : fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "model",
+                               "layers of %u experts are not calibrated", experts);
+}
+
 wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts, size_t n,
                            const wisp_calibrate_options *options, wisp_error *error) {
     const wisp_model_options dense = {.compute = WISP_COMPUTE_F32,
@@ -333,7 +341,9 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
     const struct layer shape = {.hidden_size = model->network.config.hidden_size,
                                 .intermediate_size = model->network.config.intermediate_size,
                                 .activation = model->network.config.activation};
-    wisp_status status = complete_options(&o, &shape, &c.formats, error);
+    wisp_status status = refuse_experts(model, error);
+    if (status == WISP_OK)
+        status = complete_options(&o, &shape, &c.formats, error);
     if (status == WISP_OK)
         status = pool_open(o.threads ? o.threads : 1, &c.team, error);
     if (status == WISP_OK)

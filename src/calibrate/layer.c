@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calibrate/matrix.h"
+#include "models/ffn_dense.h"
 
 wisp_status layer_with_text_means(const struct layer *layer, struct arena *scratch,
                                   struct layer *with_means, wisp_error *error) {
@@ -33,24 +34,21 @@ wisp_status layer_activations(const struct layer *l, size_t first, size_t neuron
                                    error));
     for (size_t i = 0; i < n; i++)
         l->kernels->add(a + i * neurons, l->up_bias + first, neurons);
-    if (l->activation == ACTIVATION_GELU)
-        l->kernels->gelu(a, n * neurons);
-    else if (l->activation == ACTIVATION_RELU)
-        l->kernels->relu(a, n * neurons);
-    else {
-        float *gates = malloc(n * neurons * sizeof *gates + 1); /* never of 0 bytes */
-        wisp_status status =
-            gates ? matrix_multiply_transposed(l->kernels, x, l->gate + offset, gates, n, neurons,
-                                               l->hidden_size, error)
-                  : fail_memory(error, n * neurons * sizeof *gates);
-        if (status == WISP_OK) {
-            l->kernels->silu_mul(gates, a, n * neurons);
-            memcpy(a, gates, n * neurons * sizeof *a);
-        }
-        free(gates);
-        return status;
+    if (!activation_is_gated(l->activation)) {
+        ffn_activate(l->kernels, l->activation, a, NULL, n * neurons);
+        return WISP_OK;
     }
-    return WISP_OK;
+    float *gates = malloc(n * neurons * sizeof *gates + 1); /* never of 0 bytes */
+    const wisp_status status =
+        gates ? matrix_multiply_transposed(l->kernels, x, l->gate + offset, gates, n, neurons,
+                                           l->hidden_size, error)
+              : fail_memory(error, n * neurons * sizeof *gates);
+    if (status == WISP_OK) {
+        ffn_activate(l->kernels, l->activation, a, gates, n * neurons);
+        memcpy(a, gates, n * neurons * sizeof *a);
+    }
+    free(gates);
+    return status;
 }
 
 wisp_status layer_contributions(const struct layer *l, size_t first, size_t neurons, const float *x,

@@ -47,8 +47,8 @@ wisp_status layer_with_text_means(const struct layer *layer, struct arena *scrat
                                   struct layer *with_means, wisp_error *error);
 
 /* Computes the activations of `neurons` neurons from number `first` on: a [n, neurons] for x [n,
- * hidden_size] is activation(x W_up^T + b), or silu(x W_gate^T) (x W_up^T + b) if the layer is
- * gated. */
+ * hidden_size] is activation(x W_up^T + b), or activation(x W_gate^T) (x W_up^T + b) if the layer
+ * is gated. */
 wisp_status layer_activations(const struct layer *layer, size_t first, size_t neurons,
                               const float *x, size_t n, float *a, wisp_error *error);
 

@@ -46,6 +46,10 @@ static const struct command_option options[] = {
     OPTION(NONE, options.plain, "plain", 0, NULL,
            "remove what wisp calibrate added, and store plain matrices; with\n"
            "--hot-tokens, tokens stay divided by frequency"),
+    OPTION(TEXT, options.adapter, "adapter", 0, "TASK",
+           "of a folder with adapters of several tasks, such as retrieval.query\n"
+           "of jina-embeddings-v3: merge that of TASK into the weights, and make\n"
+           "the prompt of TASK the default"),
     OPTION(TEXT, options.name, "name", 0, "NAME", "the model's name in the file (default: keep)"),
     OPTION(NONE, force, "force", 'f', NULL, "replace an existing file that is not a GGUF file"),
     LAST_OPTION,

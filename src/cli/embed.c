@@ -35,7 +35,8 @@ struct arguments {
 static int take_format(void *field, const char *value) {
     return output_format_of(value, field)
                ? EXIT_GOOD
-               : complain_of_choice("format", value, "text, json, ndjson, npy, f32, sparse");
+               : complain_of_choice("format", value,
+                                    "text, json, ndjson, npy, f32, sparse, tokens");
 }
 
 static int take_cold(void *field, const char *value) {
@@ -71,7 +72,9 @@ static const struct command_option options[] = {
           "text (default): a line of numbers for each text; json: one array of\n"
           "arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
           "little-endian floats; sparse: ndjson whose \"embedding\" has the\n"
-          "\"indices\" and \"values\" other than 0, for models of sparse vectors"),
+          "\"indices\" and \"values\" other than 0, for models of sparse vectors;\n"
+          "tokens: ndjson whose \"embeddings\" has a vector for each token, for\n"
+          "models of such vectors (ColBERT), of queries with --prompt query"),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each text (default: the model's\n"
            "default prompt)"),
@@ -259,16 +262,35 @@ static void mark_faults(struct run *run) {
             run->rows[i * dimensions + d] = NAN;
 }
 
-static int embed_batch(struct run *run) {
+/* Embeds and writes a batch of texts as vectors of tokens. */
+static int embed_vectors(struct run *run) {
+    const char *prompt = run->arguments->prompt.name;
+    const bool are_queries = prompt && strcmp(prompt, "query") == 0;
+    wisp_token_vectors *vectors;
+    wisp_error error;
+    if (wisp_embed_tokens(run->session, run->batch->texts, run->batch->n, are_queries, &vectors,
+                          &error) != WISP_OK)
+        return complain_of(&error);
+    const int code = output_vectors(&run->output, run->batch, vectors);
+    wisp_token_vectors_close(vectors);
+    return code;
+}
+
+static int embed_rows(struct run *run) {
     const struct batch *batch = run->batch;
-    struct arguments *a = run->arguments;
-    int code = embed_texts(run, batch->texts, batch->n, run->rows);
+    const int code = embed_texts(run, batch->texts, batch->n, run->rows);
     if (code != EXIT_GOOD)
         return code;
     for (size_t i = 0; run->options.skipped && i < run->batch->n; i++)
         run->all_skipped += run->skipped[i];
     mark_faults(run);
-    code = output_rows(&run->output, batch, run->rows);
+    return output_rows(&run->output, batch, run->rows);
+}
+
+static int embed_batch(struct run *run) {
+    const struct batch *batch = run->batch;
+    struct arguments *a = run->arguments;
+    int code = a->format == OUTPUT_TOKENS ? embed_vectors(run) : embed_rows(run);
     if (code == EXIT_GOOD && a->bulk.path)
         code = bulk_wrote(&a->bulk, batch);
     progress_show(&run->progress, run->output.rows, input_fraction(&a->input));
@@ -346,6 +368,27 @@ static int open_bulk(struct run *run) {
     return bulk_open(&run->arguments->bulk, &settings);
 }
 
+/* Checks that the format is one of what the model makes, and what else vectors of tokens ask for.
+ */
+static int check_tokens(const struct arguments *a, const wisp_model *model) {
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    const bool makes = strcmp(info.pooling, "tokens") == 0, asks = a->format == OUTPUT_TOKENS;
+    const char *name = a->prompt.name;
+    if (makes != asks)
+        complain(makes
+                     ? "--format: this model makes a vector for each token, which only the format "
+                       "tokens writes"
+                     : "--format tokens: this model makes no vectors of tokens");
+    else if (asks && (a->bulk.path || a->dimensions || a->prompt.text || a->model.remote->active))
+        complain("--format tokens: not with --output, --dimensions, --prompt-text or an address");
+    else if (asks && name && strcmp(name, "query") != 0 && strcmp(name, "document") != 0)
+        complain("--prompt %s: with vectors of tokens only query and document", name);
+    else
+        return EXIT_GOOD;
+    return EXIT_USAGE;
+}
+
 static int open_vectors(struct run *run) {
     const struct model_arguments *model = &run->arguments->model;
     wisp_error error;
@@ -359,7 +402,9 @@ static int open_vectors(struct run *run) {
 static int run_embed(struct arguments *a, const wisp_model *model, wisp_session *session) {
     const size_t dimensions = a->dimensions ? a->dimensions : wisp_model_dimensions(model);
     struct run run = {.arguments = a, .session = session, .options.dimensions = dimensions};
-    int code = choose_prompt(model, &a->prompt, &run.options.prompt);
+    int code = check_tokens(a, model);
+    if (code == EXIT_GOOD)
+        code = choose_prompt(model, &a->prompt, &run.options.prompt);
     if (code == EXIT_GOOD && a->trace)
         code = check_output("--trace", a->trace, OUTPUT_REPORT, a->bulk.force);
     if (code != EXIT_GOOD)

@@ -12,7 +12,8 @@
 
 enum { NPY_HEADER_BYTES = 128 };
 
-static const char *const format_names[] = {"text", "json", "ndjson", "npy", "f32", "sparse"};
+static const char *const format_names[] = {"text", "json",   "ndjson", "npy",
+                                           "f32",  "sparse", "tokens"};
 
 const char *output_format_name(enum output_format format) {
     return format_names[format];
@@ -204,18 +205,22 @@ static void write_floats(FILE *stream, const float *row, size_t n) {
     }
 }
 
-/* Writes an object with the embedding and with the fields of the input's object, except its text
- * and an embedding it may have. The fields are copied as they are in the input. */
-static void write_object(FILE *stream, const struct json *object, const float *row, size_t n,
-                         bool sparse) {
+/* Begins an object with the fields of the input's object, except its text and a member `name` that
+ * it may have, which is written next. The fields are copied as they are in the input. */
+static void begin_object(FILE *stream, const struct json *object, const char *name) {
     fputc('{', stream);
     for (const struct json *field = object ? object->first : NULL; field; field = field->next) {
-        if (strcmp(field->key, "text") == 0 || strcmp(field->key, "embedding") == 0)
+        if (strcmp(field->key, "text") == 0 || strcmp(field->key, name) == 0)
             continue;
         print_member(stream, field);
         fputc(',', stream);
     }
-    fputs("\"embedding\":", stream);
+    fprintf(stream, "\"%s\":", name);
+}
+
+static void write_object(FILE *stream, const struct json *object, const float *row, size_t n,
+                         bool sparse) {
+    begin_object(stream, object, "embedding");
     if (sparse)
         write_sparse(stream, row, n);
     else
@@ -244,6 +249,8 @@ static void write_row(struct output *output, const struct record *record, const 
         else
             write_array(output->stream, row, n);
         break;
+    case OUTPUT_TOKENS: /* output_vectors writes them */
+        break;
     case OUTPUT_NDJSON:
     case OUTPUT_SPARSE:
         if (record->fault)
@@ -262,6 +269,27 @@ static void write_row(struct output *output, const struct record *record, const 
 int output_rows(struct output *output, const struct batch *batch, const float *rows) {
     for (size_t i = 0; i < batch->n; i++)
         write_row(output, &batch->records[i], rows + i * output->dimensions);
+    return finish_rows(output);
+}
+
+int output_vectors(struct output *output, const struct batch *batch,
+                   const wisp_token_vectors *vectors) {
+    for (size_t i = 0; i < batch->n; i++, output->rows++) {
+        const struct record *record = &batch->records[i];
+        size_t count;
+        const float *row = wisp_token_vectors_get(vectors, i, &count);
+        if (record->fault) {
+            write_fault(output->stream, record);
+            continue;
+        }
+        begin_object(output->stream, record->object, "embeddings");
+        fputc('[', output->stream);
+        for (size_t t = 0; t < count; t++, row += output->dimensions) {
+            fputs(t > 0 ? "," : "", output->stream);
+            write_array(output->stream, row, output->dimensions);
+        }
+        fputs("]}\n", output->stream);
+    }
     return finish_rows(output);
 }
 

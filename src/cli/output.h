@@ -14,7 +14,8 @@ enum output_format {
     OUTPUT_NDJSON,
     OUTPUT_NPY,
     OUTPUT_F32,
-    OUTPUT_SPARSE /* NDJSON of the values that are not 0 */
+    OUTPUT_SPARSE, /* NDJSON of the values that are not 0 */
+    OUTPUT_TOKENS  /* NDJSON of a vector for each token */
 };
 
 struct output {
@@ -48,6 +49,10 @@ int output_open(struct output *output, enum output_format format, size_t dimensi
  * field "embedding" of an object in the input gives way to the new one. A record with a fault has
  * an object with "error" and "line", null in an array, or a row of NaN. */
 int output_rows(struct output *output, const struct batch *batch, const float *rows);
+
+/* Writes the vectors of tokens of each record of the batch, as output_rows does. */
+int output_vectors(struct output *output, const struct batch *batch,
+                   const wisp_token_vectors *vectors);
 
 /* Completes the output. */
 int output_close(struct output *output);

@@ -126,7 +126,7 @@ wisp_status wisp_convert(const char *input, const char *output, const wisp_conve
     TRY(require(input, "input", error));
     TRY(require(output, "output", error));
     TRY(file_check_output(output, error));
-    TRY(directory_open_path(&dir, input, error));
+    TRY(directory_open_adapted(&dir, input, o->adapter, error));
     plan.formats = calloc(dir.n_tensors + 1, sizeof *plan.formats);
     const wisp_status status = plan.formats ? convert(&dir, output, o, &plan, error)
                                             : fail_memory(error, dir.n_tensors * sizeof(void *));

@@ -167,7 +167,9 @@ wisp_status device_encoder_open(struct device *device, const char *name,
     if (c->pooling != POOLING_CLS && c->pooling != POOLING_MEAN)
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "device",
                     "%s computes dense embeddings, and this model %s: use the device cpu", name,
-                    c->pooling == POOLING_RANK ? "scores pairs of texts" : "makes sparse vectors");
+                    c->pooling == POOLING_RANK     ? "scores pairs of texts"
+                    : c->pooling == POOLING_SPLADE ? "makes sparse vectors"
+                                                   : "makes vectors of tokens");
     if (strcmp(network->architecture->name, "bert") != 0 ||
         !find_activation(c->activation, &shape.activation))
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "device",

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "engine/session.h"
+#include "engine/token_vectors.h"
 #include "tokenizers/pair.h"
 
 /* The size of a batch is limited by its estimated tokens. More tokens reuse each loaded weight more
@@ -31,21 +32,22 @@ enum { USUAL_TOKENS = 512 };
 /* English text has about 4.5 bytes for each token. [CLS] and [SEP] come on top. */
 enum { BYTES_PER_TOKEN = 4, SPECIAL_TOKENS = 2 };
 
-/* One call of wisp_embed or wisp_rerank, with the plan of its batches. */
+/* One call of wisp_embed, wisp_rerank or wisp_embed_tokens, with the plan of its batches. */
 struct job {
     wisp_session *session;
     const wisp_text *texts;
     size_t n;
-    bool pairs;           /* each text is the second of a pair whose first is the prompt */
-    wisp_text prompt;     /* is before each text */
-    size_t prompt_tokens; /* leading tokens of each text that pooling leaves out */
-    size_t dimensions;    /* length of a row */
-    float *rows;          /* [n, dimensions] */
-    size_t batch_tokens;  /* a batch ends before its estimated tokens exceed this */
-    size_t batch_texts;   /* and has at most this many texts */
-    uint32_t workers;     /* workers that take batches */
-    uint32_t members;     /* workers that split one batch; 1 if each takes its own */
-    uint64_t *skipped;    /* [n], or NULL */
+    bool pairs; /* each text is the second of a pair whose first is the prompt */
+    const struct token_job *tokens; /* takes vectors of tokens, in place of rows; NULL: none does */
+    wisp_text prompt;               /* is before each text */
+    size_t prompt_tokens;           /* leading tokens of each text that pooling leaves out */
+    size_t dimensions;              /* length of a row */
+    float *rows;                    /* [n, dimensions] */
+    size_t batch_tokens;            /* a batch ends before its estimated tokens exceed this */
+    size_t batch_texts;             /* and has at most this many texts */
+    uint32_t workers;               /* workers that take batches */
+    uint32_t members;               /* workers that split one batch; 1 if each takes its own */
+    uint64_t *skipped;              /* [n], or NULL */
     struct pool_work work;
 };
 
@@ -76,9 +78,11 @@ static struct batch take_batch(struct workspace *space, size_t n, size_t max_tok
     return (struct batch){.texts = n, .ids = *ids, .starts = *starts, .skipped = *skipped};
 }
 
-/* Tokenises a text with the prompt before it. */
+/* Tokenises a text with the prompt before it. Of a job for vectors of tokens, sets *keys to how
+ * many tokens the others see. */
 static wisp_status tokenize_text(const struct job *job, struct worker *worker, wisp_text text,
-                                 int32_t *ids, size_t *count, bool *truncated, wisp_error *error) {
+                                 int32_t *ids, size_t *count, bool *truncated, size_t *keys,
+                                 wisp_error *error) {
     const wisp_model *model = job->session->model;
     if (job->prompt.length > 0) {
         const size_t length = job->prompt.length + text.length;
@@ -89,6 +93,8 @@ static wisp_status tokenize_text(const struct job *job, struct worker *worker, w
             memcpy(joined + job->prompt.length, text.bytes, text.length);
         text = (wisp_text){joined, length};
     }
+    if (RANKS && job->tokens)
+        return job->tokens->encode(job->tokens, model, text, ids, count, keys, truncated, error);
     return tokenizer_encode(model->tokenizer, text, model->max_tokens, ids, count, truncated,
                             error);
 }
@@ -109,7 +115,7 @@ static wisp_status tokenize_pair(const struct job *job, struct worker *worker, w
 }
 
 /* Tokenises texts [first, end) into one batch in the worker's memory. The place for skipped tokens
- * holds where the second texts of pairs begin: pairs skip none. */
+ * holds where the second texts of pairs begin, or how many tokens are seen: these skip none. */
 static wisp_status tokenize_batch(const struct job *job, struct worker *worker, size_t first,
                                   size_t end, struct batch *batch, wisp_error *error) {
     const wisp_model *model = job->session->model;
@@ -127,7 +133,7 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
         if (RANKS && job->pairs)
             TRY(tokenize_pair(job, worker, text, ids + used, &tokens, &truncated, &second, error));
         else
-            TRY(tokenize_text(job, worker, text, ids + used, &tokens, &truncated, error));
+            TRY(tokenize_text(job, worker, text, ids + used, &tokens, &truncated, &second, error));
         worker->stats.truncated_texts += truncated;
         starts[i] = used;
         skipped[i] = second > 0 ? second : smaller(job->prompt_tokens, tokens - 1);
@@ -136,6 +142,9 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
     starts[n] = used;
     if (RANKS && job->pairs) {
         batch->seconds = batch->skipped;
+        batch->skipped = NULL;
+    } else if (RANKS && job->tokens) {
+        batch->keys = batch->skipped;
         batch->skipped = NULL;
     }
     return WISP_OK;
@@ -167,7 +176,7 @@ static wisp_status fail_not_finite(const wisp_model *model, size_t text, wisp_er
 static size_t head_bytes(const struct network *network) {
     return RANKS && network->config.pooling == POOLING_SPLADE
                ? splade_workspace_bytes(&network->splade)
-               : dense_modules_workspace_bytes(&network->dense, BATCH_TEXTS);
+               : dense_modules_workspace_bytes(&network->dense, larger(BATCH_TEXTS, TOKEN_ROWS));
 }
 
 /* Begins a pass over the batch, which begins with text `first` of the job. Its rows [texts,
@@ -259,6 +268,10 @@ static wisp_status finish_batch(const struct job *job, struct worker *worker, si
     TRY(status);
     if (RANKS && model->network.config.pooling == POOLING_SPLADE)
         return finish_words(job, worker, first, error);
+    if (RANKS && job->tokens) {
+        count_batch(worker);
+        return job->tokens->finish(job->tokens, model, &worker->pass, first, worker->head, error);
+    }
     pooled = dense_modules_apply(dense, pooled, batch->texts, worker->head);
     for (size_t i = first; i < end; i++)
         if (!write_row(pooled + (i - first) * size, cut ? job->dimensions : size, job->dimensions,
@@ -388,6 +401,8 @@ wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text 
     wisp_embed_give_up(session);
     pool_renew(session->team);
     const wisp_model *model = session->model;
+    if (model->network.config.pooling == POOLING_TOKENS)
+        return n == 0 ? WISP_OK : token_rerank(session, query, texts, n, scores, error);
     if (model->network.config.pooling != POOLING_RANK)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
                     "the model does not score pairs of texts: it is not a cross-encoder");
@@ -398,6 +413,19 @@ wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text 
                       .prompt = query,
                       .dimensions = 1,
                       .rows = scores};
+    return n == 0 ? WISP_OK : begin_job(&job, error);
+}
+
+wisp_status token_job_run(wisp_session *session, const struct token_job *tokens,
+                          const wisp_text *texts, size_t n, wisp_error *error) {
+    const wisp_model *model = session->model;
+    wisp_embed_give_up(session);
+    pool_renew(session->team);
+    if (model->network.config.pooling != POOLING_TOKENS)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
+                    "the model makes no vectors of tokens: it is no ColBERT");
+    struct job job = {.session = session, .texts = texts, .n = n, .tokens = tokens};
+    job.prompt = tokens->queries ? model->tokens->queries.prompt : model->tokens->documents.prompt;
     return n == 0 ? WISP_OK : begin_job(&job, error);
 }
 #endif
@@ -425,6 +453,10 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
     if (RANKS && model->network.config.pooling == POOLING_RANK)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
                     "the model makes no embeddings: it scores pairs of texts (wisp_rerank)");
+    if (RANKS && model->network.config.pooling == POOLING_TOKENS)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
+                    "the model makes vectors of tokens, and no embedding of a text "
+                    "(wisp_embed_tokens)");
     struct job job = {
         .session = session, .texts = texts, .n = n, .rows = rows, .skipped = o->skipped};
     job.prompt = wisp_text_of(o->prompt ? o->prompt : model->default_prompt);

@@ -9,27 +9,34 @@
 #include "tokenizers/codec.h"
 #include "tokenizers/tokenizer.h"
 
+struct token_settings;
+
 struct wisp_model {
     struct directory dir;
     struct chunks chunks; /* by which bytes that come in parts are checked */
     struct network network;
     struct device device; /* computes embeddings instead of the processor; may be empty */
     struct tokenizer *tokenizer;
-    const struct codec *codec;    /* the tokenizer's, of models that generate; else NULL */
-    const char *default_prompt;   /* "" if there is none */
-    uint32_t max_tokens;          /* longer texts are truncated */
-    wisp_compute compute;         /* as what dense layers multiply; never AUTO */
-    wisp_predictor predictor;     /* the choice that was made; never AUTO */
-    struct sparse_plan plan;      /* zeroed if the model is not calibrated */
-    struct sparse_plan gate_plan; /* that of layers that choose by their gates */
-    bool pool_prompt;             /* pooling includes the tokens of the prompt */
-    uint32_t pair_separators;     /* between the texts of a pair */
-    uint32_t dimensions;          /* values of an embedding; at most hidden_size */
-    uint64_t least_memory;        /* that wisp_cold_stats has */
+    const struct codec *codec;     /* the tokenizer's, of models that generate; else NULL */
+    const char *default_prompt;    /* "" if there is none */
+    uint32_t max_tokens;           /* longer texts are truncated */
+    wisp_compute compute;          /* as what dense layers multiply; never AUTO */
+    wisp_predictor predictor;      /* the choice that was made; never AUTO */
+    struct sparse_plan plan;       /* zeroed if the model is not calibrated */
+    struct sparse_plan gate_plan;  /* that of layers that choose by their gates */
+    bool pool_prompt;              /* pooling includes the tokens of the prompt */
+    uint32_t pair_separators;      /* between the texts of a pair */
+    uint32_t dimensions;           /* values of an embedding; at most hidden_size */
+    struct token_settings *tokens; /* of POOLING_TOKENS (token_vectors.h); else NULL */
+    uint64_t least_memory;         /* that wisp_cold_stats has */
     double load_start, load_seconds;
     bool limit_due; /* it was opened with `memory`, and wisp_model_limit_memory has not followed */
     bool cold_limited; /* frames and slots for cold rows are fewer than they: reserve_cold */
 };
+
+/* What this product reads of a model beyond its network and tokenizer (src/products), when they are
+ * there; NULL ends the list. Not with WISP_EMBED_ONLY. */
+extern wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error);
 
 /* Returns whether the predictor compares logits with thresholds: lowrank and sentence do. */
 bool model_has_thresholds(const wisp_model *model);

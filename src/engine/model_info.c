@@ -57,7 +57,9 @@ static const char *pooling_name(enum pooling pooling) {
                                         [POOLING_CLS] = "cls",
                                         [POOLING_LAST] = "last",
                                         [POOLING_RANK] = "rank"};
-    return pooling == POOLING_SPLADE ? "splade" : names[pooling];
+    return pooling == POOLING_SPLADE   ? "splade"
+           : pooling == POOLING_TOKENS ? "tokens"
+                                       : names[pooling];
 }
 
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
@@ -98,7 +100,7 @@ bool wisp_model_get_expert_stats(const wisp_model *model, wisp_expert_stats *sta
         return false;
     const struct expert_counts counts = expert_store_counts(model->network.experts);
     *stats = (wisp_expert_stats){
-        .layers = model->network.config.layers - e->first_layer,
+        .layers = config_expert_layers(&model->network.config),
         .experts = e->count,
         .used = e->used,
         .bytes = expert_store_bytes(model->network.experts),

@@ -354,6 +354,9 @@ static wisp_status check_portable(const wisp_model *model, const wisp_model_opti
     if (RANKS && options->portable && model->network.config.pooling == POOLING_SPLADE)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "SPLADE has no portable results");
+    if (RANKS && options->portable && model->network.config.pooling == POOLING_TOKENS)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
+                    "vectors of tokens have no portable results");
     if (options->portable && model->network.architecture->generates)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
                     "only embeddings of encoders are portable, and this model is a decoder");
@@ -427,6 +430,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         TRY(read_pair_separators(model, error));
     TRY(read_dimensions(model, error));
     TRY(read_default_prompt(model, error));
+    for (size_t i = 0; RANKS && model_steps[i]; i++)
+        TRY(model_steps[i](model, error));
     TRY(residency_reserve(model, options->memory, error));
     if (options->in_memory)
         directory_close_sources(&model->dir);
@@ -508,5 +513,6 @@ void wisp_model_close(wisp_model *model) {
     network_release(&model->network);
     tokenizer_close(model->tokenizer);
     directory_release(&model->dir);
+    free(model->tokens);
     free(model);
 }

@@ -47,7 +47,8 @@ static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *e
     for (uint32_t i = 0; i < session->n_workers; i++) {
         struct worker *worker = &session->workers[i];
         worker->counts = calloc(layers, sizeof *worker->counts);
-        worker->attention = calloc(layers, sizeof *worker->attention);
+        /* The first has the map, of a model without layers, too. */
+        worker->attention = calloc(larger(layers, 1), sizeof *worker->attention);
         if (!worker->counts || !worker->attention)
             return fail_memory(error, layers * sizeof *worker->counts);
         TRY(token_rows_open(&worker->tokens, &network->tokens, error));

@@ -89,6 +89,8 @@ struct directory {
     size_t n_metadata, metadata_capacity;
     const struct tensor **tensors_by_name; /* sorted by directory_finish */
     const struct metadata **metadata_by_key;
+    /* Of a folder with adapters of several tasks: which of them its reader merges; NULL: none. */
+    const char *adapter;
     struct residency residency; /* where the weights are while the model is open */
 };
 

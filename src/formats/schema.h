@@ -38,6 +38,9 @@
 /* string: the name of the prompt that is used unless the caller names another. Default: none. */
 #define KEY_DEFAULT_PROMPT_NAME "wisp.default_prompt_name"
 
+/* string: the adapter of a task that was merged into the weights. Default: none. */
+#define KEY_ADAPTER "wisp.adapter"
+
 /* bool: pooling includes the prompt's tokens. Otherwise mean pooling leaves them out, and cls
  * pooling takes the first token after them. Default: true. */
 #define KEY_POOL_PROMPT "wisp.pool_prompt"
@@ -59,6 +62,20 @@ enum { DENSE_MODULES = 2 };
 /* The pooling_type of a model whose head guesses words and makes a sparse vector of the guesses,
  * with a value for each word of the vocabulary (SPLADE). llama.cpp has no number for it. */
 #define POOLING_TYPE_SPLADE 65536
+
+/* And that of models of late interaction, whose texts have a vector for each token. u32: the most
+ * tokens of a query, and of a document (default: those of a text); how many tokens queries are
+ * filled up to with tokenizer.ggml.mask_token_id (default: they are not). bool: other tokens see
+ * those (default: false); the prompts "query" and "document" begin with a word that is a token,
+ * which stands behind the first token of each text (default: false). strings: words whose tokens
+ * have no vector in documents. */
+#define POOLING_TYPE_TOKENS 65537
+#define KEY_TOKENS_QUERY_LENGTH "wisp.tokens.query_length"
+#define KEY_TOKENS_DOCUMENT_LENGTH "wisp.tokens.document_length"
+#define KEY_TOKENS_EXPANDED "wisp.tokens.expanded_length"
+#define KEY_TOKENS_ATTENDS "wisp.tokens.attends"
+#define KEY_TOKENS_PREFIXES "wisp.tokens.prefixes"
+#define KEY_TOKENS_SKIPPED "wisp.tokens.skipped"
 
 /* The head: a dense layer with a GELU, a layer norm, and a dense layer that gives each word a
  * value, whose weight is token_embd.weight unless it is there. */
@@ -311,6 +328,9 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
 #define TENSOR_GATE_SHARED "ffn_gate_shexp"
 #define TENSOR_UP_SHARED "ffn_up_shexp"
 #define TENSOR_DOWN_SHARED "ffn_down_shexp"
+
+/* What is added to the sum of a token's experts: ".bias" [hidden_size] alone. Of wisp. */
+#define TENSOR_EXPERTS "ffn_exps"
 
 /* Rows of the hot neurons and of all others, in the order of their places; see docs/formats.md for
  * the bytes of a row. F32, F16 or BF16 [n, 2 or 3 times hidden_size], or I8 [n, bytes of a row] for

@@ -95,12 +95,18 @@ wisp_status stacked_divide_gates(struct directory *dir, wisp_error *error) {
     return stacked_divide_halves(dir, names, error);
 }
 
-wisp_status stacked_divide_gated(struct directory *dir, wisp_error *error) {
+/* Returns whether files of the architecture may have W_gate above W_up. */
+static bool may_stack_gates(const struct directory *dir) {
+    static const char *const names[] = {"modern-bert", "glm4", "jina-bert-v2"};
     const struct metadata *name = directory_find_metadata(dir, "general.architecture");
-    if (!name || name->type != VALUE_STRING ||
-        (strcmp(name->as.text.bytes, "modern-bert") != 0 &&
-         strcmp(name->as.text.bytes, "glm4") != 0) ||
-        directory_find_tensor(dir, "blk.0.ffn_gate.weight"))
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (name && name->type == VALUE_STRING && strcmp(name->as.text.bytes, names[i]) == 0)
+            return true;
+    return false;
+}
+
+wisp_status stacked_divide_gated(struct directory *dir, wisp_error *error) {
+    if (!may_stack_gates(dir) || directory_find_tensor(dir, "blk.0.ffn_gate.weight"))
         return WISP_OK;
     TRY(directory_keep_stored(dir, error));
     TRY(stacked_divide_gates(dir, error));

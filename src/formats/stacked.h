@@ -26,9 +26,9 @@ wisp_status stacked_divide_halves(struct directory *dir, const char *const *name
  * them. directory_finish must follow. */
 wisp_status stacked_divide_gates(struct directory *dir, wisp_error *error);
 
-/* Does so for GGUF files of modern-bert and glm4, and finishes the directory. dir->stored then
- * lists the tensors of the file. Does nothing to other files, and to those that have ffn_gate, as
- * wisp writes them. */
+/* Does so for GGUF files of modern-bert, glm4 and jina-bert-v2, and finishes the directory.
+ * dir->stored then lists the tensors of the file. Does nothing to other files, and to those that
+ * have ffn_gate, as wisp writes them. */
 wisp_status stacked_divide_gated(struct directory *dir, wisp_error *error);
 
 #endif

@@ -17,11 +17,12 @@ wisp_status hf_put_bert_activation(struct directory *dir, const struct hf_config
     return directory_put_text(dir, KEY_HIDDEN_ACT, json_text(act), error);
 }
 
-static wisp_status check_variant(const struct hf_config *config, wisp_error *error) {
-    const struct json *positions = json_get(config->root, "position_embedding_type");
-    if (positions && !json_equals(positions, "absolute"))
-        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "position_embedding_type",
-                    "%.32s is not supported, only absolute", hf_shown(positions));
+static wisp_status check_variant(const struct hf_config *config, const char *positions,
+                                 wisp_error *error) {
+    static const char field[] = "position_embedding_type";
+    const struct json *given = json_get(config->root, field);
+    if (given && !json_equals(given, positions))
+        return hf_unsupported_setting(config, field, given, positions, error);
     if (json_is(json_get(config->root, "is_decoder"), JSON_TRUE))
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "is_decoder",
                     "BERT decoders are not supported");
@@ -43,14 +44,15 @@ static const char *key_of(const char *architecture, const char *name, char key[K
 }
 
 wisp_status hf_put_bert(struct directory *dir, const struct hf_config *config,
-                        const char *architecture, uint32_t skipped, wisp_error *error) {
+                        const char *architecture, const char *positions, uint32_t skipped,
+                        wisp_error *error) {
     static const struct hf_field sizes[] = {{"hidden_size", NULL, "embedding_length"},
                                             {"intermediate_size", NULL, "feed_forward_length"},
                                             {"num_hidden_layers", NULL, "block_count"},
                                             {"num_attention_heads", NULL, "attention.head_count"}};
     char key[KEY_BYTES];
     static const double usual_epsilon = 1e-12; /* BertConfig's default */
-    TRY(check_variant(config, error));
+    TRY(check_variant(config, positions, error));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const struct hf_field field = {sizes[i].field, NULL,
                                        key_of(architecture, sizes[i].key, key)};
@@ -67,7 +69,7 @@ wisp_status hf_put_bert(struct directory *dir, const struct hf_config *config,
 static wisp_status read_config(struct directory *dir, const struct hf_config *config,
                                wisp_error *error) {
     TRY(hf_put_token_types(dir, config, error));
-    return hf_put_bert(dir, config, "bert", 0, error);
+    return hf_put_bert(dir, config, "bert", "absolute", 0, error);
 }
 
 const struct hf_name hf_bert_names[] = {

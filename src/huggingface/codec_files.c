@@ -138,6 +138,7 @@ static wisp_status read_ends(struct codec_reading *r, const struct settings *s) 
     TRY(codec_name_file(r, CONFIG_FILE));
     TRY(find_named(r, s, "eos_token", true, &named));
     r->eos = named >= 0 ? named : r->eos >= 0 ? r->eos : count > 0 ? ids[0] : -1;
+    TRY(find_named(r, s, "mask_token", false, &r->mask));
     TRY(find_named(r, s, "bos_token", true, &named));
     if (r->bos < 0)
         r->bos = named;
@@ -276,6 +277,8 @@ static wisp_status put_metadata(struct codec_reading *r) {
     TRY(put_id(r, "tokenizer.ggml.unknown_token_id", r->unknown));
     TRY(put_id(r, "tokenizer.ggml.bos_token_id", r->bos));
     TRY(put_id(r, "tokenizer.ggml.eos_token_id", r->eos));
+    if (r->embeds)
+        TRY(put_id(r, "tokenizer.ggml.mask_token_id", r->mask));
     TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_bos_token", r->add_bos, r->error));
     /* llama.cpp ends texts of a unigram model with such a token unless a file says no. */
     TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_eos_token", false, r->error));
@@ -368,6 +371,7 @@ wisp_status hf_read_codec(struct directory *dir, const char *folder, const struc
                               .capacity = vocabulary_size,
                               .unknown = -1,
                               .bos = -1,
+                              .mask = -1,
                               .eos = -1,
                               .embeds = embeds,
                               .last = -1};

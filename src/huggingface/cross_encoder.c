@@ -90,7 +90,7 @@ wisp_status hf_read_cross_encoder(struct directory *dir, const char *folder, con
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "architectures",
                     "the head of %s that scores pairs of texts is not supported", encoder->type);
     TRY(check_labels(config, error));
-    TRY(hf_read_sentence_transformer(dir, proper, false, false, &sentence, error));
+    TRY(hf_read_sentence_transformer(dir, proper, false, 0, &sentence, error));
     config->max_seq_length = sentence.max_seq_length;
     snprintf(key, sizeof key, KEY_DENSE_ACTIVATION, TENSOR_HEAD);
     TRY(directory_put_text(dir, key, wisp_text_of(heads[i].activation), error));

@@ -34,6 +34,7 @@ struct dense {
     const char *folder, *file; /* file: its config.json */
     const char *name;          /* of its tensors */
     const struct json *config;
+    bool of_tokens;
     wisp_error *error;
 };
 
@@ -63,12 +64,12 @@ static wisp_status put_activation(const struct dense *d) {
 
 static wisp_status check_settings(const struct dense *d) {
     static const char *const places[] = {"module_input_name", "module_output_name"};
+    const char *const wanted = d->of_tokens ? "token_embeddings" : "sentence_embedding";
     const struct json *residual = json_get(d->config, "use_residual");
     for (size_t i = 0; i < 2; i++) {
         const struct json *given = json_get(d->config, places[i]);
-        if (given && !json_equals(given, "sentence_embedding") &&
-            !(i == 1 && json_is(given, JSON_NULL)))
-            return refuse(d, places[i], given, "sentence_embedding");
+        if (given && !json_equals(given, wanted) && !(i == 1 && json_is(given, JSON_NULL)))
+            return refuse(d, places[i], given, wanted);
     }
     if (residual && !json_is(residual, JSON_FALSE))
         return refuse(d, "use_residual", residual, "false");
@@ -124,8 +125,12 @@ wisp_status hf_read_dense_modules(struct directory *dir, const char *folder,
                                   const struct hf_modules *modules, wisp_error *error) {
     for (size_t i = 0; i < modules->n_dense; i++) {
         char file[NAME_BYTES], weights[NAME_BYTES];
-        struct dense d = {
-            .dir = dir, .folder = folder, .file = file, .name = tensor_names[i], .error = error};
+        struct dense d = {.dir = dir,
+                          .folder = folder,
+                          .file = file,
+                          .name = tensor_names[i],
+                          .of_tokens = modules->of_tokens,
+                          .error = error};
         const size_t first = dir->n_tensors;
         snprintf(file, sizeof file, "%s/config.json", modules->dense[i]);
         find_weights(folder, modules->dense[i], weights);

@@ -9,7 +9,7 @@ static wisp_status read_config(struct directory *dir, const struct hf_config *co
     static const uint32_t usual_token_size = 128; /* ElectraConfig's default */
     TRY(hf_put_token_types(dir, config, error));
     TRY(hf_put_size_or(dir, config, &token_size, usual_token_size, error));
-    return hf_put_bert(dir, config, "electra", 0, error);
+    return hf_put_bert(dir, config, "electra", "absolute", 0, error);
 }
 
 static const struct hf_name names[] = {

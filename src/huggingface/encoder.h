@@ -8,7 +8,11 @@
 #include "huggingface/tensor_names.h"
 
 struct hf_encoder {
-    const char *type;         /* config.json's model_type */
+    const char *type; /* config.json's model_type */
+    /* Of encoders that share the type of another, which comes later: whether config.json's is this
+     * one. Else NULL. */
+    bool (*is_meant)(const struct hf_config *config);
+    bool has_adapters;        /* tensors may have changes of several tasks (adapters.h) */
     const char *architecture; /* general.architecture, and the prefix of its keys */
     const char *prefixes[2];  /* before all names of tensors if the model has a training head */
     struct hf_names tensors;
@@ -42,9 +46,11 @@ wisp_status hf_skip_positions(struct directory *dir, struct tensor *tensor, uint
                               wisp_error *error);
 
 /* Adds the settings of a BERT but its token types, under the keys of `architecture`. The first
- * `skipped` positions are left out. */
+ * `skipped` positions are left out. `positions` is the position_embedding_type that is supported,
+ * which may be absent if it is "absolute". */
 wisp_status hf_put_bert(struct directory *dir, const struct hf_config *config,
-                        const char *architecture, uint32_t skipped, wisp_error *error);
+                        const char *architecture, const char *positions, uint32_t skipped,
+                        wisp_error *error);
 
 /* Adds the number of token types. */
 wisp_status hf_put_token_types(struct directory *dir, const struct hf_config *config,

@@ -12,6 +12,8 @@ extern const struct hf_encoder hf_distilbert, hf_mpnet;
 extern const struct hf_encoder hf_electra, hf_modern_bert;
 extern const struct hf_encoder hf_new;        /* of Alibaba: gte-v1.5, gte-multilingual */
 extern const struct hf_encoder hf_nomic_bert; /* Nomic's own spelling and that of transformers */
+extern const struct hf_encoder hf_nomic_bert_moe;
+extern const struct hf_encoder hf_jina_bert_v2, hf_jina_bert_v3;
 
 extern const struct hf_encoder *const hf_encoders[]; /* ends with NULL */
 

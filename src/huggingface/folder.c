@@ -8,6 +8,7 @@
 #include "formats/schema.h"
 #include "host/file.h"
 #include "host/input_file.h"
+#include "huggingface/adapters.h"
 #include "huggingface/codec_files.h"
 #include "huggingface/cross_encoder.h"
 #include "huggingface/decoders.h"
@@ -17,6 +18,7 @@
 #include "huggingface/sentence_config.h"
 #include "huggingface/splade.h"
 #include "huggingface/static.h"
+#include "huggingface/token_vectors.h"
 #include "huggingface/weights.h"
 
 enum { NAME_BYTES = 256, POOLING_TYPE_RANK = 4 };
@@ -64,11 +66,14 @@ static wisp_status find_family(const struct hf_config *config, bool any,
     const struct json *type = json_get(config->root, "model_type");
     char known[512] = "";
     for (size_t i = 0; hf_encoders[i]; i++) {
-        if (json_equals(type, hf_encoders[i]->type)) {
-            *encoder = hf_encoders[i];
+        const struct hf_encoder *e = hf_encoders[i];
+        if (json_equals(type, e->type) && (!e->is_meant || e->is_meant(config))) {
+            *encoder = e;
             return WISP_OK;
         }
         const size_t used = strlen(known);
+        if (e->is_meant)
+            continue;
         snprintf(known + used, sizeof known - used, "%s, ", hf_encoders[i]->type);
     }
     for (size_t i = 0; hf_decoders[i]; i++) {
@@ -150,7 +155,8 @@ static wisp_status read_sentence(struct directory *dir, const char *folder, cons
     const bool guesses = *pooling == POOLING_TYPE_SPLADE;
     if (modules->list)
         TRY(hf_read_sentence_model(dir, folder, guesses, error));
-    TRY(hf_read_sentence_transformer(dir, proper, modules->list != NULL, guesses, sentence, error));
+    TRY(hf_read_sentence_transformer(dir, proper, modules->list != NULL, *pooling, sentence,
+                                     error));
     config->max_seq_length = sentence->max_seq_length;
     return WISP_OK;
 }
@@ -160,14 +166,23 @@ static wisp_status read_sentence(struct directory *dir, const char *folder, cons
 static wisp_status read_encoder(struct directory *dir, const char *folder, const char *proper,
                                 struct hf_modules *modules, struct hf_config *config,
                                 const struct hf_encoder *encoder, wisp_error *error) {
-    const bool ranks = hf_is_cross_encoder(config, modules);
     char key[NAME_BYTES];
     uint32_t pooling = POOLING_TYPE_RANK;
     struct hf_sentence sentence = {0};
-    const struct hf_name *head = ranks ? hf_head_names : NULL;
+    const struct hf_name *head = NULL;
+    bool of_tokens;
+    TRY(hf_read_token_vectors(dir, folder, proper, config, modules, &head, &of_tokens, error));
+    const bool ranks = !of_tokens && hf_is_cross_encoder(config, modules);
+    head = ranks ? hf_head_names : head;
     if (!modules->list)
         TRY(check_class(config, error));
-    if (ranks)
+    if (of_tokens) {
+        pooling = POOLING_TYPE_TOKENS;
+        TRY(hf_read_sentence_transformer(dir, proper, modules->list != NULL, pooling, &sentence,
+                                         error));
+        config->max_seq_length = sentence.max_seq_length;
+        hf_raise_token_limit(dir, config);
+    } else if (ranks)
         TRY(hf_read_cross_encoder(dir, folder, proper, config, encoder, error));
     else
         TRY(read_sentence(dir, folder, proper, modules, config, &pooling, &sentence, error));
@@ -178,6 +193,8 @@ static wisp_status read_encoder(struct directory *dir, const char *folder, const
     TRY(directory_put_u32(dir, key, pooling, error));
     TRY(read_tokenizer(dir, proper, config, sentence.lowercase_first, error));
     TRY(hf_read_weights(dir, proper, error));
+    if (encoder->has_adapters)
+        TRY(hf_merge_adapter(dir, config, error));
     if (pooling == POOLING_TYPE_SPLADE)
         TRY(hf_find_splade(config, encoder, &head, error));
     TRY(hf_encoder_rename_tensors(dir, encoder, head, config, error));
@@ -247,6 +264,11 @@ static wisp_status read_folder(struct directory *dir, const char *folder, bool a
     }
     TRY(check_adapter(dir, proper, error));
     TRY(open_config(dir, proper, any, &config, &encoder, &decoder, error));
+    const bool has_adapters = encoder && encoder->has_adapters;
+    if (dir->adapter && !has_adapters)
+        return fail(error, WISP_ERROR_ARGUMENT, config.file, "adapter",
+                    "the model has no adapters");
+    TRY(hf_check_transformer(folder, &modules, has_adapters, error));
     if (encoder)
         TRY(read_encoder(dir, folder, proper, &modules, &config, encoder, error));
     else if (decoder)

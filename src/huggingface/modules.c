@@ -11,7 +11,7 @@ enum { NAME_BYTES = 256, MAX_MODULES = 64 };
 
 static const char FILE_NAME[] = "modules.json";
 
-enum kind { TRANSFORMER, POOLING, NORMALIZE, DENSE, SPLADE, MASKED, KINDS };
+enum kind { TRANSFORMER, POOLING, NORMALIZE, DENSE, SPLADE, MASKED, MASK, KINDS };
 
 /* A module's class is named with its package, and with or without the file that defines it: all of
  * "sentence_transformers.models.Pooling", "sentence_transformers.models.Pooling.Pooling" and
@@ -21,13 +21,19 @@ static const char *const packages[] = {"sentence_transformers.models.",
                                        "sentence_transformers.base.modules.",
                                        "sentence_transformers.sentence_transformer.modules.",
                                        "sentence_transformers.sparse_encoder.models.",
-                                       "sentence_transformers.sparse_encoder.modules."};
+                                       "sentence_transformers.sparse_encoder.modules.",
+                                       "sentence_transformers.multi_vector_encoder.modules.",
+                                       "pylate.models."};
 
 static const struct {
     const char *class, *file;
-} names[KINDS] = {{"Transformer", "transformer."},      {"Pooling", "pooling."},
-                  {"Normalize", "normalize."},          {"Dense", "dense."},
-                  {"SpladePooling", "splade_pooling."}, {"MLMTransformer", "mlm_transformer."}};
+} names[KINDS] = {{"Transformer", "transformer."},
+                  {"Pooling", "pooling."},
+                  {"Normalize", "normalize."},
+                  {"Dense", "dense."},
+                  {"SpladePooling", "splade_pooling."},
+                  {"MLMTransformer", "mlm_transformer."},
+                  {"MultiVectorMask", "multi_vector_mask."}};
 
 static const char *after(const char *text, const char *prefix, size_t length) {
     return strncmp(text, prefix, length) == 0 ? text + length : text;
@@ -63,10 +69,27 @@ static wisp_status unsupported(const char *folder, const char *what, wisp_error 
                 what);
 }
 
+/* The Transformer of jina-embeddings-v3: code of the model's author, which chooses an adapter. */
+static const char custom[] = "custom_st.Transformer";
+
+static wisp_status refuse_type(const char *folder, const char *type, wisp_error *error) {
+    char full[HF_PATH_BYTES];
+    return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(full, folder, FILE_NAME), "type",
+                "modules of type %.160s are not supported, only sentence-transformers' "
+                "Transformer, Pooling, SpladePooling, Dense and Normalize",
+                type);
+}
+
+wisp_status hf_check_transformer(const char *folder, const struct hf_modules *modules,
+                                 bool has_adapters, wisp_error *error) {
+    const struct json *type = modules->list ? json_get(modules->list->first, "type") : NULL;
+    return json_equals(type, custom) && !has_adapters ? refuse_type(folder, custom, error)
+                                                      : WISP_OK;
+}
+
 /* Checks a member of the list, and sets *kind and *path, which is "" for the model's own folder. */
 static wisp_status read_module(const char *folder, const struct json *module, enum kind *kind,
                                const char **path, wisp_error *error) {
-    char full[HF_PATH_BYTES];
     const struct json *type = json_get(module, "type"), *given = json_get(module, "path");
     *kind = KINDS;
     *path = "";
@@ -75,11 +98,10 @@ static wisp_status read_module(const char *folder, const struct json *module, en
     *kind = kind_of(type->text);
     if (*kind == MASKED) /* as versions before 6 call a Transformer before a SpladePooling */
         *kind = TRANSFORMER;
+    if (strcmp(type->text, custom) == 0)
+        *kind = TRANSFORMER;
     if (*kind == KINDS)
-        return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(full, folder, FILE_NAME), "type",
-                    "modules of type %.160s are not supported, only sentence-transformers' "
-                    "Transformer, Pooling, SpladePooling, Dense and Normalize",
-                    type->text);
+        return refuse_type(folder, type->text, error);
     *path = strcmp(given->text, ".") == 0 ? "" : given->text;
     if (**path && !hf_is_plain_name(*path))
         return hf_wrong_value(folder, FILE_NAME, "path", "a path without folders", error);
@@ -227,9 +249,10 @@ static wisp_status read_splade(struct directory *dir, const char *folder, const 
 
 /* ---- Normalize ------------------------------------------------------------------------------ */
 
-/* Checks the config.json that a Normalize has since version 6 of sentence-transformers. */
+/* Checks the config.json that a Normalize has since version 6 of sentence-transformers. `input` is
+ * what it is to normalise, and what may be left out. */
 static wisp_status check_normalize(struct directory *dir, const char *folder, const char *path,
-                                   wisp_error *error) {
+                                   const char *input, wisp_error *error) {
     static const char *const keys[] = {"module_input_name", "module_output_name"};
     char file[NAME_BYTES], full[HF_PATH_BYTES];
     const struct json *config;
@@ -238,10 +261,9 @@ static wisp_status check_normalize(struct directory *dir, const char *folder, co
     for (size_t i = 0; i < 2; i++) {
         const struct json *given = json_get(config, keys[i]);
         const bool is_absent = !given || (i == 1 && json_is(given, JSON_NULL));
-        if (!is_absent && !json_equals(given, "sentence_embedding"))
+        if (!is_absent && !json_equals(given, input))
             return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(full, folder, file), keys[i],
-                        "to normalise %.64s is not supported, only sentence_embedding",
-                        hf_shown(given));
+                        "to normalise %.64s is not supported, only %s", hf_shown(given), input);
     }
     return WISP_OK;
 }
@@ -301,7 +323,12 @@ static wisp_status read_list(struct directory *dir, const char *folder, struct h
             TRY(add_dense(folder, modules, path, *normalized, error));
             continue;
         }
-        TRY(check_normalize(dir, folder, path, error));
+        if (kind == MASK)
+            return unsupported(folder,
+                               "a MultiVectorMask without a model_type of "
+                               "MultiVectorEncoder is not supported",
+                               error);
+        TRY(check_normalize(dir, folder, path, "sentence_embedding", error));
         *normalized = true;
     }
     if (*pooling == 0)
@@ -317,4 +344,30 @@ wisp_status hf_read_modules(struct directory *dir, const char *folder, struct hf
     if (modules->list)
         TRY(read_list(dir, folder, modules, pooling, &normalized, error));
     return directory_put_bool(dir, KEY_NORMALIZE, normalized, error);
+}
+
+wisp_status hf_read_token_modules(struct directory *dir, const char *folder,
+                                  struct hf_modules *modules, const char **mask, bool *normalized,
+                                  wisp_error *error) {
+    modules->of_tokens = true;
+    *mask = NULL;
+    *normalized = false;
+    for (const struct json *m = modules->list->first->next; m; m = m->next) {
+        enum kind kind;
+        const char *path;
+        TRY(read_module(folder, m, &kind, &path, error));
+        if (kind == DENSE)
+            TRY(add_dense(folder, modules, path, *normalized, error));
+        else if (kind == MASK && !*mask)
+            *mask = path;
+        else if (kind == NORMALIZE)
+            TRY(check_normalize(dir, folder, path, "token_embeddings", error));
+        else
+            return unsupported(folder,
+                               "a ColBERT of other modules than one Transformer, Dense, "
+                               "one MultiVectorMask and Normalize is not supported",
+                               error);
+        *normalized = *normalized || kind == NORMALIZE;
+    }
+    return WISP_OK;
 }

@@ -18,7 +18,7 @@ static wisp_status check_buckets(const struct hf_config *config, wisp_error *err
 static wisp_status read_config(struct directory *dir, const struct hf_config *config,
                                wisp_error *error) {
     TRY(check_buckets(config, error));
-    return hf_put_bert(dir, config, "mpnet", SKIPPED, error);
+    return hf_put_bert(dir, config, "mpnet", "absolute", SKIPPED, error);
 }
 
 static wisp_status adapt(struct directory *dir, struct tensor *tensor,

@@ -23,7 +23,7 @@ static wisp_status read_config(struct directory *dir, const struct hf_config *co
     uint32_t skipped;
     TRY(skipped_positions(config, &skipped, error));
     TRY(hf_put_token_types(dir, config, error));
-    return hf_put_bert(dir, config, "bert", skipped, error);
+    return hf_put_bert(dir, config, "bert", "absolute", skipped, error);
 }
 
 static wisp_status adapt(struct directory *dir, struct tensor *tensor,

@@ -114,6 +114,7 @@ static bool is_output_of_text(const struct json *value, const char *output) {
 enum rule {
     ANY_VALUE, /* it does not change an embedding, or is read elsewhere */
     NOTHING,   /* null, or an empty object */
+    OF_TOKENS, /* the same, but of ColBERTs, where it is read elsewhere */
     ONE_TEXT,  /* one string, which is what its absence stands for */
     TASK,      /* what the head gives, or that there is no head */
     OUTPUT,    /* the logits of a text, or its hidden states */
@@ -134,9 +135,9 @@ static const struct {
     {"module_output_name", ONE_TEXT, "token_embeddings"},
     {"modality_config", OUTPUT, NULL},
     {"processing_kwargs", NOTHING, NULL},
-    {"query_length", NOTHING, NULL},
-    {"document_length", NOTHING, NULL},
-    {"query_expansion", NOTHING, NULL},
+    {"query_length", OF_TOKENS, NULL},
+    {"document_length", OF_TOKENS, NULL},
+    {"query_expansion", OF_TOKENS, NULL},
     {"tokenizer_name_or_path", NOTHING, NULL},
     {"model_args", ARGUMENTS, NULL},
     {"model_kwargs", ARGUMENTS, NULL},
@@ -147,7 +148,8 @@ static const struct {
 };
 
 static wisp_status check_setting(const char *folder, const char *file, const struct json *member,
-                                 bool guesses, wisp_error *error) {
+                                 uint32_t pooling, wisp_error *error) {
+    const bool guesses = pooling == POOLING_TYPE_SPLADE;
     size_t i = 0;
     while (i < sizeof settings / sizeof *settings && strcmp(settings[i].key, member->key) != 0)
         i++;
@@ -157,8 +159,10 @@ static wisp_status check_setting(const char *folder, const char *file, const str
     switch (settings[i].rule) {
     case ANY_VALUE:
         return WISP_OK;
+    case OF_TOKENS:
     case NOTHING:
-        if (json_is(member, JSON_NULL) || (json_is(member, JSON_OBJECT) && member->count == 0))
+        if ((settings[i].rule == OF_TOKENS && pooling == POOLING_TYPE_TOKENS) ||
+            json_is(member, JSON_NULL) || (json_is(member, JSON_OBJECT) && member->count == 0))
             return WISP_OK;
         return unsupported(folder, file, member, "is not supported, only null", error);
     case ONE_TEXT:
@@ -215,7 +219,7 @@ static wisp_status put_tokenizer_limit(struct directory *dir, const char *folder
 }
 
 wisp_status hf_read_sentence_transformer(struct directory *dir, const char *folder,
-                                         bool has_modules, bool guesses,
+                                         bool has_modules, uint32_t pooling,
                                          struct hf_sentence *sentence, wisp_error *error) {
     const size_t n = has_modules ? sizeof transformer_files / sizeof *transformer_files : 0;
     const struct json *config = NULL;
@@ -227,7 +231,7 @@ wisp_status hf_read_sentence_transformer(struct directory *dir, const char *fold
         TRY(hf_read_json(dir, folder, file, false, JSON_OBJECT, &config, error));
     }
     for (const struct json *m = config ? config->first : NULL; m; m = m->next)
-        TRY(check_setting(folder, file, m, guesses, error));
+        TRY(check_setting(folder, file, m, pooling, error));
     const struct json *lower = json_get(config, "do_lower_case");
     if (!json_is_absent(lower) && !json_to_bool(lower, &sentence->lowercase_first))
         return hf_wrong_value(folder, file, "do_lower_case", "true or false", error);

@@ -18,9 +18,10 @@ struct hf_sentence {
 };
 
 /* Reads sentence_bert_config.json, which counts only with a modules.json, and the limit of tokens
- * in tokenizer_config.json, which counts if the former has none: adds wisp.max_seq_length. */
+ * in tokenizer_config.json, which counts if the former has none: adds wisp.max_seq_length.
+ * `pooling` is the number of pooling_type; a ColBERT may have settings of its own there. */
 wisp_status hf_read_sentence_transformer(struct directory *dir, const char *folder,
-                                         bool has_modules, bool guesses,
+                                         bool has_modules, uint32_t pooling,
                                          struct hf_sentence *sentence, wisp_error *error);
 
 #endif

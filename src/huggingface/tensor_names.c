@@ -32,6 +32,10 @@ bool hf_gguf_name(const struct hf_names *names, const char *hf, char gguf[HF_NAM
         name++;
     if (!name->hf)
         return false;
+    if (*suffix == '\0') { /* a whole name, as struct hf_name says */
+        snprintf(gguf, HF_NAME_BYTES, "%s%s", prefix, name->gguf);
+        return true;
+    }
     if (strcmp(suffix, "gamma") == 0) /* checkpoints from TensorFlow name norms so */
         suffix = "weight";
     if (strcmp(suffix, "beta") == 0)

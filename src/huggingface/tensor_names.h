@@ -7,7 +7,8 @@
 
 enum { HF_NAME_BYTES = 96 };
 
-/* Tensors whose names start with `hf` in a folder start with `gguf` in a GGUF file. */
+/* Tensors whose names start with `hf` in a folder start with `gguf` in a GGUF file, and go on with
+ * "weight" or "bias". One whose name is `hf` has the name `gguf`. */
 struct hf_name {
     const char *hf, *gguf;
     bool unbiased; /* a tensor that ends with "bias" is unknown */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The forward pass of BERT, nomic-bert, mpnet, electra and gte, top to bottom, and their weights.
- * Norms follow blocks, so pass->x is the hidden states. */
+ * The forward pass of BERT and the architectures of bert_variants.c, top to bottom, and their
+ * weights. Norms follow blocks, so pass->x is the hidden states. */
 #include "models/bert.h"
 
 #include <math.h>
@@ -10,7 +10,6 @@
 #include "attention/rope.h"
 #include "base/checked.h"
 #include "base/memory.h"
-#include "models/config_reader.h"
 #include "models/encoder.h"
 #include "models/linears.h"
 #include "models/norms_load.h"
@@ -33,8 +32,7 @@ struct bert_state {
     struct workspace scratch[PASS_MAX_MEMBERS]; /* one for each member */
 };
 
-static void bert_attention(const struct network *network, uint32_t layer,
-                           struct attention_shape *shape) {
+void bert_attention(const struct network *network, uint32_t layer, struct attention_shape *shape) {
     const struct model_config *c = &network->config;
     const size_t head_size = c->hidden_size / c->heads;
     const struct bert_weights *w = network->weights;
@@ -55,8 +53,8 @@ static struct rope rope_of(const struct network *network) {
     return (struct rope){.theta = network->config.rope_theta, .factors = w->rope_factors};
 }
 
-static void bert_take(const struct network *network, const struct pass_size *size,
-                      struct workspace *space, struct pass *pass) {
+void bert_take(const struct network *network, const struct pass_size *size, struct workspace *space,
+               struct pass *pass) {
     const struct model_config *c = &network->config;
     const size_t head_size = c->hidden_size / c->heads;
     const size_t tokens = size->tokens, hidden_size = c->hidden_size;
@@ -160,8 +158,7 @@ static void add_and_norm(struct pass *pass, uint32_t member, struct cursor at,
 }
 
 /* Runs one block of the pass for the tokens of one member. */
-static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor at,
-                             wisp_error *error) {
+wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor at, wisp_error *error) {
     const struct network *network = pass->network;
     const struct bert_weights *w = network->weights;
     const struct bert_layer *layer = &w->layer[at.layer];
@@ -224,7 +221,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
 
 /* ---- the weights ---------------------------------------------------------------------------- */
 
-static size_t bert_linears(const struct network *network, uint32_t l, struct linear_entry *out) {
+size_t bert_linears(const struct network *network, uint32_t l, struct linear_entry *out) {
     const struct model_config *c = &network->config;
     const size_t size = c->hidden_size;
     struct bert_weights *w = network->weights;
@@ -251,38 +248,56 @@ static size_t bert_linears(const struct network *network, uint32_t l, struct lin
     return 2;
 }
 
+/* Returns whether positions have no embeddings: they turn queries and keys, or lower scores.
+ * PROJECTS: not with WISP_EMBED_ONLY. */
+static bool lacks_positions(const struct model_config *c) {
+    return c->rope_theta != 0 || (PROJECTS && c->has_slopes);
+}
+
 /* Refuses a file that lacks its token types. Without the key, or with one type, there may be none,
  * as in files of DistilBERT. */
 static wisp_status check_token_types(const struct network *network, wisp_error *error) {
-    const bool rotary = network->config.rope_theta != 0;
-    uint32_t types = rotary ? 2 : 1;
+    const bool lacks = lacks_positions(&network->config);
+    uint32_t types = lacks ? 2 : 1;
     TRY(metadata_u32_or(network->dir, "tokenizer.ggml.token_type_count", &types, error));
     if (directory_find_tensor(network->dir, "token_types.weight") || types == 0 ||
-        (types == 1 && !rotary))
+        (types == 1 && !lacks))
         return WISP_OK;
     return fail(error, WISP_ERROR_NOT_FOUND, network->dir->file, "token_types.weight",
                 "the tensor is missing, and the model has %u types of tokens", types);
 }
 
-/* Loads the embeddings of positions or, with rotary ones, only those of token types. Positions
- * that no text reaches, because texts are truncated to fewer tokens, are left out. */
+/* Loads the embeddings of token types of a model whose positions have none. */
+static wisp_status load_token_types(struct network *network, struct bert_weights *w,
+                                    wisp_error *error) {
+    const struct model_config *c = &network->config;
+    if (!directory_find_tensor(network->dir, "token_types.weight"))
+        return WISP_OK;
+    network->resident_bytes += (size_t)c->token_types * c->hidden_size * sizeof(float);
+    return directory_load_floats(network->dir, "token_types.weight", c->token_types, c->hidden_size,
+                                 &w->token_types, error);
+}
+
+/* Loads what positions have: embeddings, to which those of token types are added, or a bias of
+ * scores. Positions that no text reaches, because texts are truncated to fewer tokens, are left
+ * out. */
 static wisp_status load_positions(struct network *network, struct bert_weights *w,
                                   wisp_error *error) {
     const struct model_config *c = &network->config;
+    const float scale = 1 / sqrtf((float)c->head_size);
     uint32_t longest = c->max_positions;
     TRY(check_token_types(network, error));
-    if (c->rope_theta != 0) {
-        if (!directory_find_tensor(network->dir, "token_types.weight"))
-            return WISP_OK;
-        network->resident_bytes += (size_t)c->token_types * c->hidden_size * sizeof(float);
-        return directory_load_floats(network->dir, "token_types.weight", c->token_types,
-                                     c->hidden_size, &w->token_types, error);
-    }
+    if (c->rope_theta != 0)
+        return load_token_types(network, w, error);
     TRY(metadata_u32_or(network->dir, KEY_MAX_SEQ_LENGTH, &longest, error));
     if (longest == 0 || longest > c->max_positions)
         longest = c->max_positions;
+    if (PROJECTS && c->has_slopes) {
+        TRY(load_token_types(network, w, error));
+        return relative_bias_slopes(network, longest, scale, &w->bias, error);
+    }
     if (c->has_relative_bias)
-        TRY(relative_bias_load(network, longest, 1 / sqrtf((float)c->head_size), &w->bias, error));
+        TRY(relative_bias_load(network, longest, scale, &w->bias, error));
     return positions_load(network, longest, error);
 }
 
@@ -332,7 +347,7 @@ static wisp_status make_factors(struct network *network, struct bert_weights *w,
     return WISP_OK;
 }
 
-static wisp_status bert_load(struct network *network, wisp_error *error) {
+wisp_status bert_load(struct network *network, wisp_error *error) {
     struct bert_weights *w = network->weights;
     const size_t size = config_token_size(&network->config);
     TRY(load_positions(network, w, error));
@@ -346,13 +361,13 @@ static wisp_status bert_load(struct network *network, wisp_error *error) {
     return norm_load(&w->embedding_norm, network->dir, "token_embd_norm", size, error);
 }
 
-static wisp_status bert_load_layer(struct network *network, uint32_t l, wisp_error *error) {
+wisp_status bert_load_layer(struct network *network, uint32_t l, wisp_error *error) {
     struct bert_layer *layer = &((struct bert_weights *)network->weights)->layer[l];
     TRY(load_layer_norm(network, l, "attn_output_norm", &layer->attention_norm, error));
     return load_layer_norm(network, l, "layer_output_norm", &layer->output_norm, error);
 }
 
-static void bert_release(struct network *network) {
+void bert_release(struct network *network) {
     struct bert_weights *w = network->weights;
     for (size_t l = 0; l < network->config.layers; l++) {
         norm_release(&w->layer[l].attention_norm);
@@ -370,8 +385,7 @@ static void bert_release(struct network *network) {
 
 /* ---- the hyper-parameters ------------------------------------------------------------------- */
 
-/* Reads the hyper-parameters that all of these architectures have. */
-static wisp_status read_encoder(const struct config_reader *r) {
+wisp_status bert_read_encoder(const struct config_reader *r) {
     TRY(config_read_sizes(r));
     TRY(config_read_norm_epsilon(r, "attention.layer_norm_epsilon"));
     TRY(config_read_activation(r));
@@ -383,14 +397,14 @@ static wisp_status read_bert(const struct directory *dir, struct model_config *c
                              wisp_error *error) {
     const struct config_reader r = {dir, architecture_bert.name, config, error};
     *config = (struct model_config){.activation = ACTIVATION_GELU, .has_bias = true};
-    return read_encoder(&r);
+    return bert_read_encoder(&r);
 }
 
 static wisp_status read_nomic_bert(const struct directory *dir, struct model_config *config,
                                    wisp_error *error) {
     const struct config_reader r = {dir, architecture_nomic_bert.name, config, error};
     *config = (struct model_config){.activation = ACTIVATION_GATED_SILU, .fused_qkv = true};
-    TRY(read_encoder(&r));
+    TRY(bert_read_encoder(&r));
     return config_read_rope(&r);
 }
 
@@ -399,110 +413,24 @@ static wisp_status read_mpnet(const struct directory *dir, struct model_config *
     const struct config_reader r = {dir, architecture_mpnet.name, config, error};
     *config = (struct model_config){
         .activation = ACTIVATION_GELU, .has_bias = true, .has_relative_bias = true};
-    return read_encoder(&r);
-}
-
-/* Reads how many values a token's embedding has, if a dense layer makes hidden states of them. */
-static wisp_status read_token_size(const struct config_reader *r) {
-    struct model_config *c = r->config;
-    uint32_t size = c->hidden_size;
-    char key[CONFIG_KEY_BYTES];
-    TRY(metadata_u32_or(r->dir, config_key(r, "token_embedding_length", key), &size, r->error));
-    if (size == 0 || size > c->hidden_size)
-        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
-                    "embeddings of %u values are not supported, only of 1 to %u, the hidden size",
-                    size, c->hidden_size);
-    c->token_size = size < c->hidden_size ? size : 0;
-    return WISP_OK;
-}
-
-static wisp_status read_electra(const struct directory *dir, struct model_config *config,
-                                wisp_error *error) {
-    const struct config_reader r = {dir, architecture_electra.name, config, error};
-    *config = (struct model_config){.activation = ACTIVATION_GELU, .has_bias = true};
-    TRY(read_encoder(&r));
-    return read_token_size(&r);
-}
-
-/* Reads how positions are scaled. With NTK of a factor s, pair i of a head of d values turns by
- * position (s theta)^(-2 i / d) / s^(2 / d). Source: Su, "Transformer upgrade 16" (2023). */
-static wisp_status read_ntk(const struct config_reader *r) {
-    struct model_config *c = r->config;
-    const char *type = "none";
-    float factor = 1;
-    char key[CONFIG_KEY_BYTES];
-    TRY(metadata_text_or(r->dir, config_key(r, "rope.scaling.type", key), &type, r->error));
-    if (strcmp(type, "none") == 0)
-        return config_refuse_others(r, "rope.scaling.factor", "1");
-    if (strcmp(type, "ntk") != 0)
-        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
-                    "%.32s is not supported, only none and ntk", type);
-    TRY(metadata_f32(r->dir, config_key(r, "rope.scaling.factor", key), &factor, r->error));
-    if (!isfinite(factor) || !(factor >= 1))
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
-                    "not a finite number of at least 1");
-    c->rope_theta *= factor;
-    c->rope_divisor = powf(factor, 2 / (float)c->head_size);
-    return WISP_OK;
-}
-
-static wisp_status read_gte(const struct directory *dir, struct model_config *config,
-                            wisp_error *error) {
-    const struct config_reader r = {dir, architecture_gte.name, config, error};
-    char head_size[16];
-    *config = (struct model_config){.activation = ACTIVATION_GATED_GELU,
-                                    .fused_qkv = true,
-                                    .has_bias = true,
-                                    .has_bare_neurons = true,
-                                    .rope_divisor = 1};
-    TRY(config_read_sizes(&r));
-    TRY(config_read_norm_epsilon(&r, "attention.layer_norm_epsilon"));
-    TRY(config_read_pooling(&r));
-    TRY(config_refuse_variants(&r));
-    TRY(config_read_rotation(&r));
-    snprintf(head_size, sizeof head_size, "%u", config->head_size);
-    TRY(config_refuse_others(&r, "rope.dimension_count", head_size));
-    return read_ntk(&r);
+    return bert_read_encoder(&r);
 }
 
 static const char *const bert_tensors[] = {"token_embd", "position_embd", "token_types",
                                            "token_embd_norm", NULL};
 static const char *const mpnet_tensors[] = {"token_embd", "position_embd", "token_embd_norm",
                                             "attn_rel_b", NULL};
-static const char *const bert_layer_tensors[] = {
-    "attn_q",      "attn_k",           "attn_v",
-    "attn_output", "attn_output_norm", "layer_output_norm",
-    TENSOR_FFN_UP, TENSOR_FFN_DOWN,    NULL};
-static const char *const electra_tensors[] = {"token_embd",      "position_embd",   "token_types",
-                                              "token_embd_norm", "token_embd_proj", NULL};
-static const char *const nomic_bert_tensors[] = {"token_embd", "token_types", "token_embd_norm",
-                                                 NULL};
-static const char *const nomic_bert_layer_tensors[] = {
+const char *const bert_layer_tensors[] = {"attn_q",      "attn_k",           "attn_v",
+                                          "attn_output", "attn_output_norm", "layer_output_norm",
+                                          TENSOR_FFN_UP, TENSOR_FFN_DOWN,    NULL};
+const char *const nomic_bert_tensors[] = {"token_embd", "token_types", "token_embd_norm", NULL};
+const char *const nomic_bert_layer_tensors[] = {
     "attn_qkv",    "attn_output",   "attn_output_norm", "layer_output_norm",
     TENSOR_FFN_UP, TENSOR_FFN_GATE, TENSOR_FFN_DOWN,    NULL};
 
-#define ENCODER(its_name, its_read_config, its_tensors, its_layer_tensors)                         \
-    {.name = (its_name),                                                                           \
-     .tensors = (its_tensors),                                                                     \
-     .layer_tensors = (its_layer_tensors),                                                         \
-     .read_config = (its_read_config),                                                             \
-     .weights_bytes = sizeof(struct bert_weights),                                                 \
-     .layer_bytes = sizeof(struct bert_layer),                                                     \
-     .linears = bert_linears,                                                                      \
-     .load = bert_load,                                                                            \
-     .load_layer = bert_load_layer,                                                                \
-     .release = bert_release,                                                                      \
-     .attention = bert_attention,                                                                  \
-     .take = bert_take,                                                                            \
-     .step = bert_step}
-
 const struct architecture architecture_bert =
-    ENCODER("bert", read_bert, bert_tensors, bert_layer_tensors);
+    BERT("bert", read_bert, bert_tensors, bert_layer_tensors);
 const struct architecture architecture_nomic_bert =
-    ENCODER("nomic-bert", read_nomic_bert, nomic_bert_tensors, nomic_bert_layer_tensors);
+    BERT("nomic-bert", read_nomic_bert, nomic_bert_tensors, nomic_bert_layer_tensors);
 const struct architecture architecture_mpnet =
-    ENCODER("mpnet", read_mpnet, mpnet_tensors, bert_layer_tensors);
-const struct architecture architecture_electra =
-    ENCODER("electra", read_electra, electra_tensors, bert_layer_tensors);
-const struct architecture architecture_gte =
-    ENCODER("gte", read_gte, nomic_bert_tensors, nomic_bert_layer_tensors);
+    BERT("mpnet", read_mpnet, mpnet_tensors, bert_layer_tensors);

@@ -134,11 +134,11 @@ wisp_status config_read_pooling(const struct config_reader *r) {
     char key[CONFIG_KEY_BYTES];
     TRY(metadata_u32_or(r->dir, config_key(r, "pooling_type", key), &type, r->error));
     /* RANKS: not with WISP_EMBED_ONLY. */
-    const bool has_head = type == POOLING_RANK || type == POOLING_SPLADE;
+    const bool has_head = type == POOLING_RANK || type == POOLING_SPLADE || type == POOLING_TOKENS;
     if (type != POOLING_MEAN && type != POOLING_CLS && !(RANKS && has_head))
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
                     "pooling type %u is not supported, only 1 (mean), 2 (cls)%s", type,
-                    RANKS ? ", 4 (rank) and 65536 (SPLADE)" : "");
+                    RANKS ? ", 4 (rank), 65536 (SPLADE) and 65537 (tokens)" : "");
     r->config->pooling = (enum pooling)type;
     /* Files of llama.cpp have no key for this, and llama.cpp normalises every embedding. */
     r->config->normalize = !has_head;
@@ -162,13 +162,15 @@ wisp_status config_refuse_variants(const struct config_reader *r) {
     static const char *const zero[] = {"attention.scale",     "attention.sliding_window",
                                        "attention.clamp_kqv", "attention.max_alibi_bias",
                                        "expert_count",        "moe_every_n_layers"};
+    /* PROJECTS: not with WISP_EMBED_ONLY. */
+    const size_t others = PROJECTS && r->config->has_experts ? 2 : 0;
     bool causal = false;
     char key[CONFIG_KEY_BYTES], head_size[16];
     TRY(metadata_bool_or(r->dir, config_key(r, "attention.causal", key), &causal, r->error));
     if (causal)
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
                     "decoders are not supported");
-    for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
+    for (size_t i = 0; i < sizeof zero / sizeof *zero - others; i++)
         TRY(config_refuse_others(r, zero[i], "0"));
     TRY(config_refuse_others(r, "use_parallel_residual", "false"));
     snprintf(head_size, sizeof head_size, "%u", r->config->hidden_size / r->config->heads);

@@ -63,7 +63,7 @@ wisp_status config_refuse_experts(const struct config_reader *reader);
 
 /* Refuses a model whose attention or layers, by a key that llama.cpp knows, are not those of BERT:
  * tokens see only some others, heads have other sizes, scores are scaled or bounded, or there are
- * experts. */
+ * experts but has_experts is not set. */
 wisp_status config_refuse_variants(const struct config_reader *reader);
 
 #endif

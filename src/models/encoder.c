@@ -45,6 +45,30 @@ static struct attention_rows rows_from(struct attention_rows rows, size_t start)
     return rows;
 }
 
+/* Computes the member's rows of context behind the first `keys` tokens of a text, which are all
+ * that these see: each alone, with the keys as those of a text that ends with it. */
+static void attend_unseen(const struct pass *pass, const struct attention_shape *shape,
+                          const struct encoder_rows *rows, struct text_part part, size_t keys,
+                          float *context, struct workspace scratch) {
+    const size_t ld = shape->heads * shape->head_size;
+    for (size_t p = part.first > keys ? part.first : keys; p < part.end; p++) {
+        struct attention_shape own = *shape;
+        const bool is_near = shape->mask == ATTENTION_NEAR && p > shape->window;
+        const size_t first = is_near ? p - shape->window : 0, seen = keys - first;
+        struct attention_sequence text = {.q = rows_from(rows->q, part.start + p),
+                                          .k = rows_from(rows->k, part.start + first),
+                                          .v = rows_from(rows->v, part.start + first),
+                                          .queries = 1,
+                                          .keys = seen,
+                                          .end = 1};
+        own.mask = ATTENTION_ALL_KEYS;
+        if (own.bias) /* full attention takes the query for the last key */
+            own.bias -= p - first - (seen - 1);
+        pass->attention.prefill->run(pass->network->kernels, &own, &text,
+                                     context + (part.start + p) * ld, ld, scratch);
+    }
+}
+
 wisp_status encoder_attend(const struct pass *pass, uint32_t member, struct cursor at,
                            const struct encoder_rows *rows, float *context,
                            struct workspace scratch, wisp_error *error) {
@@ -54,7 +78,13 @@ wisp_status encoder_attend(const struct pass *pass, uint32_t member, struct curs
     network->architecture->attention(network, at.layer, &shape);
     const size_t ld = shape.heads * shape.head_size;
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = pass_text_part(pass, i, own);
+        struct text_part part = pass_text_part(pass, i, own);
+        /* RANKS: not with WISP_EMBED_ONLY. */
+        if (RANKS && pass->batch.keys && pass->batch.keys[i] < part.tokens) {
+            attend_unseen(pass, &shape, rows, part, pass->batch.keys[i], context, scratch);
+            part.tokens = pass->batch.keys[i];
+            part.end = part.end < part.tokens ? part.end : part.tokens;
+        }
         struct attention_sequence text = {.q = rows_from(rows->q, part.start),
                                           .k = rows_from(rows->k, part.start),
                                           .v = rows_from(rows->v, part.start),

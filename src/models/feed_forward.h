@@ -23,6 +23,7 @@ struct feed_forward {
     struct linear router;         /* ffn_experts [experts, hidden_size], in floats; its experts are
                                      in network->experts */
     float *router_choice;         /* [experts]: added for the choice; NULL: nothing is */
+    float *experts_bias;          /* [hidden_size]: added to their sum; NULL: nothing is */
 };
 
 /* The tokens of a batch that one member computes with a layer at a time. */

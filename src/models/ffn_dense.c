@@ -29,7 +29,7 @@ static size_t linears(const struct network *network, uint32_t layer, struct line
                                   .norm = c->has_sub_norms ? "ffn_sub_norm" : NULL,
                                   .role = LINEAR_ENDS};
     for (struct linear_entry *entry = out; entry < at; entry++) {
-        entry->has_bias = c->has_bias && !(c->has_bare_neurons && entry->role != LINEAR_ENDS);
+        entry->has_bias = entry->role == LINEAR_ENDS ? c->has_bias : config_biases_neurons(c);
         entry->block = BLOCK_FEED_FORWARD;
     }
     return (size_t)(at - out);
@@ -66,9 +66,9 @@ static void bound(float *up, float *gate, size_t n) {
 }
 #endif
 
-void ffn_dense_activate(const struct network *network, float *up, float *gate, size_t n) {
-    const struct kernels *kernels = network->kernels;
-    switch (network->config.activation) {
+void ffn_activate(const struct kernels *kernels, enum activation activation, float *up, float *gate,
+                  size_t n) {
+    switch (activation) {
     case ACTIVATION_GELU:
         kernels->gelu(up, n);
         break;

@@ -8,7 +8,14 @@
 
 /* Applies the activation to n products of W_up and, where the layer is gated, of W_gate. The result
  * replaces the products of W_gate in a gated layer, and else those of W_up. */
-void ffn_dense_activate(const struct network *network, float *up, float *gate, size_t n);
+void ffn_activate(const struct kernels *kernels, enum activation activation, float *up, float *gate,
+                  size_t n);
+
+/* Does so for a layer of the network. */
+static inline void ffn_dense_activate(const struct network *network, float *up, float *gate,
+                                      size_t n) {
+    ffn_activate(network->kernels, network->config.activation, up, gate, n);
+}
 
 /* Does what feed_forward_run_outputs does, for tokens [first, first + tokens). inner and y begin at
  * the first token of the batch. */

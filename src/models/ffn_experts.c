@@ -28,12 +28,14 @@ static wisp_status open_store(struct network *network, wisp_error *error) {
                                        .hidden_size = c->hidden_size,
                                        .size = c->experts.size,
                                        .compute = network->compute,
+                                       .gated = config_is_gated(c),
                                        .biased = c->experts.adds_bias};
     return expert_store_open(&network->experts, network->dir, network->kernels, &shape,
                              network->limits_experts, error);
 }
 
-/* The router is small, and a rounded one would choose other experts: it computes in floats. */
+/* Loads what is not of one expert. The router is small, and a rounded one would choose other
+ * experts: it computes in floats. */
 static wisp_status load_router(struct network *network, uint32_t layer, wisp_error *error) {
     const struct expert_config *e = &network->config.experts;
     struct feed_forward *f = &network->feed_forward[layer];
@@ -48,11 +50,17 @@ static wisp_status load_router(struct network *network, uint32_t layer, wisp_err
     TRY(linear_load(&f->router, &source, network->kernels, WISP_COMPUTE_F32, error));
     network->resident_bytes += f->router.bytes;
     network_tally(network, &f->router, 1);
-    if (!e->has_bias)
+    if (e->has_bias) {
+        layer_tensor_name(name, layer, TENSOR_ROUTER_CHOICE, TENSOR_BIAS);
+        network->resident_bytes += e->count * sizeof *f->router_choice;
+        TRY(directory_load_floats(network->dir, name, 1, e->count, &f->router_choice, error));
+    }
+    if (!e->adds_sum_bias)
         return WISP_OK;
-    layer_tensor_name(name, layer, TENSOR_ROUTER_CHOICE, TENSOR_BIAS);
-    network->resident_bytes += e->count * sizeof *f->router_choice;
-    return directory_load_floats(network->dir, name, 1, e->count, &f->router_choice, error);
+    const size_t size = network->config.hidden_size;
+    layer_tensor_name(name, layer, TENSOR_EXPERTS, TENSOR_BIAS);
+    network->resident_bytes += size * sizeof *f->experts_bias;
+    return directory_load_floats(network->dir, name, 1, size, &f->experts_bias, error);
 }
 
 static wisp_status load(struct network *network, const struct sparse_plan *plan, uint32_t layer,
@@ -66,7 +74,8 @@ static wisp_status load(struct network *network, const struct sparse_plan *plan,
     if (expert_store_is_limited(network->experts))
         return WISP_OK;
     const struct expert *pattern = expert_store_pattern(network->experts, layer);
-    network_tally(network, &pattern->gate, network->config.experts.count);
+    if (config_is_gated(&network->config))
+        network_tally(network, &pattern->gate, network->config.experts.count);
     network_tally(network, &pattern->up, network->config.experts.count);
     network_tally(network, &pattern->down, network->config.experts.count);
     network->resident_bytes += (size_t)bytes;
@@ -82,12 +91,16 @@ uint64_t ffn_experts_read_bytes(const struct network *network) {
     return network->resident_bytes - resident + all / e->count * e->used;
 }
 
-/* The last layer has experts if any has, so that the store is closed once. */
+/* Closes the store with the last layer that has experts. */
 static void release(const struct network *network, uint32_t layer) {
     struct feed_forward *f = &network->feed_forward[layer];
+    uint32_t next = layer + 1;
     linear_release(&f->router);
     memory_free(f->router_choice);
-    if (layer + 1 == network->config.layers)
+    memory_free(f->experts_bias);
+    while (next < network->config.layers && !config_is_experts(&network->config, next))
+        next++;
+    if (next == network->config.layers)
         expert_store_close(network->experts);
 }
 
@@ -170,7 +183,8 @@ static void compute_neurons(const struct share *s, const struct expert *expert, 
                size * sizeof *x);
     x = n > 1 ? s->work.x : x;
     linear_apply_outputs(&expert->up, x, n, up, own.first, own.n, space);
-    linear_apply_outputs(&expert->gate, x, n, gate, own.first, own.n, space);
+    if (config_is_gated(&s->network->config))
+        linear_apply_outputs(&expert->gate, x, n, gate, own.first, own.n, space);
     for (size_t i = 0; i < n && own.n > 0; i++)
         ffn_dense_activate(s->network, up + i * inner + own.first, gate + i * inner + own.first,
                            own.n);
@@ -182,14 +196,28 @@ static void add_outputs(const struct share *s, const struct expert *expert, uint
     const size_t size = s->network->config.hidden_size, inner = s->network->config.experts.size;
     const struct pass_outputs own = s->outputs;
     const size_t first = s->work.first[index], n = s->work.first[index + 1] - first;
-    linear_apply_outputs(&expert->down, s->inner.gate + first * inner, n, s->work.y, own.first,
-                         own.n, space);
+    const float *neurons = config_is_gated(&s->network->config) ? s->inner.gate : s->inner.up;
+    linear_apply_outputs(&expert->down, neurons + first * inner, n, s->work.y, own.first, own.n,
+                         space);
     for (size_t i = 0; i < n; i++) {
         const struct routed *pair = &s->work.sorted[first + i];
         const float *from = s->work.y + i * size + own.first;
         float *to = s->y + pair->token * size + own.first;
         for (size_t k = 0; k < own.n; k++)
             to[k] += pair->weight * from[k];
+    }
+}
+
+/* Sets the member's outputs to what is added to those of experts. */
+static void begin_outputs(const struct share *s) {
+    const size_t size = s->network->config.hidden_size, bytes = s->outputs.n * sizeof *s->y;
+    const float *bias = s->layer->experts_bias;
+    for (size_t t = 0; t < s->n && s->outputs.n > 0; t++) {
+        float *y = s->y + t * size + s->outputs.first;
+        if (bias)
+            memcpy(y, bias + s->outputs.first, bytes);
+        else
+            memset(y, 0, bytes);
     }
 }
 
@@ -225,7 +253,7 @@ static wisp_status run(struct pass *pass, uint32_t member, struct cursor at,
     linear_apply(&s.layer->router, s.x, s.n, s.inner.outputs, space);
     choose(&s);
     count(pass, member, at.layer, s.n);
-    memset(s.y, 0, s.n * c->hidden_size * sizeof *s.y);
+    begin_outputs(&s);
     for (uint32_t e = 0; e < c->experts.count; e++) {
         const struct expert *expert;
         if (!is_used(&s, e))
@@ -311,8 +339,9 @@ static wisp_status run_outputs(struct pass *pass, uint32_t member, struct cursor
     const struct model_config *c = &network->config;
     const struct expert *pattern = expert_store_pattern(network->experts, at.layer);
     const struct kernels *kernels = network->kernels;
+    const size_t panel = pattern->up.kind->panel(kernels);
     const size_t step =
-        larger(pattern->up.kind->panel(kernels), pattern->gate.kind->panel(kernels));
+        config_is_gated(c) ? larger(panel, pattern->gate.kind->panel(kernels)) : panel;
     struct share s = {
         .network = network,
         .layer = &network->feed_forward[at.layer],
@@ -328,8 +357,7 @@ static wisp_status run_outputs(struct pass *pass, uint32_t member, struct cursor
     choose(&s);
     if (member == 0)
         count(pass, member, at.layer, s.n);
-    for (size_t t = 0; t < s.n && s.outputs.n > 0; t++)
-        memset(y + t * c->hidden_size + s.outputs.first, 0, s.outputs.n * sizeof *y);
+    begin_outputs(&s);
     for (struct wave wave = {0}; wave.end < c->experts.count;) {
         wave = next_wave(&s, wave.end);
         TRY(run_wave(pass, member, at, &s, wave, space, error));

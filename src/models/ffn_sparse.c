@@ -30,7 +30,8 @@ static wisp_status open_store(struct network *network, const struct sparse_plan 
                                        .hidden_size = c->hidden_size,
                                        .intermediate_size = c->intermediate_size,
                                        .activation = c->activation,
-                                       .unbiased = !c->has_bias};
+                                       .unbiased = !c->has_bias,
+                                       .bare = c->has_bare_neurons};
     TRY(neuron_store_open(&network->neurons, dir, plan, &shape, network->kernels, error));
     if (COLD_NEURONS_MAY_BE_ABSENT && dir->residency.lacks_neurons)
         return neuron_cold_open(&network->neurons, dir->residency.in_frames, error);

@@ -17,7 +17,9 @@ enum pooling {
     POOLING_CLS = 2,
     POOLING_LAST = 3, /* that of the last token; only of decoders */
     POOLING_RANK = 4, /* that of CLS, of which a head makes a score of a pair of texts */
-    POOLING_SPLADE = POOLING_TYPE_SPLADE /* all, of which a head makes values of words (splade.h) */
+    POOLING_SPLADE =
+        POOLING_TYPE_SPLADE,             /* all, of which a head makes values of words (splade.h) */
+    POOLING_TOKENS = POOLING_TYPE_TOKENS /* none: each token has a vector (token_vectors.h) */
 };
 
 /* The places of norms beside blocks. */
@@ -45,15 +47,17 @@ enum expert_gate { EXPERTS_SOFTMAX = 1, EXPERTS_SIGMOID = 2 }; /* the numbers of
 struct expert_config {
     uint32_t count; /* 0: there are none */
     uint32_t used;
-    uint32_t size;         /* neurons of an expert */
-    uint32_t first_layer;  /* layers before it are dense */
-    uint32_t shared;       /* neurons of those that all tokens use; 0: there are none */
-    bool may_share;        /* the architecture's page reads `shared` */
+    uint32_t size;        /* neurons of an expert */
+    uint32_t first_layer; /* layers before it are dense */
+    uint32_t step;        /* from first_layer on, each layer of this number has some; 0: all have */
+    uint32_t shared;      /* neurons of those that all tokens use; 0: there are none */
+    bool may_share;       /* the architecture's page reads `shared` */
     enum expert_gate gate; /* of which the weights of experts are made */
-    bool has_bias;   /* a bias is added to the values that decide the choice, not to the weights */
-    bool adds_bias;  /* the router and the matrices of experts have biases */
-    bool normalised; /* the weights of the chosen experts are divided by their sum */
-    float scale;     /* multiplies the weights */
+    bool has_bias;  /* a bias is added to the values that decide the choice, not to the weights */
+    bool adds_bias; /* the router and the matrices of experts have biases */
+    bool adds_sum_bias; /* a bias is added to the sum of a token's experts */
+    bool normalised;    /* the weights of the chosen experts are divided by their sum */
+    float scale;        /* multiplies the weights */
 };
 
 /* Latent attention (latent_attention.h). */
@@ -95,6 +99,7 @@ struct model_config {
     bool has_sub_norms;     /* RMS norms of what attention's and the feed-forward layer's last dense
                                layers read */
     bool has_relative_bias; /* scores have a bias by the distance of key and query */
+    bool has_slopes;        /* each head has a slope, by which scores fall with the distance */
     bool wide_qk_norm;      /* one norm is of the queries of all heads, and one of the keys */
     enum pooling pooling;
     bool normalize; /* embeddings are scaled to length 1 */
@@ -166,12 +171,27 @@ static inline uint32_t config_kv_layer(const struct model_config *config, uint32
 
 /* Returns whether the feed-forward layer of a layer consists of experts. */
 static inline bool config_is_experts(const struct model_config *config, uint32_t layer) {
-    return config->experts.count > 0 && layer >= config->experts.first_layer;
+    const struct expert_config *e = &config->experts;
+    return e->count > 0 && layer >= e->first_layer &&
+           (e->step == 0 || (layer - e->first_layer) % e->step == 0);
+}
+
+/* Returns how many layers have experts. */
+static inline uint32_t config_expert_layers(const struct model_config *config) {
+    uint32_t count = 0;
+    for (uint32_t l = 0; l < config->layers; l++)
+        count += config_is_experts(config, l);
+    return count;
 }
 
 /* Returns the number of values of a token's embedding. */
 static inline uint32_t config_token_size(const struct model_config *config) {
     return PROJECTS && config->token_size ? config->token_size : config->hidden_size;
+}
+
+/* Returns whether the dense layers that make neurons add a bias. */
+static inline bool config_biases_neurons(const struct model_config *config) {
+    return config->has_bias && !config->has_bare_neurons;
 }
 
 static inline bool config_is_gated(const struct model_config *config) {

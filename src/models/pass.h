@@ -36,6 +36,8 @@ struct batch {
     const int32_t *ids;    /* [tokens], each below vocabulary_size */
     const size_t *starts;  /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
     const size_t *skipped; /* [texts]: leading tokens that pooling leaves out; may be NULL */
+    /* [texts]: of an encoder, how many leading tokens of each text its tokens see; NULL: all. */
+    const size_t *keys;
     const size_t *seconds; /* [texts]: the first token of each pair's second text; NULL: no pairs */
     /* [texts], for architectures that generate: the keys and values of the tokens before the ids,
      * which take the positions from cache->length on. There is room for them. A pass writes their

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models/relative_bias.h"
 
+#include <math.h>
+
 #include "base/checked.h"
 #include "base/memory.h"
 
@@ -18,25 +20,62 @@ static size_t bucket_of(size_t distance, bool is_behind) {
     return bucket + (is_behind ? HALF : 0);
 }
 
-wisp_status relative_bias_load(struct network *network, size_t n, float scale,
-                               struct relative_bias *bias, wisp_error *error) {
-    const size_t heads = network->config.heads, stride = 2 * n - 1;
-    float *buckets = NULL;
+/* Takes the memory of a bias, and adds its bytes to the network. */
+static wisp_status take_rows(struct network *network, size_t n, struct relative_bias *bias,
+                             wisp_error *error) {
     size_t bytes;
-    if (!checked_floats(heads, stride, &bytes))
+    if (!checked_floats(network->config.heads, 2 * n - 1, &bytes))
         return fail_memory(error, UINT64_MAX);
-    TRY(directory_load_floats(network->dir, "attn_rel_b.weight", BUCKETS, heads, &buckets, error));
     bias->n = n;
     bias->rows = memory_allocate(bytes);
-    for (size_t h = 0; bias->rows && h < heads; h++)
-        for (size_t i = 0; i < n; i++) {
-            float *row = bias->rows + h * stride + n - 1;
-            row[i] = buckets[bucket_of(i, true) * heads + h] / scale;
-            row[-(ptrdiff_t)i] = buckets[bucket_of(i, false) * heads + h] / scale;
-        }
-    memory_free(buckets);
     network->resident_bytes += bytes;
     return bias->rows ? WISP_OK : fail_memory(error, bytes);
+}
+
+/* Returns the bias of head h for distance 0. Those of keys behind it follow, and those of keys
+ * before it precede it. */
+static float *middle_of(const struct relative_bias *bias, size_t h) {
+    return bias->rows + h * (2 * bias->n - 1) + bias->n - 1;
+}
+
+wisp_status relative_bias_load(struct network *network, size_t n, float scale,
+                               struct relative_bias *bias, wisp_error *error) {
+    const size_t heads = network->config.heads;
+    float *buckets = NULL;
+    TRY(take_rows(network, n, bias, error));
+    const wisp_status status =
+        directory_load_floats(network->dir, "attn_rel_b.weight", BUCKETS, heads, &buckets, error);
+    for (size_t h = 0; status == WISP_OK && h < heads; h++)
+        for (size_t i = 0; i < n; i++) {
+            float *middle = middle_of(bias, h);
+            middle[i] = buckets[bucket_of(i, true) * heads + h] / scale;
+            middle[-(ptrdiff_t)i] = buckets[bucket_of(i, false) * heads + h] / scale;
+        }
+    memory_free(buckets);
+    return status;
+}
+
+/* Returns the slope of head h. Those of a power of two of heads fall from 2^(-8 / heads) to 2^-8 by
+ * equal factors. If there are more, the others take every other slope of twice that power. */
+static float slope_of(size_t h, size_t heads) {
+    size_t power = 1;
+    while (2 * power <= heads)
+        power *= 2;
+    const double step = 8 / (double)power;
+    return (float)exp2(h < power ? -step * (double)(h + 1)
+                                 : -step / 2 * (double)(2 * (h - power) + 1));
+}
+
+wisp_status relative_bias_slopes(struct network *network, size_t n, float scale,
+                                 struct relative_bias *bias, wisp_error *error) {
+    TRY(take_rows(network, n, bias, error));
+    for (size_t h = 0; h < network->config.heads; h++)
+        for (size_t i = 0; i < n; i++) {
+            float *middle = middle_of(bias, h);
+            middle[i] = middle[-(ptrdiff_t)i] =
+                -slope_of(h, network->config.heads) * (float)i / scale;
+        }
+    return WISP_OK;
 }
 
 void relative_bias_release(struct relative_bias *bias) {

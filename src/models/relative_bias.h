@@ -19,6 +19,11 @@ struct relative_bias {
 wisp_status relative_bias_load(struct network *network, size_t n, float scale,
                                struct relative_bias *bias, wisp_error *error);
 
+/* Makes the bias of ALiBi: the slope of a head times the distance, which is taken away. Otherwise
+ * as relative_bias_load. Source: Press et al., Train Short, Test Long (2021). */
+wisp_status relative_bias_slopes(struct network *network, size_t n, float scale,
+                                 struct relative_bias *bias, wisp_error *error);
+
 void relative_bias_release(struct relative_bias *bias);
 
 /* Makes a layer's attention add the bias, if there is one. */

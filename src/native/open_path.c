@@ -37,6 +37,9 @@ static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error
     dir->file = arena_copy_text(&dir->arena, path, strlen(path));
     if (!dir->file)
         return fail_memory(error, strlen(path));
+    if (dir->adapter)
+        return fail(error, WISP_ERROR_ARGUMENT, path, "adapter",
+                    "only folders have adapters, and this is a file");
     TRY(file_source_open(dir->file, &source, error));
     TRY(directory_add_source(dir, &source, &index, error));
     char magic[4] = "";
@@ -47,10 +50,10 @@ static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error
     return gguf_read(dir, index, error);
 }
 
-static wisp_status open_by(wisp_status (*read_folder)(struct directory *dir, const char *folder,
-                                                      wisp_error *error),
-                           struct directory *dir, const char *path, wisp_error *error) {
-    *dir = (struct directory){0};
+static wisp_status
+open_by(wisp_status (*read_folder)(struct directory *dir, const char *folder, wisp_error *error),
+        struct directory *dir, const char *path, const char *adapter, wisp_error *error) {
+    *dir = (struct directory){.adapter = adapter};
     const wisp_status status =
         file_is_folder(path) ? read_folder(dir, path, error) : read_gguf(dir, path, error);
     if (status != WISP_OK)
@@ -59,11 +62,16 @@ static wisp_status open_by(wisp_status (*read_folder)(struct directory *dir, con
 }
 
 wisp_status directory_open_path(struct directory *dir, const char *path, wisp_error *error) {
-    return open_by(hf_read_folder, dir, path, error);
+    return open_by(hf_read_folder, dir, path, NULL, error);
+}
+
+wisp_status directory_open_adapted(struct directory *dir, const char *path, const char *adapter,
+                                   wisp_error *error) {
+    return open_by(hf_read_folder, dir, path, adapter, error);
 }
 
 wisp_status directory_open_any(struct directory *dir, const char *path, wisp_error *error) {
-    return open_by(hf_read_any_folder, dir, path, error);
+    return open_by(hf_read_any_folder, dir, path, NULL, error);
 }
 
 wisp_status wisp_model_open(const char *path, const wisp_model_options *options, wisp_model **model,

@@ -2,6 +2,7 @@
  * The list of WebAssembly modules that score pairs of texts, and that embed by encoders which most
  * pages do not need. */
 #include "attention/attention.h"
+#include "engine/token_vectors.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
@@ -9,15 +10,24 @@
 #include "formats/token_split.h"
 #include "models/architectures.h"
 #include "models/bert.h"
+#include "models/bert_variants.h"
 #include "models/modern_bert.h"
 #include "models/static.h"
 #include "quant/block_rows.h"
 #include "tokenizers/tokenizer.h"
 #include "weights/weight_kind.h"
 
-const struct architecture *const architectures[] = {
-    &architecture_bert, &architecture_nomic_bert, &architecture_mpnet,       &architecture_electra,
-    &architecture_gte,  &architecture_static,     &architecture_modern_bert, NULL};
+const struct architecture *const architectures[] = {&architecture_bert,
+                                                    &architecture_nomic_bert,
+                                                    &architecture_mpnet,
+                                                    &architecture_electra,
+                                                    &architecture_gte,
+                                                    &architecture_static,
+                                                    &architecture_modern_bert,
+                                                    &architecture_jina_bert_v2,
+                                                    &architecture_jina_bert_v3,
+                                                    &architecture_nomic_bert_moe,
+                                                    NULL};
 
 /* Encoders of many languages have the vocabularies of decoders. */
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &tokenizer_codecs, NULL};
@@ -39,3 +49,6 @@ const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, NULL};
 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
     neurons_read, stacked_divide_gated, token_split_read, bitnet_make_rows, NULL};
+
+wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {token_settings_load,
+                                                                            NULL};

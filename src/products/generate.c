@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tables of WebAssembly modules that generate. */
 #include "attention/attention.h"
+#include "engine/model.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
@@ -58,3 +59,5 @@ const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, 
 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
     neurons_read, stacked_divide_phi3, stacked_divide_gated, bitnet_make_rows, NULL};
+
+wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {NULL};

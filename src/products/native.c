@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tables of native code and of the program for Node: everything. */
 #include "attention/attention.h"
+#include "engine/token_vectors.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
@@ -8,6 +9,7 @@
 #include "formats/token_split.h"
 #include "models/architectures.h"
 #include "models/bert.h"
+#include "models/bert_variants.h"
 #include "models/bitnet.h"
 #include "models/deepseek2.h"
 #include "models/eurobert.h"
@@ -35,6 +37,9 @@ const struct architecture *const architectures[] = {&architecture_bert,
                                                     &architecture_mpnet,
                                                     &architecture_electra,
                                                     &architecture_gte,
+                                                    &architecture_jina_bert_v2,
+                                                    &architecture_jina_bert_v3,
+                                                    &architecture_nomic_bert_moe,
                                                     &architecture_static,
                                                     &architecture_llama,
                                                     &architecture_qwen2,
@@ -98,3 +103,6 @@ const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
     neurons_read,     stacked_divide_phi3, stacked_divide_gated,
     token_split_read, bitnet_make_rows,    NULL};
+
+wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {token_settings_load,
+                                                                            NULL};

@@ -23,7 +23,8 @@ static wisp_status begin(const struct models *models, struct served_model *serve
                          wisp_error *error) {
     wisp_model_get_info(served->model, &served->info);
     served->bytes = served->info.resident_bytes;
-    served->ranks = strcmp(served->info.pooling, "rank") == 0;
+    served->ranks =
+        strcmp(served->info.pooling, "rank") == 0 || strcmp(served->info.pooling, "tokens") == 0;
     if (*served->info.pooling) {
         const struct models_options *options = &models->options;
         if (options->vector_cache && !served->ranks)

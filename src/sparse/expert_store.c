@@ -83,7 +83,15 @@ wisp_status expert_store_open(struct expert_store **store, const struct director
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-enum { MATRICES = 3 };
+enum { MATRICES = 3 }; /* of an expert; the first is empty without gates */
+
+static const char *const matrix_names[MATRICES] = {TENSOR_GATE_EXPERTS, TENSOR_UP_EXPERTS,
+                                                   TENSOR_DOWN_EXPERTS};
+
+/* Returns the first matrix that experts have. */
+static size_t first_matrix(const struct expert_store *store) {
+    return store->shape.gated ? 0 : 1;
+}
 
 static struct linear *matrix_of(struct expert *expert, size_t i) {
     struct linear *const all[MATRICES] = {&expert->gate, &expert->up, &expert->down};
@@ -102,13 +110,11 @@ static size_t bytes_of(const struct expert *expert) {
 /* Reads an expert. Fails if its weights are not those that were read before. */
 static wisp_status read_expert(const struct expert_store *store, uint32_t layer, uint32_t index,
                                struct slot *slot, wisp_error *error) {
-    static const char *const parts[MATRICES] = {TENSOR_GATE_EXPERTS, TENSOR_UP_EXPERTS,
-                                                TENSOR_DOWN_EXPERTS};
     const size_t inner = store->shape.size, size = store->shape.hidden_size;
-    for (size_t i = 0; i < MATRICES; i++) {
+    for (size_t i = first_matrix(store); i < MATRICES; i++) {
         struct linear *matrix = matrix_of(&slot->expert, i);
         char name[TENSOR_NAME_BYTES];
-        const char *const names[] = {layer_tensor_name(name, layer, parts[i], "")};
+        const char *const names[] = {layer_tensor_name(name, layer, matrix_names[i], "")};
         const struct linear_source source = {.dir = store->dir,
                                              .names = names,
                                              .unbiased = !store->shape.biased,
@@ -133,13 +139,11 @@ static wisp_status read_expert(const struct expert_store *store, uint32_t layer,
 }
 
 static uint64_t stored_bytes(const struct expert_store *store, uint32_t layer) {
-    static const char *const parts[MATRICES] = {TENSOR_GATE_EXPERTS, TENSOR_UP_EXPERTS,
-                                                TENSOR_DOWN_EXPERTS};
     uint64_t bytes = 0;
-    for (size_t i = 0; i < MATRICES; i++) {
+    for (size_t i = first_matrix(store); i < MATRICES; i++) {
         char name[TENSOR_NAME_BYTES];
         const struct tensor *tensor = directory_find_tensor(
-            store->dir, layer_tensor_name(name, layer, parts[i], TENSOR_WEIGHT));
+            store->dir, layer_tensor_name(name, layer, matrix_names[i], TENSOR_WEIGHT));
         bytes += tensor->bytes / store->shape.count;
     }
     return bytes;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The experts of all layers of a network. Each is a gated layer y = W_down (f(W_gate x) * W_up x)
- * of few neurons. All are in memory, or as many as a limit allows: then the others are in the file,
- * and one is read when a pass holds it. An expert that nobody holds makes room for it, the least
- * recently used one: a token needs experts of all layers in turn, so that the one which was used
- * longest ago is often the one that is needed next. A model has one store, for all passes. */
+ * The experts of all layers of a network. Each is a layer y = W_down (f(W_gate x) * W_up x) of
+ * few neurons, or one without gates, y = W_down f(W_up x). All are in memory, or as many as a limit
+ * allows: then the others are in the file, and one is read when a pass holds it. An expert that
+ * nobody holds makes room for it, the least recently used one: a token needs experts of all layers
+ * in turn, so that the one which was used longest ago is often the one that is needed next. A model
+ * has one store, for all passes. */
 #ifndef WISP_SPARSE_EXPERT_STORE_H
 #define WISP_SPARSE_EXPERT_STORE_H
 
 #include "layers/linear.h"
 
 struct expert {
-    struct linear gate, up; /* [size, hidden_size] */
+    struct linear gate, up; /* [size, hidden_size]; gate is empty without gates */
     struct linear down;     /* [hidden_size, size] */
 };
 
@@ -18,6 +19,7 @@ struct expert_shape {
     uint32_t layers, count, used; /* experts of a layer, and those that a token uses */
     size_t hidden_size, size;
     wisp_compute compute;
+    bool gated;
     bool biased; /* each matrix has a bias */
 };
 

@@ -42,6 +42,10 @@ static void take_arrays(struct neuron_layer *l, const struct neuron_store *store
         l->down_scales = workspace_take(space, 1, (size_t)l->rows->stored[DOWN_SCALES].bytes, 1);
 }
 
+static bool lacks_row_biases(const struct neuron_store *store) {
+    return store->shape.unbiased || store->shape.bare;
+}
+
 /* Loads W_up and W_gate as one dense layer, for layers that compute all neurons. */
 static wisp_status load_dense(const struct neuron_store *store, size_t index,
                               struct tensor_cache *cache, wisp_error *error) {
@@ -50,7 +54,7 @@ static wisp_status load_dense(const struct neuron_store *store, size_t index,
                                  layer_tensor_name(gate, index, TENSOR_FFN_GATE, "")};
     const struct linear_source source = {.dir = store->dir,
                                          .names = names,
-                                         .unbiased = store->shape.unbiased,
+                                         .unbiased = lacks_row_biases(store),
                                          .parts =
                                              activation_is_gated(store->shape.activation) ? 2 : 1,
                                          .n = store->shape.intermediate_size,
@@ -63,10 +67,9 @@ static wisp_status load_dense(const struct neuron_store *store, size_t index,
 }
 
 static wisp_status load_bias(const struct neuron_store *store, size_t index, const char *matrix,
-                             size_t n, float *bias, wisp_error *error) {
+                             bool unbiased, size_t n, float *bias, wisp_error *error) {
     char name[TENSOR_NAME_BYTES];
-    const struct linear_source source = {
-        .dir = store->dir, .unbiased = store->shape.unbiased, .n = n};
+    const struct linear_source source = {.dir = store->dir, .unbiased = unbiased, .n = n};
     return linear_bias(&source, layer_tensor_name(name, index, matrix, TENSOR_BIAS), bias, error);
 }
 
@@ -78,7 +81,8 @@ static wisp_status load_row_biases(const struct neuron_store *store, size_t inde
     static const char *const parts[] = {TENSOR_FFN_UP, TENSOR_FFN_GATE};
     struct neuron *const scalars[] = {l->up_scalars, l->gate_scalars};
     for (size_t part = 0; part < 2 && scalars[part]; part++) {
-        TRY(load_bias(store, index, parts[part], l->intermediate_size, bias, error));
+        TRY(load_bias(store, index, parts[part], lacks_row_biases(store), l->intermediate_size,
+                      bias, error));
         for (size_t i = 0; i < l->intermediate_size; i++)
             scalars[part][i].bias = bias[order ? (size_t)order[i] : i];
     }
@@ -157,7 +161,8 @@ static wisp_status load_down_scales(const struct neuron_store *store, size_t ind
     TRY(directory_require_tensor(store->dir,
                                  layer_tensor_name(name, index, TENSOR_FFN_DOWN, TENSOR_WEIGHT),
                                  l->intermediate_size, l->hidden_size, &down, error));
-    TRY(load_bias(store, index, TENSOR_FFN_DOWN, l->hidden_size, l->base, error));
+    TRY(load_bias(store, index, TENSOR_FFN_DOWN, store->shape.unbiased, l->hidden_size, l->base,
+                  error));
     if (rows && rows->stored[DOWN_ROW_SCALES].bytes > 0)
         TRY(read_down(store->dir, rows, l, error));
     else if (!l->rows)

@@ -26,6 +26,7 @@ struct sparse_shape {
     size_t layers, hidden_size, intermediate_size;
     enum activation activation;
     bool unbiased; /* layers have no biases */
+    bool bare;     /* W_up and W_gate have none, even if W_down has one */
 };
 
 /* Memory for groups of 64 cold neurons of all layers, if it is bounded (neuron_cold_reserve):

@@ -113,6 +113,9 @@ typedef struct wisp_convert_options {
                          are not whole blocks of it become f16 */
     const char *embedding_type; /* of the token embeddings. NULL: the same as `type` */
     const char *name;           /* becomes general.name. NULL: keep */
+    const char *adapter; /* of a folder with adapters of several tasks (jina-embeddings-v3): the
+                            task whose adapter is merged into the weights and whose prompt becomes
+                            the default. NULL: none */
     bool plain;   /* remove everything that wisp_calibrate added, including neurons as rows; with
                      hot_tokens keep the order of tokens */
     bool neurons; /* store the weights of each feed-forward neuron together, as wisp_calibrate does.

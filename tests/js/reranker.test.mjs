@@ -10,7 +10,14 @@ import { Reranker } from '../../js/rerank-node.js';
 import { launch } from './browsers.mjs';
 import { ADDON, ROOT, noAddon, noTool, smallModel } from './support.mjs';
 
-const MODELS = ['rank-bert', 'rank-roberta', 'rank-distilbert', 'rank-electra'];
+const MODELS = [
+  'rank-bert',
+  'rank-roberta',
+  'rank-distilbert',
+  'rank-electra',
+  'colbert-bert',
+  'colbert-modernbert',
+];
 
 /** The most that a score may differ from sentence-transformers' in f32. */
 const MOST_ERROR = 2e-5;
@@ -40,7 +47,7 @@ for (const [way, options] of Object.entries(WAYS)) {
     for (const name of MODELS) {
       test(name, async () => {
         const reranker = await Reranker.load(smallModel(name), { ...options, compute: 'f32' });
-        assert.equal(reranker.info().pooling, 'rank');
+        assert.equal(reranker.info().pooling, name.startsWith('colbert') ? 'tokens' : 'rank');
         assert.equal(reranker.info().workers, options.workers);
         for (const { query, texts, scores } of golden(name)) {
           const found = await reranker.scores(query, texts);

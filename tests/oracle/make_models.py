@@ -16,13 +16,14 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2] / ".tools" / "sentence")
 import numpy as np
 import tokenizers
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer, models
 from tokenizers import Tokenizer
 from transformers import (EuroBertConfig, EuroBertModel, Gemma3TextConfig, Gemma3TextModel, Lfm2Config, ModernBertConfig, ModernBertModel, Qwen3Config, Qwen3Model, BertConfig, BertModel, BertTokenizerFast, DistilBertConfig, DistilBertModel, ElectraConfig, ElectraModel, MPNetConfig,
                           MPNetModel, MPNetTokenizer, NomicBertConfig, NomicBertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel, XLMRobertaConfig,
                           XLMRobertaModel)
 
+from authors_models import JinaV2Config, JinaV2Model, JinaV3Config, JinaV3Model, NomicMoeConfig, NomicMoeModel
 from lfm2_bidirectional import Lfm2BidirectionalModel
 from model_weights import STORES
 from new_model import NewConfig, NewModel
@@ -135,6 +136,31 @@ VARIANTS = {
                     pad_token_id=1),
         pooling="cls", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=64, dtype=torch.float32,
         prompts={}, shard=None),
+    # scores that fall with the distance, gates of GELU, heads that are no power of two: as jina-embeddings-v2-base-en
+    "jina-v2": dict(
+        architecture=(JinaV2Config, JinaV2Model), spelling="jina-v2",
+        config=dict(hidden_size=30, num_attention_heads=5, intermediate_size=44, num_hidden_layers=3,
+                    max_position_embeddings=256, layer_norm_eps=1e-12),
+        pooling="mean", normalize=False, lowercase=True, text_lowercase=False, max_seq_length=256, dtype=torch.float16,
+        prompts={}, shard=None, texts=[*TEXTS, "the cat sat on a mat x " * 40]),
+    # rotary positions, one type of tokens, adapters of tasks that have prompts: as jina-embeddings-v3
+    "jina-v3": dict(
+        architecture=(JinaV3Config, JinaV3Model), tokenizer="unigram", spelling="jina-v3", adapters=True,
+        config=dict(hidden_size=32, num_attention_heads=4, intermediate_size=40, num_hidden_layers=2,
+                    max_position_embeddings=130, layer_norm_eps=1e-5, type_vocab_size=1, pad_token_id=1,
+                    rotary_emb_base=20000.0),
+        pooling="mean", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=130, dtype=torch.bfloat16,
+        prompts={"retrieval.query": "Represent the query for retrieving evidence documents: ",
+                 "retrieval.passage": "Represent the document for retrieval: ", "separation": "", "classification": "",
+                 "text-matching": ""}, shard=None),
+    # experts in every other layer, two of them for a token, biases: as nomic-embed-text-v2-moe
+    "nomic-moe": dict(
+        architecture=(NomicMoeConfig, NomicMoeModel), tokenizer="unigram", spelling="nomic-moe",
+        config=dict(hidden_size=32, num_attention_heads=4, intermediate_size=36, num_hidden_layers=5,
+                    max_position_embeddings=128, layer_norm_eps=1e-5, type_vocab_size=1, pad_token_id=1,
+                    rotary_emb_base=10000.0, num_experts=5, moe_top_k=2, moe_every_n_layers=2),
+        pooling="mean", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=96, dtype=torch.float32,
+        prompts={"query": "search_query: ", "passage": "search_document: "}, shard=None),
     # no types of tokens: as distilbert-base
     "distilbert": dict(
         architecture=(DistilBertConfig, DistilBertModel),
@@ -331,8 +357,10 @@ def build(name, spec):
         for weights in folder.glob("*_Dense/model.safetensors"):
             torch.save(load_file(weights), weights.with_name("pytorch_model.bin"))
             weights.unlink()
-    if spec.get("spelling") == "nomic":
-        respell(folder / "config.json")
+    if "spelling" in spec:
+        respell(folder, spec["spelling"])
+    if spec.get("adapters"):
+        add_adapters(folder, whole, spec)
     if "edits" in spec:
         for file, edits in spec["edits"].items():
             edit(folder / file, edits)
@@ -346,14 +374,65 @@ def edit(path, edits):
     path.write_text(json.dumps(kept, ensure_ascii=False, indent=2) + "\n")
 
 
-def respell(path):
+# What config.json says that the oracle's classes know no other of.
+SETTINGS = {
+    "jina-v2": {"architectures": ["JinaBertForMaskedLM"], "model_type": "bert", "position_embedding_type": "alibi",
+                "feed_forward_type": "geglu", "hidden_act": "gelu", "emb_pooler": "mean", "pad_token_id": 0},
+    "jina-v3": {"architectures": ["XLMRobertaModel"], "model_type": "xlm-roberta", "position_embedding_type": "rotary",
+                "hidden_act": "gelu", "use_flash_attn": True, "emb_pooler": None, "load_trained_adapters": True},
+    "nomic-moe": {**NOMIC_SETTINGS, "architectures": ["NomicBertModel"], "activation_function": "gelu", "ffn_div": 1,
+                  "mlp_fc1_bias": True, "mlp_fc2_bias": True, "qkv_proj_bias": True, "num_shared_experts": 0,
+                  "moe_normalize_expert_weights": False, "expert_choice_router": False, "add_pooling_layer": False},
+}
+
+
+def respell(folder, spelling):
+    """Writes config.json as the model's author does."""
+    path = folder / "config.json"
     config = json.loads(path.read_text())
-    renamed = {new: config[old] for old, new in NOMIC_NAMES.items()}
-    base = {"rotary_emb_base": int(config["rope_parameters"]["rope_theta"])}
-    path.write_text(json.dumps({**NOMIC_SETTINGS, **renamed, **base}, indent=2, sort_keys=True) + "\n")
+    if spelling == "nomic":
+        renamed = {new: config[old] for old, new in NOMIC_NAMES.items()}
+        base = {"rotary_emb_base": int(config["rope_parameters"]["rope_theta"])}
+        config = {**NOMIC_SETTINGS, **renamed, **base}
+    elif spelling == "nomic-moe":
+        config = {NOMIC_NAMES.get(name, name): value for name, value in config.items()}
+    path.write_text(json.dumps({**config, **SETTINGS.get(spelling, {})}, indent=2, sort_keys=True) + "\n")
+    if spelling == "jina-v3":
+        modules = json.loads((folder / "modules.json").read_text())
+        modules[0]["type"] = "custom_st.Transformer"
+        (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n")
 
 
-def goldens(folder, whole, spec):
+def add_adapters(folder, whole, spec):
+    """Stores the weights with adapters of each prompt's task, as parametrizations of all matrices, and the goldens of
+    the model with the first two of them merged."""
+    rank, alpha, tasks = 4, 1, list(spec["prompts"])
+    stored = load_file(folder / "model.safetensors")
+    model, kept, changes = whole[0].auto_model, {}, {}
+    for name, tensor in stored.items():
+        owner = model.get_submodule(name.rpartition(".")[0])
+        if not name.endswith(".weight") or isinstance(owner, torch.nn.LayerNorm):
+            kept["roberta." + name] = tensor
+            continue
+        stem = "roberta." + name.removesuffix("weight") + "parametrizations.weight."
+        rows, columns = tensor.shape
+        is_embedding = isinstance(owner, torch.nn.Embedding)
+        a = 0.5 * torch.randn(len(tasks), *((rows, rank) if is_embedding else (rank, columns)))
+        b = 0.5 * torch.randn(len(tasks), *((rank, columns) if is_embedding else (rows, rank)))
+        kept |= {stem + "original": tensor, stem + "0.lora_A": a.to(tensor.dtype), stem + "0.lora_B": b.to(tensor.dtype)}
+        a, b = (kept[stem + "0.lora_" + letter].float() for letter in "AB")
+        changes[name] = (a @ b if is_embedding else b @ a) * alpha / rank
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    edit(folder / "config.json", {"lora_adaptations": tasks, "lora_rank": rank, "lora_alpha": alpha, "lora_dropout_p": 0.0})
+    for task in tasks[:2]:
+        merged = {name: tensor.float() for name, tensor in stored.items()}
+        for name, change in changes.items():
+            merged[name] = merged[name] + change[tasks.index(task)]
+        model.load_state_dict(merged)
+        goldens(folder, whole, spec, f"golden-{task}.json")
+
+
+def goldens(folder, whole, spec, file="golden.json"):
     """One case for each prompt, and one for none, whatever the default."""
     cases = []
     for prompt in [None, *spec["prompts"]]:
@@ -362,7 +441,7 @@ def goldens(folder, whole, spec):
         rows = whole.encode(texts, batch_size=1, **given)  # with padding, short convolutions would read it
         cases.append({"prompt": prompt or "", "texts": texts, "rows": np.asarray(rows, np.float64).round(8).tolist()})
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "golden.json").write_text(json.dumps(cases, ensure_ascii=False) + "\n")
+    (folder / file).write_text(json.dumps(cases, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

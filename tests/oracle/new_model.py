@@ -27,11 +27,9 @@ class NewConfig(PretrainedConfig):
         super().__init__(pad_token_id=pad_token_id, **others)
 
 
-def angles(config, tokens):
-    size = config.hidden_size // config.num_attention_heads
-    scale = config.rope_parameters.get("factor", 1.0)  # where transformers 5 puts rope_scaling
+def angles(size, theta, tokens, scale=1.0):
     pairs = torch.arange(0, size, 2, dtype=torch.float64) / size
-    frequencies = (config.rope_theta * scale) ** -pairs / scale ** (2 / size)
+    frequencies = (theta * scale) ** -pairs / scale ** (2 / size)
     return torch.outer(torch.arange(tokens, dtype=torch.float64), frequencies).repeat(1, 2).float()
 
 
@@ -99,7 +97,9 @@ class NewModel(PreTrainedModel):
         if self.config.type_vocab_size > 0:
             x = x + self.embeddings.token_type_embeddings.weight[0]
         x = self.embeddings.LayerNorm(x)
-        by, mask = angles(self.config, input_ids.shape[1]), attention_mask.bool()
+        size = self.config.hidden_size // self.config.num_attention_heads
+        scale = self.config.rope_parameters.get("factor", 1.0)  # where transformers 5 puts rope_scaling
+        by, mask = angles(size, self.config.rope_theta, input_ids.shape[1], scale), attention_mask.bool()
         for layer in self.encoder.layer:
             x = layer(x, by, mask)
         return BaseModelOutput(last_hidden_state=x)

@@ -130,10 +130,16 @@ static wisp_status embed(const wisp_model *model, wisp_error *error) {
     const size_t size = wisp_model_dimensions(model);
     static float rows[2 * MAX_HIDDEN];
     wisp_session *session = NULL;
+    wisp_token_vectors *vectors = NULL;
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
     assert_true(size <= MAX_HIDDEN);
     wisp_status status = wisp_session_open(model, NULL, &session, error);
-    if (status == WISP_OK)
+    if (status == WISP_OK && strcmp(info.pooling, "tokens") == 0)
+        status = wisp_embed_tokens(session, texts, 2, true, &vectors, error);
+    else if (status == WISP_OK)
         status = wisp_embed(session, texts, 2, NULL, rows, error);
+    wisp_token_vectors_close(vectors);
     for (size_t i = 0; i < 2 * size && status == WISP_OK; i++)
         assert_true(isfinite(rows[i]));
     wisp_session_close(session);

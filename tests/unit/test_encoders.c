@@ -115,6 +115,66 @@ static void settings_of_modernbert(void **state) {
     check_model_edits(edits, sizeof edits / sizeof *edits);
 }
 
+static void settings_of_jina_v2(void **state) {
+    static const char m[] = "jina-v2", TYPE[] = "\"feed_forward_type\": \"geglu\"";
+    static const struct model_edit edits[] = {
+        {m, CONFIG, TYPE, "\"feed_forward_type\": \"reglu\"", UNSUPPORTED, "feed_forward_type",
+         "only geglu"},
+        {m, CONFIG, "\"alibi\"", "\"absolute\"", UNSUPPORTED, NULL, "type bert does not have"},
+        {m, CONFIG, "\"gelu\"", "\"silu\"", UNSUPPORTED, "hidden_act", "only gelu and relu"},
+        {m, WEIGHTS, "layer.0.mlp.wo.bias", "layer.0.mlp.wi.bias", UNSUPPORTED,
+         "encoder.layer.0.mlp.wi.bias", "type bert does not have"},
+        {m, WEIGHTS, "[88,30]", "[44,60]", FORMAT, NULL, NULL},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_jina_v3(void **state) {
+    static const char m[] = "jina-v3", MODULES[] = "modules.json";
+    static const struct model_edit edits[] = {
+        {m, CONFIG, "\"rotary_emb_base\": 20000.0", "\"rotary_emb_base\": 0.5", FORMAT,
+         "jina-bert-v3.rope.freq_base", "at least 1"},
+        {m, MODULES, "custom_st.Transformer", "custom_st.Other", UNSUPPORTED, "type",
+         "only sentence-transformers'"},
+        {"xlm-roberta", MODULES, "sentence_transformers.base.modules.transformer.Transformer",
+         "custom_st.Transformer", UNSUPPORTED, "type", "only sentence-transformers'"},
+        {m, WEIGHTS, "emb_ln.bias", "emb_lm.bias", UNSUPPORTED, "roberta.emb_lm.bias",
+         "type xlm-roberta does not have"},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_nomic_experts(void **state) {
+    static const char m[] = "nomic-moe", FIRST[] = "encoder.layers.1.mlp.experts.bias";
+    static const struct model_edit edits[] = {
+        {m, CONFIG, "\"moe_normalize_expert_weights\": false",
+         "\"moe_normalize_expert_weights\": true", UNSUPPORTED, "moe_normalize_expert_weights",
+         "only false"},
+        {m, CONFIG, "\"num_shared_experts\": 0", "\"num_shared_experts\": 1", UNSUPPORTED,
+         "num_shared_experts", "only 0"},
+        {m, CONFIG, "\"qkv_proj_bias\": true", "\"qkv_proj_bias\": false", UNSUPPORTED,
+         "qkv_proj_bias", "only true"},
+        {m, CONFIG, "\"activation_function\": \"gelu\"", "\"activation_function\": \"swiglu\"",
+         UNSUPPORTED, "activation_function", "only gelu"},
+        {m, CONFIG, "\"num_experts\": 5", "\"num_experts\": 7", FORMAT, NULL,
+         "a matrix for each expert"},
+        {m, CONFIG, "\"moe_top_k\": 2", "\"moe_top_k\": 6", FORMAT,
+         "nomic-bert-moe.expert_used_count", "6 of 5"},
+        {m, CONFIG, "\"moe_every_n_layers\": 2", "\"moe_every_n_layers\": 1", FORMAT,
+         "nomic-bert-moe.moe_every_n_layers", "not between 2"},
+        {m, CONFIG, "\"moe_every_n_layers\": 2", "\"moe_every_n_layers\": 3", NOT_FOUND, NULL,
+         NULL},
+        {m, WEIGHTS, "layers.3.mlp.experts.bias", "layers.3.mlp.experts.bios", UNSUPPORTED, NULL,
+         NULL},
+        {m, WEIGHTS, FIRST, "encoder.layers.9.mlp.experts.bias", FORMAT, "ffn_exps.bias",
+         "1 layers have it, of 2"},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
 static void settings_of_dense(void **state) {
     static const char m[] = "dense", two[] = "dense-twice", MODULES[] = "modules.json";
     static const char DENSE[] = "2_Dense/config.json", SECOND[] = "2_Dense/model.safetensors";
@@ -154,6 +214,9 @@ int main(void) {
         cmocka_unit_test(settings_of_distilbert),
         cmocka_unit_test(settings_of_mpnet),
         cmocka_unit_test(settings_of_modernbert),
+        cmocka_unit_test(settings_of_jina_v2),
+        cmocka_unit_test(settings_of_jina_v3),
+        cmocka_unit_test(settings_of_nomic_experts),
         cmocka_unit_test(settings_of_dense),
         cmocka_unit_test(a_bert_without_its_token_types_is_refused),
     };

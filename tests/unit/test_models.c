@@ -43,6 +43,9 @@ static const char *const models[] = {"models/cls12",
                                      "models/gte-en",
                                      "models/gte-multilingual",
                                      "models/eurobert",
+                                     "models/jina-v2",
+                                     "models/jina-v3",
+                                     "models/nomic-moe",
                                      "models/splade-bert",
                                      "models/splade-roberta",
                                      "models/splade-distilbert",
@@ -96,12 +99,12 @@ static double worst_of_model(const char *path, const struct json *golden, wisp_c
     return worst;
 }
 
-static void check_model(const char *folder, const char *file, double f32_limit, double bf16_limit,
-                        double int8_limit) {
+static void check_golden(const char *folder, const char *golden_file, const char *file,
+                         double f32_limit, double bf16_limit, double int8_limit) {
     char path[GOLDEN_PATH_BYTES], name[GOLDEN_PATH_BYTES];
     struct arena arena = {0};
     char *text;
-    snprintf(name, sizeof name, "%s/golden.json", folder);
+    snprintf(name, sizeof name, "%s/%s", folder, golden_file);
     const struct json *golden = read_json_file(data_path(name, path), &arena, &text);
     const char *opened = file ? file : data_path(folder, path), *kernels;
     for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++) {
@@ -117,6 +120,11 @@ static void check_model(const char *folder, const char *file, double f32_limit, 
     }
     free(text);
     arena_release(&arena);
+}
+
+static void check_model(const char *folder, const char *file, double f32_limit, double bf16_limit,
+                        double int8_limit) {
+    check_golden(folder, "golden.json", file, f32_limit, bf16_limit, int8_limit);
 }
 
 /* f32 may differ by rounding. bf16 may differ by the error of 8 significant bits, and int8 by that
@@ -145,6 +153,47 @@ static void converted_files_match_too(void **state) {
             check_model(models[i], file, types[t].limit, 0.03, 0.09);
             unlink(file);
         }
+}
+
+/* A task's adapter changes all matrices, and its prompt becomes the default. */
+static void adapters_are_merged(void **state) {
+    (void)state;
+    static const char *const tasks[] = {"retrieval.query", "retrieval.passage"};
+    char path[GOLDEN_PATH_BYTES], golden[64];
+    wisp_error error;
+    for (size_t i = 0; i < 2; i++) {
+        char file[] = "/tmp/wisp-test-XXXXXX";
+        const wisp_convert_options options = {.adapter = tasks[i]};
+        close(mkstemp(file));
+        if (wisp_convert(data_path("models/jina-v3", path), file, &options, &error) != WISP_OK)
+            fail_msg("%s", error.message);
+        snprintf(golden, sizeof golden, "golden-%s.json", tasks[i]);
+        check_golden("models/jina-v3", golden, file, 3e-5, 0.03, 0.09);
+        wisp_model *model = open_model_or_fail(file, WISP_COMPUTE_F32, NULL);
+        assert_string_equal(wisp_model_prompt(model, NULL), wisp_model_prompt(model, tasks[i]));
+        wisp_model_close(model);
+        unlink(file);
+    }
+}
+
+/* A name that is none of the model's, and models without adapters: a folder and a file. */
+static void other_adapters_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *adapter, *message;
+    } cases[] = {{"models/jina-v3", "summaries", "separation, classification, text-matching"},
+                 {"models/xlm-roberta", "separation", "has no adapters"},
+                 {"../../models/wisp-default.gguf", "separation", "only folders have adapters"}};
+    char path[GOLDEN_PATH_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const wisp_convert_options options = {.adapter = cases[i].adapter};
+        wisp_error error;
+        assert_int_equal(wisp_convert(data_path(cases[i].model, path), "/tmp/wisp-no-adapter.gguf",
+                                      &options, &error),
+                         WISP_ERROR_ARGUMENT);
+        assert_string_equal(error.field, "adapter");
+        assert_non_null(strstr(error.message, cases[i].message));
+    }
 }
 
 static void expect_refused(const wisp_model_options *options, const char *field) {
@@ -276,10 +325,43 @@ static void a_splade_has_a_value_for_each_word(void **state) {
     assert_string_equal(error.field, "wisp.dimensions");
 }
 
+/* An encoder's experts may be in the file until a text needs them, with the same bits. */
+static void experts_may_be_absent(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    const wisp_text texts[] = {wisp_text_of("the cat sat on the mat"), wisp_text_of("water")};
+    float rows[2][2 * 32];
+    wisp_expert_stats stats;
+    wisp_model_info info;
+    wisp_error error;
+    data_path("models/nomic-moe", path);
+    for (size_t i = 0; i < 2; i++) {
+        const wisp_model_options options = {.compute = WISP_COMPUTE_F32,
+                                            .memory = i == 0 ? 0 : info.resident_bytes - 20000};
+        wisp_model *model;
+        if (wisp_model_open(path, &options, &model, &error) != WISP_OK)
+            fail_msg("%s", error.message);
+        wisp_session *session = open_session_or_fail(model, 2);
+        wisp_model_get_info(model, &info);
+        assert_int_equal(wisp_model_dimensions(model), 32);
+        assert_int_equal(wisp_embed(session, texts, 2, NULL, rows[i], &error), WISP_OK);
+        assert_true(wisp_model_get_expert_stats(model, &stats));
+        assert_int_equal(stats.layers, 2);
+        assert_int_equal(stats.used, 2);
+        assert_true((stats.read > 0) == (i == 1));
+        wisp_session_close(session);
+        wisp_model_close(model);
+    }
+    assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_match_sentence_transformers),
         cmocka_unit_test(converted_files_match_too),
+        cmocka_unit_test(adapters_are_merged),
+        cmocka_unit_test(other_adapters_are_refused),
+        cmocka_unit_test(experts_may_be_absent),
         cmocka_unit_test(rows_that_fit_no_block_become_f16),
         cmocka_unit_test(bf16_is_never_silently_something_else),
         cmocka_unit_test(settings_are_read),
