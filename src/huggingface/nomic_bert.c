@@ -220,7 +220,7 @@ static wisp_status divide_experts(struct directory *dir, struct tensor *tensor,
         count > UINT16_MAX || tensor->n_dims != 2 || tensor->rows % count != 0)
         return fail(error, WISP_ERROR_FORMAT, dir->sources[tensor->source].name, tensor->name,
                     "not a matrix for each expert (num_experts)");
-    ARENA_TAKE(&dir->arena, matrices, count, error);
+    ARENA_TAKE(&dir->arena, matrices, (size_t)count, error);
     for (uint64_t e = 0; e < count; e++) {
         matrices[e] = *tensor;
         matrices[e].dims[1] = tensor->rows / count;
