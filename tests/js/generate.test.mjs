@@ -48,6 +48,29 @@ describe('generate', () => {
     );
   });
 
+  test('--attention-picture draws what heads looked at, and what they left out', () => {
+    const prompt = 'Tom and Ann went to the park. '.repeat(30);
+    /** @param {string} policy */
+    const picture = (policy) => {
+      const path = join(folder, `${policy.split(',')[0]}.svg`);
+      const options = ['--attention', policy, '--attention-picture', path];
+      const { code, err } = generate([...options, '--text', prompt, '-n', '5']);
+      assert.equal(code, 0, err);
+      return readFileSync(path, 'utf8');
+    };
+    const unseen = /<path [^>]*fill="#e3e3e3"/;
+    const full = picture('full');
+    assert.match(full, /^<svg [^]*>layer 0<[^]*>layer 4<[^]*<\/svg>\n$/);
+    assert.doesNotMatch(full, unseen);
+    assert.match(picture('local,window=64,sinks=16'), unseen);
+    const kept = join(folder, 'prompt.txt');
+    writeFileSync(kept, 'not a picture\n');
+    const refused = generate(['--attention-picture', kept, '--text', prompt, '-n', '5']);
+    assert.equal(refused.code, 2);
+    assert.match(refused.err, /prompt\.txt/);
+    assert.equal(readFileSync(kept, 'utf8'), 'not a picture\n');
+  });
+
   test('--context-shift lets prompts and texts be longer than the context', () => {
     const prompt = 'Tom and Ann went to the park. '.repeat(80);
     const fails = generate(['--text', prompt, '-n', '5']);
