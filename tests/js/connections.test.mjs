@@ -39,7 +39,7 @@ test('the library loads no code but libwisp-cuda, either', { skip: noLibrary }, 
 
 test("the package imports only Node's files, threads, timers, hashes, addresses and terminals, and its program a server and wisp", () => {
   const allowed = ['crypto', 'fs', 'fs/promises', 'module', 'os', 'path', 'process', 'timers/promises', 'tty', 'url', 'vm', 'worker_threads']; // prettier-ignore
-  const allowedOfProgram = [...allowed, 'http', 'net', 'stream', 'util'];
+  const allowedOfProgram = [...allowed, 'http', 'net', 'stream', 'stream/promises', 'util'];
   const allowedOf = (/** @type {string} */ name) => {
     if (name === 'program/cli-program.js') return [...allowed, 'child_process'];
     return /^(cli\.js$|program\/)/.test(name) ? allowedOfProgram : allowed;

@@ -489,7 +489,7 @@ static void wrong_conversations_are_errors(void **state) {
         {{.messages = &user, .n = 1, .format = "plain", .chat_template = wisp_text_of("x")},
          WISP_ERROR_ARGUMENT,
          "chat_format",
-         "one of them"},
+         "only one"},
         {{.messages = &user, .n = 1, .format = "plain", .variables = wisp_text_of("[]")},
          WISP_ERROR_ARGUMENT,
          "variables",
