@@ -52,7 +52,7 @@ async function keyOf(option, path, fallback) {
 function checkUpstream(text) {
   if (text === undefined) return undefined;
   if (!/^https?:\/\/[^/]/.test(text)) {
-    throw wrongUsage(`--upstream ${text}: expected a URL such as https://example.com`);
+    throw wrongUsage(`--upstream ${text}: expected a URL with http: or https:`);
   }
   return text.replace(/\/+$/, '').replace(/\/v1$/, '');
 }
