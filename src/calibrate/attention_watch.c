@@ -185,9 +185,12 @@ static void try_masks(const struct watch *watch, struct step_block *b,
     head->visible += (double)((looks->end - looks->first) * b->queries);
 }
 
+/* Plans nothing: it watches the call that comes. */
+/* NOLINTBEGIN(readability-non-const-parameter): policies have this type */
 static void prepare(const struct kernels *kernels, const struct attention_shape *shape,
                     const struct attention_sequence *s, size_t kv_head, unsigned char *plan,
                     struct workspace space) {
+    /* NOLINTEND(readability-non-const-parameter) */
     const struct watch *watch = ((const struct watched_masks *)s->masks)->watch;
     struct watched_head *head = &watch->heads[s->layer * watch->shape.kv_heads + kv_head];
     const size_t past = s->keys - s->queries, most = step_queries(shape);

@@ -54,7 +54,7 @@ struct token_job {
 };
 
 /* Runs a job on texts. embed.c */
-wisp_status token_job_run(wisp_session *session, const struct token_job *job,
+wisp_status token_job_run(wisp_session *session, const struct token_job *tokens,
                           const wisp_text *texts, size_t n, wisp_error *error);
 
 /* Scores texts by MaxSim. */

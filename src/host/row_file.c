@@ -22,7 +22,7 @@
  * that the file takes what its rows take. Numbers have their low byte first. */
 enum { HEADER_BYTES = 32, FIRST_SET = 4096, WAYS = 8, INDEX_ENTRY = ROW_KEY_BYTES + 16 };
 
-static const char mark[] = "wisprow1", suffix[] = ".rows";
+static const char mark[] = {'w', 'i', 's', 'p', 'r', 'o', 'w', '1'}, suffix[] = ".rows";
 
 static uint64_t set_bytes(size_t row_bytes) {
     return WAYS * ((uint64_t)INDEX_ENTRY + row_bytes);
@@ -31,7 +31,7 @@ static uint64_t set_bytes(size_t row_bytes) {
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static void make_header(const struct row_file *file, unsigned char header[HEADER_BYTES]) {
-    memcpy(header, mark, 8);
+    memcpy(header, mark, sizeof mark);
     store_u64(header + 8, file->row_bytes);
     store_u64(header + 16, file->sets);
     store_u64(header + 24, checksum(header, 24));

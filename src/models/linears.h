@@ -20,12 +20,12 @@ struct linear_entry {
     /* The matrices that are stacked: tensors without "blk.<layer>." and ".weight". */
     const char *names[LINEAR_MAX_PARTS + 1]; /* the last is followed by NULL */
     size_t n, k;                             /* outputs of each matrix, inputs */
-    bool has_bias;                           /* each matrix has a bias beside it */
     const char *norm;                        /* the tensor of the norm of inputs, named like the
                                                 matrices; NULL: there is none */
     float norm_epsilon;                      /* 0: the config's */
     enum block block;                        /* the block that computes it */
     enum linear_role role;
+    bool has_bias; /* each matrix has a bias beside it */
 };
 
 enum { MOST_LINEARS = 8 };

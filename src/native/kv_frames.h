@@ -80,7 +80,8 @@ void kv_bring(struct kv_file *f, struct kv_block block);
 /* Takes the frame from its block, without writing it. */
 void kv_lose_frame(struct kv_file *f, struct kv_frame *frame);
 
-/* Reads ahead of the cursor, in a thread of its own, until f->ending. */
-void *kv_read_ahead(void *file);
+/* Reads ahead of the cursor, in a thread of its own, until the file ends. `context`: struct
+ * kv_file. */
+void *kv_read_ahead(void *context);
 
 #endif
