@@ -10,9 +10,10 @@
 
 /* Adds the nats of id `id` after these logits. */
 static void weigh(const float *logits, size_t n, int32_t id, struct attention_prediction *found) {
-    double total = 0;
+    double total = 1; /* the id itself */
     for (size_t i = 0; i < n; i++) {
-        total += exp((double)logits[i] - (double)logits[id]);
+        if (i != (size_t)id)
+            total += exp((double)logits[i] - (double)logits[id]);
         if (logits[i] > logits[id])
             found->likeliest = false;
     }

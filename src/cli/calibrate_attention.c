@@ -73,16 +73,17 @@ static int print_choice(const char *output) {
 }
 
 int calibrate_attention(const char *model, const char *output, const wisp_text *texts, size_t n,
-                        wisp_calibrate_attention_options *options) {
+                        const wisp_calibrate_attention_options *options) {
+    wisp_calibrate_attention_options reported = *options;
     struct run run = {.stage = NULL};
     const double start = clock_seconds();
     wisp_error error;
-    options->context = &run;
-    options->progress = show_progress;
-    options->cancelled = is_cancelled;
-    options->learned = print_head;
-    options->tried = print_policy;
-    const wisp_status status = wisp_calibrate_attention(model, output, texts, n, options, &error);
+    reported.context = &run;
+    reported.progress = show_progress;
+    reported.cancelled = is_cancelled;
+    reported.learned = print_head;
+    reported.tried = print_policy;
+    const wisp_status status = wisp_calibrate_attention(model, output, texts, n, &reported, &error);
     progress_end(&run.progress);
     if (status != WISP_OK)
         return complain_of(&error);

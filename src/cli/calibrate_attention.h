@@ -8,6 +8,6 @@
 /* Calibrates attention and prints what was found. Sets the functions of `options`. Returns an exit
  * code, after complaining if it is not EXIT_GOOD. */
 int calibrate_attention(const char *model, const char *output, const wisp_text *texts, size_t n,
-                        wisp_calibrate_attention_options *options);
+                        const wisp_calibrate_attention_options *options);
 
 #endif

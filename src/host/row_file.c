@@ -99,7 +99,7 @@ static bool find_next(const char *folder, const struct other_file *last, uint64_
 
 /* Deletes files that nobody uses, those used longest ago first, while all have more than `most`. */
 static void make_room(const char *folder, uint64_t most) {
-    struct other_file last = {0}, next;
+    struct other_file last = {0}, next = {0};
     for (uint64_t all; find_next(folder, &last, &all, &next) && all > most; last = next) {
         const int descriptor = own_file_open(next.path, O_RDWR);
         if (descriptor < 0)
