@@ -45,7 +45,9 @@ def as_version_4(config):
     if "full_attention" in rope:
         config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
         rope = rope["full_attention"]
-    if rope:
+    if config["model_type"] == "gpt_oss" and rope["rope_type"] == "default":  # without an object the class takes YaRN
+        config["rope_parameters"] = rope
+    elif rope:
         config["rope_theta"] = rope.pop("rope_theta")
         if "partial_rotary_factor" in rope:
             config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
