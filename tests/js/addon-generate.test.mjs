@@ -153,7 +153,7 @@ describe('the addon generates', { skip: noAddon }, () => {
     assert.throws(() => wrong.openWriting(handle, 'x', 0), /not a Uint8Array/);
     assert.throws(() => wrong.openWriting(handle, new Uint8Array(0)), /number/);
     assert.throws(() => wrong.openSearch(handle, [], 1, 1, 1, new Int32Array(0)));
-    assert.throws(() => wrong.score(handle, [5], 0, new Float32Array(1)), /no Int32Array/);
+    assert.throws(() => wrong.score(handle, [5], 0, new Float32Array(1)), /not an Int32Array/);
     assert.throws(() => wrong.score(handle, Int32Array.of(5), 2, new Float32Array(1)), /first/);
     assert.throws(() => wrong.logits(handle, Int32Array.of(5), new Float32Array(9)), /do not fit/);
     assert.throws(() => wrong.run(handle, 1, () => {}), /writes nothing/);

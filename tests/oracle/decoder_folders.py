@@ -48,9 +48,10 @@ def as_version_4(config):
     if config["model_type"] == "gpt_oss" and rope["rope_type"] == "default":  # without an object the class takes YaRN
         config["rope_parameters"] = rope
     elif rope:
-        config["rope_theta"] = rope.pop("rope_theta")
+        theta, part = ("rotary_emb_base", "rotary_pct") if config["model_type"] == "gpt_neox" else ("rope_theta", "partial_rotary_factor")
+        config[theta] = rope.pop("rope_theta")
         if "partial_rotary_factor" in rope:
-            config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
+            config[part] = rope.pop("partial_rotary_factor")
         kind = rope.pop("rope_type")
         config["rope_scaling"] = None if kind == "default" else {"type": kind, **rope}
     if config["model_type"] == "lfm2":  # as LiquidAI's own folders have it
