@@ -18,8 +18,8 @@ FLOATS = ctypes.POINTER(ctypes.c_float)
 class Reranker(OpenModel):
     """Scores texts by how well they answer a query, with a cross-encoder or a ColBERT.
 
-    Its names are those of CrossEncoder.
-    Safe in threads: each call has a session of its own. Pickles as its path and options.
+    Its names are those of CrossEncoder. Safe in threads: each call has a session of its own. Pickles as its path and
+    options.
 
     Parameters
     ----------
