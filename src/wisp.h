@@ -9,7 +9,7 @@
  *     wisp/sequences.h   beam search, logits, scores; saving and loading a session
  *     wisp/sources.h     models that are not files, part of a model's bytes, limits of memory
  *     wisp/index.h       exact search among many vectors
- *     wisp/vectors.h     embeddings kept on disk
+ *     wisp/vectors.h     vectors of tokens; embeddings kept on disk
  *     wisp/tools.h       inspect, convert, quantise and calibrate model files
  *
  * A complete program (`make test-example` compiles and runs exactly these lines):
@@ -385,30 +385,6 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * Fails with WISP_ERROR_UNSUPPORTED if the model does neither. wisp_embed fails so if it does. */
 WISP_API wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text *texts,
                                  size_t n, float *scores, wisp_error *error);
-
-/* The vectors of the tokens of some texts. */
-typedef struct wisp_token_vectors wisp_token_vectors;
-
-/* Computes a vector for each token of `n` texts, with a model whose pooling is "tokens" (ColBERT).
- * Queries get the prompt "query" and, if the model says so, mask tokens up to a number of tokens;
- * documents get the prompt "document", and words that the model says, usually punctuation, have no
- * vectors. wisp_rerank scores texts by such vectors (MaxSim). WISP_ERROR_UNSUPPORTED if the model
- * makes none. Native only. */
-WISP_API wisp_status wisp_embed_tokens(wisp_session *session, const wisp_text *texts, size_t n,
-                                       bool are_queries, wisp_token_vectors **vectors,
-                                       wisp_error *error);
-
-/* Returns the vectors [*count, wisp_model_dimensions] of a text, which live as long as `vectors`.
- */
-WISP_API const float *wisp_token_vectors_get(const wisp_token_vectors *vectors, size_t text,
-                                             size_t *count);
-
-WISP_API void wisp_token_vectors_close(wisp_token_vectors *vectors);
-
-/* Returns the sum, over the vectors query [n_query, size], of the largest product with one of
- * document [n_document, size]; 0 if one of them has none. */
-WISP_API float wisp_max_sim(const float *query, size_t n_query, const float *document,
-                            size_t n_document, size_t size);
 
 /* Returns the dot product of two rows of n values. For normalised rows that is their cosine
  * similarity. */

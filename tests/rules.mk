@@ -104,7 +104,7 @@ $(RUNS_tools): run/tools/%: tests/tools/test_%.py
 test-tools: $(RUNS_tools)
 
 JOBS_HERE = $(shell nproc) core$(if $(filter 1,$(shell nproc)),,s)
-TEST_MINUTES = $(shell expr 16 / $$(nproc) + 2) minutes
+TEST_MINUTES = $(shell expr 20 / $$(nproc) + 2) minutes
 
 # The tools of make test. Browsers are left out if they cannot be had.
 set-up-test:

@@ -9,7 +9,7 @@
 
 enum { WATCH_MASKS = 18 };
 
-/* What is measured of a key-value head in a layer. Arrays have room for `steps` steps. */
+/* Measurements of a key-value head in a layer. Arrays have room for `steps` steps. */
 struct watched_head {
     /* The share of the weight, on average over the watched queries of a part, and of all parts that
      * were watched the largest: by distance, by step, and by block (ATTENTION_KEEPS_BLOCKS). */

@@ -34,8 +34,8 @@ struct wisp_model {
     bool cold_limited; /* frames and slots for cold rows are fewer than they: reserve_cold */
 };
 
-/* What this product reads of a model beyond its network and tokenizer (src/products), when they are
- * there; NULL ends the list. Not with WISP_EMBED_ONLY. */
+/* Steps that read the rest of a model, after its network and tokenizer. Each product has a list
+ * (src/products), which NULL ends. Not with WISP_EMBED_ONLY. */
 extern wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error);
 
 /* Returns whether the predictor compares logits with thresholds: lowrank and sentence do. */

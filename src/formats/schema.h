@@ -329,7 +329,7 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
 #define TENSOR_UP_SHARED "ffn_up_shexp"
 #define TENSOR_DOWN_SHARED "ffn_down_shexp"
 
-/* What is added to the sum of a token's experts: ".bias" [hidden_size] alone. Of wisp. */
+/* Added to the sum of a token's experts; there is only ".bias" [hidden_size]. A name of wisp's. */
 #define TENSOR_EXPERTS "ffn_exps"
 
 /* Rows of the hot neurons and of all others, in the order of their places; see docs/formats.md for

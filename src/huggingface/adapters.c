@@ -11,7 +11,7 @@
 
 static const char parametrized[] = ".parametrizations.weight.";
 
-/* What changes a matrix W [rows, columns]. */
+/* An adapter of a matrix W [rows, columns]. */
 struct change {
     struct tensor base;        /* W */
     struct tensor left, right; /* [tasks, rows, rank] and [tasks, rank, columns] */

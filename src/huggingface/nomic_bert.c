@@ -11,7 +11,7 @@
 
 enum { KEY_BYTES = 64 };
 
-/* What all have. */
+/* The settings that every model has. */
 static const struct hf_setting settings[] = {{"prenorm", JSON_FALSE},
                                              {"parallel_block", JSON_FALSE},
                                              {"use_rms_norm", JSON_FALSE},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Part of wisp.h: embeddings that are kept on disk, so that a text is not embedded twice. Native
- * only.
+ * Part of wisp.h: a vector for each token of a text, and embeddings that are kept on disk, so that
+ * a text is not embedded twice. Native only, but for wisp_max_sim.
  */
 #ifndef WISP_VECTORS_H
 #define WISP_VECTORS_H
@@ -8,6 +8,30 @@
 #ifndef WISP_H
 #error "include wisp.h, which includes this header"
 #endif
+
+/* The vectors of the tokens of some texts. */
+typedef struct wisp_token_vectors wisp_token_vectors;
+
+/* Computes a vector for each token of `n` texts, with a model whose pooling is "tokens" (ColBERT).
+ * Queries get the prompt "query" and, if the model says so, mask tokens up to a number of tokens;
+ * documents get the prompt "document", and words that the model says, usually punctuation, have no
+ * vectors. wisp_rerank scores texts by such vectors (MaxSim). WISP_ERROR_UNSUPPORTED if the model
+ * makes none. Native only. */
+WISP_API wisp_status wisp_embed_tokens(wisp_session *session, const wisp_text *texts, size_t n,
+                                       bool are_queries, wisp_token_vectors **vectors,
+                                       wisp_error *error);
+
+/* Returns the vectors [*count, wisp_model_dimensions] of a text, which live as long as `vectors`.
+ */
+WISP_API const float *wisp_token_vectors_get(const wisp_token_vectors *vectors, size_t text,
+                                             size_t *count);
+
+WISP_API void wisp_token_vectors_close(wisp_token_vectors *vectors);
+
+/* Returns the sum, over the vectors query [n_query, size], of the largest product with one of
+ * document [n_document, size]; 0 if one of them has none. */
+WISP_API float wisp_max_sim(const float *query, size_t n_query, const float *document,
+                            size_t n_document, size_t size);
 
 /* A file of embeddings of a model, by their texts. Threads and processes may use it at the same
  * time, each process by an object of its own. What is damaged counts as absent. */

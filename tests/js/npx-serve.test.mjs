@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine serve: the rows of the program over HTTP, as wisp serve has them, and another server for the rest.
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { ask, post } from './serve-program.mjs';
+import { ask, post, started } from './serve-program.mjs';
 import { ROOT, floatsOf, wisp } from './support.mjs';
 
 /** @typedef {import('./serve-program.mjs').Server} Server */
@@ -18,26 +17,9 @@ const TEXTS = ['cats are nice', 'Ein Satz mit „Zeichen“ 😀', ''];
 const folder = mkdtempSync(join(tmpdir(), 'wisp-npx-serve-'));
 after(() => rmSync(folder, { recursive: true }));
 
-/** @param {string[]} args @param {Record<string, string>} env @returns {Promise<Server>} */
-async function serve(args = [], env = {}) {
-  const child = spawn(process.execPath, [CLI, 'serve', '--port', '0', '-t', '1', '--portable', ...args], { env: { ...process.env, ...env } }); // prettier-ignore
-  let err = '';
-  /** @type {Promise<number>} */
-  const port = new Promise((resolve, reject) => {
-    child.stderr.on('data', (part) => {
-      err += part;
-      const found = /:(\d+) \(Ctrl-C ends\)/.exec(err);
-      if (found) resolve(Number(found[1]));
-    });
-    child.on('close', () => reject(new Error(err)));
-  });
-  const ended = once(child, 'close');
-  const stop = async () => {
-    child.kill('SIGTERM');
-    return (await ended)[0];
-  };
-  return { url: `http://127.0.0.1:${await port}`, port: await port, pid: child.pid ?? 0, stop, log: () => err }; // prettier-ignore
-}
+/** @param {string[]} args @param {Record<string, string>} env */
+const serve = (args = [], env = {}) =>
+  started(process.execPath, [CLI, 'serve', '--port', '0', '-t', '1', '--portable', ...args], { ...process.env, ...env }); // prettier-ignore
 
 /** A server that keeps what it is asked, and answers a stream. */
 async function other() {

@@ -22,23 +22,18 @@ export const skip =
 
 /** @typedef {{ url: string, port: number, pid: number, stop: () => Promise<number>, log: () => string }} Server */
 
-/** Starts a server. @param {string[]} args @param {Record<string, string>} more @returns {Promise<Server>} */
-export async function serve(args = [], more = {}) {
-  const child = spawn(
-    PROGRAM,
-    [
-      'serve',
-      '--port',
-      '0',
-      '-t',
-      '1',
-      ...(args.includes('-m') ? [] : ['-m', DEFAULT_MODEL_PATH]),
-      ...args,
-    ],
-    {
-      env: { ...env, ...more },
-    },
-  );
+/** Starts a server. @param {string[]} args @param {Record<string, string>} more */
+export function serve(args = [], more = {}) {
+  const model = args.includes('-m') ? [] : ['-m', DEFAULT_MODEL_PATH];
+  return started(PROGRAM, ['serve', '--port', '0', '-t', '1', ...model, ...args], { ...env, ...more }); // prettier-ignore
+}
+
+/**
+ * Starts a program that serves, and waits until it says its port.
+ * @param {string} program @param {string[]} args @param {NodeJS.ProcessEnv} environment @returns {Promise<Server>}
+ */
+export async function started(program, args, environment) {
+  const child = spawn(program, args, { env: environment });
   let err = '';
   /** @type {Promise<number>} */
   const port = new Promise((resolve, reject) => {

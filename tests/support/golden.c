@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/byte_order.h"
 #include "kernels/kernels.h"
@@ -115,6 +116,14 @@ bool computes_bf16(const char *kernels) {
 const char *compute_of_floats(void) {
     const struct kernels *set = kernels_find(NULL);
     return computes_bf16(set->name) && set->bf16->fastest ? "bf16" : "f32";
+}
+
+void convert_or_fail(const char *name, const wisp_convert_options *options, char *file) {
+    char path[GOLDEN_PATH_BYTES];
+    wisp_error error;
+    close(mkstemp(file));
+    if (wisp_convert(data_path(name, path), file, options, &error) != WISP_OK)
+        fail_msg("%s", error.message);
 }
 
 wisp_session *open_session_or_fail(const wisp_model *model, uint32_t threads) {

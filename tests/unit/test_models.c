@@ -144,12 +144,9 @@ static void converted_files_match_too(void **state) {
     } types[] = {{NULL, 3e-5}, {"f32", 3e-5}, {"f16", 5e-3}};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-            char path[GOLDEN_PATH_BYTES], file[] = "/tmp/wisp-test-XXXXXX";
+            char file[] = "/tmp/wisp-test-XXXXXX";
             const wisp_convert_options options = {.type = types[t].type};
-            wisp_error error;
-            close(mkstemp(file));
-            if (wisp_convert(data_path(models[i], path), file, &options, &error) != WISP_OK)
-                fail_msg("%s", error.message);
+            convert_or_fail(models[i], &options, file);
             check_model(models[i], file, types[t].limit, 0.03, 0.09);
             unlink(file);
         }
@@ -159,14 +156,11 @@ static void converted_files_match_too(void **state) {
 static void adapters_are_merged(void **state) {
     (void)state;
     static const char *const tasks[] = {"retrieval.query", "retrieval.passage"};
-    char path[GOLDEN_PATH_BYTES], golden[64];
-    wisp_error error;
+    char golden[64];
     for (size_t i = 0; i < 2; i++) {
         char file[] = "/tmp/wisp-test-XXXXXX";
         const wisp_convert_options options = {.adapter = tasks[i]};
-        close(mkstemp(file));
-        if (wisp_convert(data_path("models/jina-v3", path), file, &options, &error) != WISP_OK)
-            fail_msg("%s", error.message);
+        convert_or_fail("models/jina-v3", &options, file);
         snprintf(golden, sizeof golden, "golden-%s.json", tasks[i]);
         check_golden("models/jina-v3", golden, file, 3e-5, 0.03, 0.09);
         wisp_model *model = open_model_or_fail(file, WISP_COMPUTE_F32, NULL);

@@ -88,11 +88,8 @@ static void folders_match_sentence_transformers(void **state) {
 static void converted_files_match_too(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        char path[GOLDEN_PATH_BYTES], file[] = "/tmp/wisp-test-XXXXXX";
-        wisp_error error;
-        close(mkstemp(file));
-        if (wisp_convert(data_path(models[i], path), file, NULL, &error) != WISP_OK)
-            fail_msg("%s", error.message);
+        char file[] = "/tmp/wisp-test-XXXXXX";
+        convert_or_fail(models[i], NULL, file);
         check_model(models[i], file);
         unlink(file);
     }

@@ -26,7 +26,7 @@ template <int FORMAT, int ROW_TILES_, int COLUMN_TILES_> struct product_layout {
         ROW_BYTES = IN_BYTES ? VALUES : 2 * VALUES,
         SCALE_WORDS = BLOCKS / 2 + 1 /* pairs of scales: the first may be the second of a pair */
     };
-    /* What follows rows and columns keeps those beside each other in different banks. */
+    /* Padding after rows and columns puts neighbours in different banks. */
     struct stage {
         alignas(16) unsigned char weights[COLUMNS][(BLOCKS + 1) * WEIGHT_BYTES];
         alignas(16) unsigned char rows[ROWS][(BLOCKS + 1) * ROW_BYTES];
