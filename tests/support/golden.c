@@ -118,7 +118,7 @@ const char *compute_of_floats(void) {
     return computes_bf16(set->name) && set->bf16->fastest ? "bf16" : "f32";
 }
 
-void convert_or_fail(const char *name, const wisp_convert_options *options, char *file) {
+void convert_data_or_fail(const char *name, const wisp_convert_options *options, char *file) {
     char path[GOLDEN_PATH_BYTES];
     wisp_error error;
     close(mkstemp(file));

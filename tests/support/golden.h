@@ -48,7 +48,7 @@ const char *compute_of_floats(void);
 
 /* Converts a model of tests/data to a file, whose name replaces the template, as mkstemp does.
  * Fails the test with the error's message. `options` may be NULL. */
-void convert_or_fail(const char *name, const wisp_convert_options *options, char *file);
+void convert_data_or_fail(const char *name, const wisp_convert_options *options, char *file);
 
 wisp_session *open_session_or_fail(const wisp_model *model, uint32_t threads);
 

@@ -146,7 +146,7 @@ static void converted_files_match_too(void **state) {
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
             char file[] = "/tmp/wisp-test-XXXXXX";
             const wisp_convert_options options = {.type = types[t].type};
-            convert_or_fail(models[i], &options, file);
+            convert_data_or_fail(models[i], &options, file);
             check_model(models[i], file, types[t].limit, 0.03, 0.09);
             unlink(file);
         }
@@ -160,7 +160,7 @@ static void adapters_are_merged(void **state) {
     for (size_t i = 0; i < 2; i++) {
         char file[] = "/tmp/wisp-test-XXXXXX";
         const wisp_convert_options options = {.adapter = tasks[i]};
-        convert_or_fail("models/jina-v3", &options, file);
+        convert_data_or_fail("models/jina-v3", &options, file);
         snprintf(golden, sizeof golden, "golden-%s.json", tasks[i]);
         check_golden("models/jina-v3", golden, file, 3e-5, 0.03, 0.09);
         wisp_model *model = open_model_or_fail(file, WISP_COMPUTE_F32, NULL);

@@ -142,7 +142,7 @@ static void converted_files_match_too(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         char file[] = "/tmp/wisp-test-XXXXXX";
-        convert_or_fail(models[i], NULL, file);
+        convert_data_or_fail(models[i], NULL, file);
         check_model(models[i], file);
         unlink(file);
     }
