@@ -145,8 +145,9 @@ static wisp_status encode(const struct token_job *job, const wisp_model *model, 
     TRY(tokenizer_encode(model->tokenizer, text, side->limit - prefixed, ids, count, truncated,
                          error));
     if (prefixed) {
-        memmove(ids + 2, ids + 1, (*count - 1) * sizeof *ids);
-        ids[1] = side->prefix;
+        const size_t first = smaller(*count, 1); /* an empty text may have no token */
+        memmove(ids + first + 1, ids + first, (*count - first) * sizeof *ids);
+        ids[first] = side->prefix;
         ++*count;
     }
     *keys = *count;
