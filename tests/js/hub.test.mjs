@@ -413,7 +413,7 @@ test('a name without hf: is a path, and the error says what to write', async () 
     ['./a/b', false],
     ['a/b/c', false],
   ])) {
-    const error = await Embedder.load(source).then(assert.fail, (reason) => reason);
+    const error = await Embedder.load(source).catch((/** @type {any} */ reason) => reason);
     assert.equal(error.code, 'not_found');
     assert.equal(error.message.endsWith(`; did you mean 'hf:${source}'?`), isName, error.message);
   }
