@@ -29,7 +29,9 @@ const PAGES = {
   ...Object.fromEntries(
     readdirSync(`${ROOT}docs/guides`).map((name) => [`docs/guides/${name}`, undefined]),
   ),
+  'README.md': ['In JavaScript'],
   'docs/choosing.md': undefined,
+  'docs/indexes.md': ['sqlite-vec'],
   'docs/recipes.md': undefined,
 };
 
@@ -38,7 +40,7 @@ const MINILM = 'all-MiniLM-L6-v2';
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-guides-'));
 const hub = await serveHub();
-/** @type {Awaited<ReturnType<typeof serveRegistry>>} */
+/** @type {Awaited<ReturnType<typeof serveRegistry>>} undefined if it does not start */
 let registry;
 /** @type {import('playwright-core').Browser} */
 let browser;
@@ -81,8 +83,8 @@ before(async () => {
 });
 
 after(async () => {
-  registry.close();
-  await Promise.all([browser.close(), hub.close()]);
+  registry?.close();
+  await Promise.all([browser?.close(), hub.close()]);
   rmSync(folder, { recursive: true });
 });
 
