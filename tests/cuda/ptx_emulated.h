@@ -49,10 +49,6 @@ static inline void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_
 
 static inline void start_next_kernel() {}
 static inline void wait_for_kernel() {}
-static inline void prefetch_bytes(const void *from, int bytes) { /* whose memory must be there */
-    for (int i = 0; i < bytes; i++)
-        (void)static_cast<const volatile char *>(from)[i];
-}
 static inline int dot_4(uint32_t a, uint32_t b, int c) {
     for (int i = 0; i < 32; i += 8)
         c += static_cast<int8_t>(a >> i & 0xff) * static_cast<int8_t>(b >> i & 0xff);

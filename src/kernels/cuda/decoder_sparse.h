@@ -283,8 +283,6 @@ static __global__ void __launch_bounds__(NEURON_THREADS, 3) sum_neurons(const ne
             continue;
         const int i = __ffs((int)left) - 1;
         weights.begin(a.up.values, a.up.scale, first + i, blocks, lane);
-        if (lane == 0)
-            prefetch_bytes(a.down.values + (size_t)(first + i) * a.outputs, a.outputs);
         const float up = lanes_sum<WARP>(multiply_neuron(weights, a.x, lane));
         const float value = __shfl_sync(ALL_LANES, opened, i) * up;
         if (lane == 0)

@@ -116,14 +116,6 @@ static __device__ __forceinline__ void wait_for_kernel(void) {
 #endif
 }
 
-/* Has bytes of device memory brought to its cache, which is a hint: no effect before compute
- * capability 9.0. Address and count are multiples of 16. */
-static __device__ __forceinline__ void prefetch_bytes(const void *from, int bytes) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
-#endif
-}
-
 /* c + the sum of the products of four signed bytes of a and b. */
 static __device__ __forceinline__ int dot_4(uint32_t a, uint32_t b, int c) {
     return __dp4a((int)a, (int)b, c);
