@@ -65,18 +65,11 @@ static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *e
 static wisp_status choose_attention(const wisp_model *model, const char *text,
                                     struct attention_choice *choice, wisp_error *error) {
     const struct model_config *c = &model->network.config;
-    if (config_embeds(c))
+    if (!attention_chosen_by || config_embeds(c))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "attention",
                     "policies are for models that generate text");
-#ifndef WISP_EMBED_ONLY
-    return attention_choose_by_file
-               ? attention_choose_by_file(&model->dir, c->layers - config_conv_layer(c, c->layers),
-                                          c->kv_heads, text, choice, error)
-               : attention_choose(text, choice, error);
-#else
-    (void)text, (void)choice;
-    return WISP_OK;
-#endif
+    return attention_chosen_by(&model->dir, c->layers - config_conv_layer(c, c->layers),
+                               c->kv_heads, text, choice, error);
 }
 
 /* Sets the session's policies. */

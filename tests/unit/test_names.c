@@ -37,6 +37,17 @@ static void finds_each_predictor(void **state) {
     assert_null(wisp_predictor_name(SIZE_MAX));
 }
 
+static void names_each_device(void **state) {
+    size_t n = 0;
+    (void)state;
+    while (wisp_device_name(n))
+        n++;
+    assert_true(n > 2);
+    assert_string_equal(wisp_device_name(0), "cpu");
+    assert_string_equal(wisp_device_name(2), "cuda");
+    assert_null(wisp_device_name(SIZE_MAX));
+}
+
 static void finds_each_cache_type(void **state) {
     wisp_cache_type cache_type;
     size_t i = 0;
