@@ -91,7 +91,7 @@ static void names_each_stage_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_each_compute_mode), cmocka_unit_test(finds_each_predictor),
-        cmocka_unit_test(finds_each_cache_type), cmocka_unit_test(finds_no_other_name),
-        cmocka_unit_test(names_each_stage_once)};
+        cmocka_unit_test(names_each_device),       cmocka_unit_test(finds_each_cache_type),
+        cmocka_unit_test(finds_no_other_name),     cmocka_unit_test(names_each_stage_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
