@@ -7,7 +7,7 @@
  * An architecture says which keys are visible to a query (struct attention_shape). A session says
  * which policies compute it (struct attention_choice), and a policy says which of the visible keys
  * are looked at and how. Another policy is another file with a `const struct attention_policy`, its
- * declaration below, and its line in the table of attention.c. */
+ * declaration below, and a row in the lists of src/products. */
 #ifndef WISP_ATTENTION_ATTENTION_H
 #define WISP_ATTENTION_ATTENTION_H
 
