@@ -423,7 +423,7 @@ wisp_status token_job_run(wisp_session *session, const struct token_job *tokens,
     pool_renew(session->team);
     if (model->network.config.pooling != POOLING_TOKENS)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
-                    "the model makes no vectors of tokens: it is no ColBERT");
+                    "the model makes no vectors of tokens: it is not a ColBERT model");
     struct job job = {.session = session, .texts = texts, .n = n, .tokens = tokens};
     job.prompt = tokens->queries ? model->tokens->queries.prompt : model->tokens->documents.prompt;
     return n == 0 ? WISP_OK : begin_job(&job, error);

@@ -142,7 +142,7 @@ wisp_status session_stop_if_cancelled(void *context, struct cursor at, const flo
     if (atomic_load(&session->cancelled))
         return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
     /* Nothing pauses within a block (x is NULL there), nor before the first one of a run: every run
-     * gets on. */
+     * makes progress. */
     if (isinf(pause->at) || !x || pause->blocks++ == 0 || clock_seconds() < pause->at)
         return WISP_OK;
     pause->reached = true;

@@ -148,7 +148,7 @@ test('wrong options', () => {
     [['--port', 'x'], 2, /--port x/],
     [['--upstream', 'example.com'], 2, /expected a URL/],
     [['--api-key-file', join(folder, 'none')], 2, /--api-key-file/],
-    [['a.gguf'], 2, /there are no arguments/],
+    [['a.gguf'], 2, /takes no arguments/],
     [['-m', 'no/such.gguf'], 3, /such\.gguf/],
   ])) {
     const done = spawnSync(process.execPath, [CLI, 'serve', ...args], { encoding: 'utf8' });

@@ -107,7 +107,7 @@ struct neuron_arguments {
     decoder_rows x; /* one row */
     decoder_matrix gate, up;
     neuron_choice choice;
-    float *opened; /* [neurons]: f(gate), where scores are counted */
+    float *opened; /* [neurons]: f(gate), if scores are counted */
     float *values; /* [neurons]: f(gate) * up of those chosen, 0 of others */
     int32_t *bins; /* [SCORE_BINS]: 0 before; how many scores each has */
 };
