@@ -160,6 +160,7 @@ typedef enum wisp_cache_type {
  * last value. */
 WISP_API const char *wisp_compute_name(size_t compute);
 WISP_API const char *wisp_predictor_name(size_t predictor);
+WISP_API const char *wisp_device_name(size_t device); /* of wisp_model_options.device */
 WISP_API const char *wisp_cache_type_name(size_t cache_type);
 
 /* Set a value by its name. Return false and change nothing if no value has this name or it is

@@ -84,7 +84,7 @@ export async function run(args) {
     help: { type: 'boolean', short: 'h' },
   });
   if (values.help) return (await print(HELP), EXIT.good);
-  if (positionals.length > 0) throw wrongUsage(`serve: ${positionals[0]}: there are no arguments`);
+  if (positionals.length > 0) throw wrongUsage(`serve takes no arguments: ${positionals[0]}`);
   const port = /** @type {number} */ (wholeNumber('port', values.port, 0, 65535));
   const mostWaiting = /** @type {number} */ (wholeNumber('queue', values.queue, 1, 1 << 24));
   const url = checkUpstream(values.upstream);

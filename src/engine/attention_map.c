@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which blocks of keys the layers and heads of a session have looked at. A map begins with cells of
- * one step; where a text outgrows it, four cells become one. */
+ * one step; when a text outgrows it, four cells become one. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/product.h"
 #include "engine/session.h"
 #include "engine/token_vectors.h"
 #include "tokenizers/pair.h"
@@ -402,7 +403,6 @@ static wisp_status begin_job(struct job *job, wisp_error *error) {
     return run_job(job, error);
 }
 
-#ifndef WISP_EMBED_ONLY
 wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text *texts, size_t n,
                         float *scores, wisp_error *error) {
     TRY(require(session, "session", error));
@@ -435,12 +435,11 @@ wisp_status token_job_run(wisp_session *session, const struct token_job *tokens,
     pool_renew(session->team);
     if (model->network.config.pooling != POOLING_TOKENS)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
-                    "the model makes no vectors of tokens: it is no ColBERT");
+                    "the model makes no vectors of tokens: it is not a ColBERT model");
     struct job job = {.session = session, .texts = texts, .n = n, .tokens = tokens};
     job.prompt = tokens->queries ? model->tokens->queries.prompt : model->tokens->documents.prompt;
     return n == 0 ? WISP_OK : begin_job(&job, error);
 }
-#endif
 
 /* Returns whether a token follows the tokens of each text. */
 static bool has_last_token(const wisp_model *model) {

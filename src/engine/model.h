@@ -35,7 +35,7 @@ struct wisp_model {
 };
 
 /* Steps that read the rest of a model, after its network and tokenizer. Each product has a list
- * (src/products), which NULL ends. Not with WISP_EMBED_ONLY. */
+ * (src/products), which NULL ends. */
 extern wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error);
 
 /* Returns whether the predictor compares logits with thresholds: lowrank and sentence do. */

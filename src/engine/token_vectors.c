@@ -92,7 +92,7 @@ static wisp_status read_expansion(const wisp_model *model, struct token_settings
     return WISP_OK;
 }
 
-/* Finds the tokens of the words that are skipped. Words that are no tokens do not count. */
+/* Finds the tokens of the words that are skipped. Words that are not tokens do not count. */
 static void find_skipped(const wisp_model *model, const struct metadata *words,
                          struct token_settings *s) {
     for (size_t i = 0; words && i < words->count; i++) {

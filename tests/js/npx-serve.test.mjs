@@ -209,7 +209,7 @@ test('wrong options', () => {
     [['--upstream', 'http://example.com?a=b'], 2, /a URL without a user, a query/],
     [['--upstream-key-file', file], 2, /--upstream-key-file: the key.*printable/],
     [['--api-key-file', join(folder, 'none')], 2, /--api-key-file/],
-    [['a.gguf'], 2, /there are no arguments/],
+    [['a.gguf'], 2, /takes no arguments/],
     [['-m', 'no/such.gguf'], 3, /such\.gguf/],
   ])) {
     const done = spawnSync(process.execPath, [CLI, 'serve', ...args], { encoding: 'utf8' });

@@ -48,7 +48,7 @@ struct step_memory {
     float *part;        /* [split_rows, heads, head_size]: of merge_splits */
     float2 *state;      /* [split_rows, heads] */
     float *logits;      /* [logit_rows, vocabulary_size] */
-    float *kept_logits; /* the same in memory of the host */
+    float *kept_logits; /* a copy of `logits` in memory of the host */
     /* Of a sparse decoder (decoder_sparse.h): */
     float *slices;                      /* [gather_slices, hidden_size] */
     int32_t *bins;                      /* [SCORE_BINS] */

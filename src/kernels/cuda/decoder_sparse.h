@@ -111,7 +111,7 @@ struct neuron_arguments {
     neuron_choice choice;
     int outputs;        /* of W_down */
     int each;           /* neurons of a block of sum_neurons: 8, 16 or 32 */
-    float *opened;      /* [neurons]: f(gate), where scores are counted */
+    float *opened;      /* [neurons]: f(gate), if scores are counted */
     int32_t *bins;      /* [SCORE_BINS]: 0 before; how many scores each has */
     float *slices;      /* [neurons / each, outputs]: the sums of each block */
     uint32_t *computed; /* neurons that are chosen are added to it */
