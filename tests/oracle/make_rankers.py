@@ -7,6 +7,9 @@ Needs torch, transformers, sentence-transformers; the result is committed, so te
 import json
 import shutil
 import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / ".tools" / "sentence")]
 
 import numpy as np
 import torch
@@ -15,7 +18,8 @@ from transformers import (BertConfig, BertForSequenceClassification, DistilBertC
                           DistilBertForSequenceClassification, ElectraConfig, ElectraForSequenceClassification,
                           RobertaConfig, RobertaForSequenceClassification)
 
-from make_models import OUT, TEXTS, trained_tokenizer, words_tokenizer
+from authors_models import JinaV2Config, JinaV2Ranker, JinaV3Config, JinaV3Ranker
+from make_models import OUT, SETTINGS, TEXTS, edit, trained_tokenizer, words_tokenizer
 
 SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 2,
          "max_position_embeddings": 50, "layer_norm_eps": 1e-12}
@@ -26,7 +30,16 @@ VARIANTS = {
     "rank-electra": (ElectraConfig, ElectraForSequenceClassification, {**SIZES, "embedding_size": 16}, None),
     "rank-distilbert": (DistilBertConfig, DistilBertForSequenceClassification,
                         {"dim": 24, "n_heads": 2, "hidden_dim": 36, "n_layers": 2, "max_position_embeddings": 48}, None),
+    # two types of tokens, of which RoBERTa's tokenizer gives one; a bias by distance
+    "rank-jina-v2": (JinaV2Config, JinaV2Ranker, {**SIZES, "max_position_embeddings": 256}, "bytes"),
+    # rotary positions
+    "rank-jina-v3": (JinaV3Config, JinaV3Ranker,
+                     {**SIZES, "num_attention_heads": 2, "type_vocab_size": 1, "pad_token_id": 1,
+                      "rotary_emb_base": 20000.0}, "unigram"),
 }
+# config.json as the authors' classes write it.
+AUTHORS = {"rank-jina-v2": {**SETTINGS["jina-v2"], "architectures": ["JinaBertForSequenceClassification"]},
+           "rank-jina-v3": {**SETTINGS["jina-v3"], "architectures": ["XLMRobertaForSequenceClassification"]}}
 QUERIES = ["the cat sat", "", "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 2]
 
 
@@ -50,6 +63,8 @@ def build(name):
     cases = [{"query": query, "texts": TEXTS, "scores": np.asarray(
         ranker.predict([(query, text) for text in TEXTS], batch_size=1), np.float64).round(8).tolist()} for query in QUERIES]
     (folder / "golden.json").write_text(json.dumps(cases, ensure_ascii=False) + "\n")
+    if name in AUTHORS:
+        edit(folder / "config.json", AUTHORS[name])
     if name == "rank-roberta":  # as version 6 stores the activation; the others have what older versions stored
         ranker.save_pretrained(folder)
 

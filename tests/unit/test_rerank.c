@@ -17,8 +17,9 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-static const char *const models[] = {"models/rank-bert", "models/rank-roberta",
-                                     "models/rank-distilbert", "models/rank-electra"};
+static const char *const models[] = {"models/rank-bert",       "models/rank-roberta",
+                                     "models/rank-distilbert", "models/rank-electra",
+                                     "models/rank-jina-v2",    "models/rank-jina-v3"};
 
 enum { MOST_TEXTS = 16 };
 
@@ -144,6 +145,10 @@ static void settings_are_checked(void **state) {
          "cls.output.weight", "missing"},
         {"rank-distilbert", WEIGHTS, "\"pre_classifier.weight\"", "\"vocab_projector.weig1\"",
          NOT_FOUND, NULL, "missing"},
+        {"rank-jina-v3", "tokenizer.json",
+         "\"Sequence\": {\n          \"id\": \"B\",\n          \"type_id\": 0",
+         "\"Sequence\": {\n          \"id\": \"B\",\n          \"type_id\": 2", UNSUPPORTED,
+         "post_processor.pair", "only [CLS]"},
         {"mpnet", CONFIG, "MPNetModel", "MPNetForSequenceClassification", WISP_OK, NULL, NULL},
     };
     (void)state;
