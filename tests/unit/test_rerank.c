@@ -170,7 +170,29 @@ static void settings_are_checked(void **state) {
     }
 }
 
-/* tests/oracle/judge.py compares the scores of a model that does. */
+/* A tiny Qwen3 with the tokens of Qwen3-Reranker's prompt. tests/oracle/judge.py does so with the
+ * official tokenizer. */
+static void a_model_that_generates_is_asked(void **state) {
+    static const char folder[] = "models/rank-qwen3";
+    char path[GOLDEN_PATH_BYTES];
+    struct arena arena = {0};
+    char *text;
+    (void)state;
+    const struct json *golden =
+        read_json_file(data_path("models/rank-qwen3/golden.json", path), &arena, &text);
+    wisp_model *model = open_model_or_fail(data_path(folder, path), WISP_COMPUTE_F32, NULL);
+    wisp_session *session = open_session_or_fail(model, 2);
+    for (const struct json *example = golden->first; example; example = example->next) {
+        const double worst = worst_of_query(session, example);
+        print_message("%s: error %.2g\n", folder, worst);
+        assert_true(worst <= 2e-5);
+    }
+    wisp_session_close(session);
+    wisp_model_close(model);
+    free(text);
+    arena_release(&arena);
+}
+
 static void models_of_other_families_do_not_judge(void **state) {
     (void)state;
     const wisp_text text = wisp_text_of("By light.");
@@ -180,6 +202,7 @@ static void models_of_other_families_do_not_judge(void **state) {
     float score;
     assert_int_equal(wisp_judge(session, text, &text, 1, &score, &error), WISP_ERROR_UNSUPPORTED);
     assert_string_equal(error.field, "general.architecture");
+    assert_int_equal(wisp_rerank(session, text, &text, 1, &score, &error), WISP_ERROR_UNSUPPORTED);
     assert_int_equal(wisp_judge(session, text, NULL, 0, NULL, &error), WISP_OK);
     assert_int_equal(wisp_judge(session, text, &text, 1, NULL, &error), WISP_ERROR_ARGUMENT);
     assert_string_equal(error.field, "scores");
@@ -193,6 +216,7 @@ int main(void) {
         cmocka_unit_test(converted_files_match_too),
         cmocka_unit_test(each_kind_of_model_says_what_it_does),
         cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test(a_model_that_generates_is_asked),
         cmocka_unit_test(models_of_other_families_do_not_judge),
     };
     return cmocka_run_group_tests_name("rerank", tests, NULL, tear_down_temporary_folder);
