@@ -141,9 +141,10 @@ static wisp_status encode(const struct token_job *job, const wisp_model *model, 
     const bool prefixed = side->prefix >= 0;
     TRY(tokenizer_encode(model->tokenizer, text, side->limit - prefixed, ids, count, truncated,
                          error));
-    if (prefixed) {
-        memmove(ids + 2, ids + 1, (*count - 1) * sizeof *ids);
-        ids[1] = side->prefix;
+    if (prefixed) { /* behind the first token, if there is one */
+        const size_t at = *count > 0;
+        memmove(ids + at + 1, ids + at, (*count - at) * sizeof *ids);
+        ids[at] = side->prefix;
         ++*count;
     }
     *keys = *count;
