@@ -443,6 +443,7 @@ $(FUZZERS): %: build/fuzz/% build/fuzz/seeds
 FUZZ_fuzz_json = -dict=tests/fuzz/json.dict
 FUZZ_fuzz_folder = -dict=tests/fuzz/json.dict
 FUZZ_fuzz_decoder = -dict=tests/fuzz/json.dict
+FUZZ_fuzz_checkpoint = -dict=tests/fuzz/json.dict
 
 $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%.o $(SUPPORT_fuzz) \
     $(filter-out %/main.o,$(CLI_fuzz)) $(LIB_fuzz)

@@ -415,6 +415,8 @@ wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text 
     const wisp_model *model = session->model;
     if (model->network.config.pooling == POOLING_TOKENS)
         return n == 0 ? WISP_OK : token_rerank(session, query, texts, n, scores, error);
+    if (rank_by_asking && !config_embeds(&model->network.config))
+        return rank_by_asking(session, query, texts, n, scores, error);
     if (model->network.config.pooling != POOLING_RANK)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
                     "the model does not score pairs of texts: it is not a cross-encoder");

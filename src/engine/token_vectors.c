@@ -144,10 +144,10 @@ static wisp_status encode(const struct token_job *job, const wisp_model *model, 
     const bool prefixed = side->prefix >= 0;
     TRY(tokenizer_encode(model->tokenizer, text, side->limit - prefixed, ids, count, truncated,
                          error));
-    if (prefixed) {
-        const size_t first = smaller(*count, 1); /* an empty text may have no token */
-        memmove(ids + first + 1, ids + first, (*count - first) * sizeof *ids);
-        ids[first] = side->prefix;
+    if (prefixed) { /* behind the first token, if there is one */
+        const size_t at = *count > 0;
+        memmove(ids + at + 1, ids + at, (*count - at) * sizeof *ids);
+        ids[at] = side->prefix;
         ++*count;
     }
     *keys = *count;

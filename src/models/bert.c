@@ -304,7 +304,9 @@ static wisp_status load_positions(struct network *network, struct bert_weights *
 static wisp_status load_second_type(struct network *network, struct bert_weights *w,
                                     wisp_error *error) {
     const size_t size = config_token_size(&network->config), types = network->config.token_types;
-    if (network->config.pooling != POOLING_RANK || types < 2)
+    bool differ = true;
+    TRY(metadata_bool_or(network->dir, KEY_PAIR_TYPES, &differ, error));
+    if (network->config.pooling != POOLING_RANK || types < 2 || !differ)
         return WISP_OK;
     TRY(directory_load_floats(network->dir, "token_types.weight", types, size, &w->second_type,
                               error));

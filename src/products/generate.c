@@ -64,3 +64,6 @@ wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
     neurons_read, stacked_divide_phi3, stacked_divide_gated, bitnet_make_rows, NULL};
 
 wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {NULL};
+
+wisp_status (*const rank_by_asking)(wisp_session *session, wisp_text query, const wisp_text *texts,
+                                    size_t n, float *scores, wisp_error *error) = NULL;

@@ -113,3 +113,6 @@ wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
 
 wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {token_settings_load,
                                                                             NULL};
+
+wisp_status (*const rank_by_asking)(wisp_session *session, wisp_text query, const wisp_text *texts,
+                                    size_t n, float *scores, wisp_error *error) = wisp_judge;

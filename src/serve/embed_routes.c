@@ -205,7 +205,7 @@ static bool add_tokens(struct call *call, wisp_text text, bool special, struct t
         wisp_text spelling = {"", 0}, bytes = {"", 0};
         wisp_token_spelling(call->served->model, ids[i], &spelling);
         const bool control =
-            call->served->batcher
+            !call->served->writers
                 ? i == 0 || i + 1 == n
                 : wisp_token_text(call->served->model, ids[i], &bytes) && bytes.length == 0;
         if (control && !special)

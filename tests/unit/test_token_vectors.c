@@ -266,6 +266,32 @@ static void settings_are_checked(void **state) {
     check_model_edits(edits, sizeof edits / sizeof *edits);
 }
 
+/* A tokenizer that puts no special tokens around a text, so that an empty text has none. */
+static void a_text_may_have_no_tokens(void **state) {
+    static const size_t expected[] = {1, 20}; /* the prefix, and mask tokens behind a query's */
+    const wisp_text text = wisp_text_of("");
+    struct folder folder;
+    wisp_error error;
+    (void)state;
+    folder_read_model(&folder, "colbert-modernbert");
+    folder_replace(&folder, "tokenizer.json", "\"post_processor\"", "\"no_processor\"");
+    folder_write(&folder, temporary_path("model"));
+    wisp_model *model = open_model_or_fail(temporary_path("model"), WISP_COMPUTE_F32, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    for (int query = 0; query < 2; query++) {
+        wisp_token_vectors *vectors;
+        size_t count;
+        if (wisp_embed_tokens(session, &text, 1, query, &vectors, &error) != WISP_OK)
+            fail_msg("%s", error.message);
+        wisp_token_vectors_get(vectors, 0, &count);
+        assert_int_equal(count, expected[query]);
+        wisp_token_vectors_close(vectors);
+    }
+    wisp_session_close(session);
+    wisp_model_close(model);
+    folder_release(&folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_match_sentence_transformers),
@@ -274,6 +300,7 @@ int main(void) {
         cmocka_unit_test(other_calls_are_refused),
         cmocka_unit_test(an_empty_text_has_its_prefix),
         cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test(a_text_may_have_no_tokens),
     };
     return cmocka_run_group_tests_name("token vectors", tests, NULL, tear_down_temporary_folder);
 }
