@@ -10,6 +10,7 @@
 #include "cli/calibrate_attention.h"
 #include "cli/calibrate_report.h"
 #include "cli/gates_report.h"
+#include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/report_files.h"
@@ -328,6 +329,11 @@ int command_calibrate(int argc, char **argv) {
         code = report_files_check(a.report, a.force);
     if (code == EXIT_GOOD)
         code = sample_read(a.data, a.samples, a.seed, &texts);
+    char found[PATH_MAX];
+    wisp_error error;
+    if (code == EXIT_GOOD &&
+        find_model(a.model, HUB_FOLDER_FIRST, false, found, &a.model, &error) != WISP_OK)
+        code = complain_of(&error);
     if (code == EXIT_GOOD)
         code = a.attention ? run_attention(&a, &texts) : run_calibrate(&a, &texts);
     sample_release(&texts);

@@ -23,6 +23,8 @@ int command_calibrate(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_serve(int argc, char **argv);
+int command_pull(int argc, char **argv);
+int command_list(int argc, char **argv);
 
 struct named_command {
     const char *name;
@@ -97,6 +99,9 @@ struct model_arguments {
                                     whole file is fetched (cli/remote.h) */
 };
 
+/* Returns whether a model is named by an http(s):// address. */
+bool is_url(const char *path);
+
 /* Returns the number of cores. */
 unsigned long default_threads(void);
 
@@ -106,8 +111,8 @@ uint32_t threads_of(const struct model_arguments *arguments);
 /* Opens model and session. Returns an exit code, after complaining if it is not EXIT_GOOD. */
 int open_model(const struct model_arguments *arguments, wisp_model **model, wisp_session **session);
 
-/* Opens the model at a path or URL, and its session, by the other arguments. On failure the model,
- * and the session, may be open. */
+/* Opens the model at a path or URL or of the Hub, and its session, by the other arguments. On
+ * failure the model, and the session, may be open. */
 wisp_status open_model_at(const struct model_arguments *arguments, const char *path,
                           wisp_model **model, wisp_session **session, wisp_error *error);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/quantize_report.h"
@@ -415,6 +416,11 @@ int command_quantize(int argc, char **argv) {
         complain("%s: no texts", a.data);
         code = EXIT_FAILED;
     }
+    char found[PATH_MAX];
+    wisp_error error;
+    if (code == EXIT_GOOD &&
+        find_model(input, HUB_FOLDER_FIRST, false, found, &input, &error) != WISP_OK)
+        code = complain_of(&error);
     if (code == EXIT_GOOD)
         code = quantize(input, output, types, n, o, &texts, a.report, a.json);
     sample_release(&texts);
