@@ -107,6 +107,9 @@ static const struct command_option options[] = {
 static const struct command_line this_command = {
     usage, options, 25,
     "\n"
+    "Example:\n"
+    "  wisp calibrate model.gguf --data texts.txt --output sparse.gguf\n"
+    "\n"
     "wisp convert --plain removes what was added. Exit codes: see wisp embed --help.\n",
     NULL};
 

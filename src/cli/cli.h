@@ -25,6 +25,7 @@ int command_eval(int argc, char **argv);
 int command_serve(int argc, char **argv);
 int command_pull(int argc, char **argv);
 int command_list(int argc, char **argv);
+int command_doctor(int argc, char **argv);
 
 struct named_command {
     const char *name;

@@ -29,6 +29,7 @@
 #define ROW_PULL                                                                                   \
     {"pull", command_pull, "fetch models of the Hugging Face Hub, or by their addresses"}
 #define ROW_LIST {"list", command_list, "list the models that were fetched, or remove some"}
+#define ROW_DOCTOR {"doctor", command_doctor, "look at this machine: what makes wisp slow here"}
 #define ROW_SERVE {"serve", command_serve, "answer requests over HTTP"}
 
 #endif

@@ -248,8 +248,9 @@ void progress_show(struct progress *progress, size_t done, double fraction) {
     if (!(in_place || progress->logs) || now - progress->shown < (in_place ? 0.1 : 60))
         return;
     progress->shown = now;
-    fprintf(stderr, "%s%zu %s, %.0f/s", in_place ? "\r\033[K" : "wisp: ", done, progress->what,
-            seconds > 0 ? (double)(done - progress->before) / seconds : 0);
+    const double rate = seconds > 0 ? (double)(done - progress->before) / seconds : 0;
+    fprintf(stderr, "%s%zu %s, %.*f/s", in_place ? "\r\033[K" : "wisp: ", done, progress->what,
+            rate < 0.095 ? 2 : rate < 9.5, rate);
     const double part = fraction - progress->before_part; /* of this run */
     if (fraction > 0 && part > 0) {
         const int filled = in_place ? (int)(fraction * (double)BAR) : 0;

@@ -56,8 +56,14 @@ static const struct command_option options[] = {
     LAST_OPTION,
 };
 
-static const struct command_line this_command = {usage, options, 29,
-                                                 "\nExit codes: see wisp embed --help.\n", NULL};
+static const struct command_line this_command = {
+    usage, options, 29,
+    "\n"
+    "Examples:\n"
+    "  wisp convert path/to/all-MiniLM-L6-v2 minilm.gguf --type q8_0\n"
+    "  wisp convert hf:sentence-transformers/all-MiniLM-L6-v2 minilm.gguf\n"
+    "\nExit codes: see wisp embed --help.\n",
+    NULL};
 
 int command_convert(int argc, char **argv) {
     struct progress progress;

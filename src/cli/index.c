@@ -127,7 +127,13 @@ static const struct command_option options[] = {
 
 static const struct command_line this_command = {
     usage, options, 25,
-    "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n", take_operand};
+    "\n"
+    "Examples:\n"
+    "  wisp index build notes.index notes.txt\n"
+    "  wisp index add notes.index more.txt\n"
+    "  wisp index info notes.index\n"
+    "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n",
+    take_operand};
 
 static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     static const char *const actions[] = {"build", "add", "remove", "list", "info"};

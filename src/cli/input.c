@@ -103,6 +103,8 @@ static int open_item(struct input *input, const char *path) {
                  errno == ENOENT && strchr(path, ' ') ? " (--text TEXT gives a text itself)" : "");
         return EXIT_FAILED;
     }
+    if (input->descriptor == STDIN_FILENO)
+        say_that_input_is_awaited();
     if (fstat(input->descriptor, &info) == 0 && is_output_file(&info)) {
         complain("%s: the input is the output, too", path);
         return EXIT_FAILED;

@@ -43,7 +43,12 @@ static const struct command_option options[] = {
 };
 
 static const struct command_line this_command = {usage, options, 25,
-                                                 "\nExit codes: see wisp embed --help.\n", NULL};
+                                                 "\n"
+                                                 "Examples:\n"
+                                                 "  wisp inspect model.gguf\n"
+                                                 "  wisp inspect --format json path/to/folder\n"
+                                                 "\nExit codes: see wisp embed --help.\n",
+                                                 NULL};
 
 /* The SHA-256 of a part of the file, in hexadecimal. */
 struct digest {

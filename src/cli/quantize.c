@@ -127,8 +127,14 @@ static const struct command_option options[] = {
     LAST_OPTION,
 };
 
-static const struct command_line this_command = {usage, options, 29,
-                                                 "\nExit codes: see wisp embed --help.\n", NULL};
+static const struct command_line this_command = {
+    usage, options, 29,
+    "\n"
+    "Examples:\n"
+    "  wisp quantize --dry-run model.gguf\n"
+    "  wisp quantize --type q4_k --fallback q5_0 model.gguf smaller.gguf\n"
+    "\nExit codes: see wisp embed --help.\n",
+    NULL};
 
 /* The bytes and the error of all tensors of a type. */
 struct total {

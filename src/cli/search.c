@@ -91,7 +91,12 @@ static const struct command_option options[] = {
 
 static const struct command_line this_command = {
     usage, options, 25,
-    "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n", take_operand};
+    "\n"
+    "Examples:\n"
+    "  wisp search notes.index --query 'how do plants eat?'\n"
+    "  wisp search notes.index --format ndjson queries.txt\n"
+    "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n",
+    take_operand};
 
 static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     if (!take_options(&this_command, a, argc, argv, code))

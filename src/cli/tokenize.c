@@ -57,7 +57,13 @@ static const struct command_option options[] = {
 };
 
 static const struct command_line this_command = {
-    usage, options, 25, "\nExit codes: see wisp embed --help.\n", take_file};
+    usage, options, 25,
+    "\n"
+    "Examples:\n"
+    "  wisp tokenize --format table --text 'any text'\n"
+    "  wisp tokenize notes.txt\n"
+    "\nExit codes: see wisp embed --help.\n",
+    take_file};
 
 static int check_usage(struct command *c) {
     static const char *const names[] = {"text", "json", "ndjson", "table"};
