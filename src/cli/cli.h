@@ -114,7 +114,7 @@ int open_model(const struct model_arguments *arguments, wisp_model **model, wisp
 
 /* Opens the model at a path or URL or of the Hub, and its session, by the other arguments. On
  * failure the model, and the session, may be open. */
-wisp_status open_model_at(const struct model_arguments *arguments, const char *path,
+wisp_status open_model_at(const struct model_arguments *arguments, const char *given,
                           wisp_model **model, wisp_session **session, wisp_error *error);
 
 /* Warns of texts that the session has cut to the length that the model reads, and adds `advice`. */

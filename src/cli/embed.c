@@ -66,9 +66,13 @@ static const struct command_option options[] = {
     TAKEN(input_take_text, input, "text", 0, "TEXT",
           "embed this text (may be given more than once)"),
     TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "lines (default), or ndjson: each line is a JSON string, or an object\n"
-          "whose \"text\" is embedded and whose other fields are kept; blank\n"
-          "lines are skipped"),
+          "lines (default); ndjson: each line is a JSON string, or an object whose\n"
+          "\"text\" is embedded and whose other fields are kept; csv or tsv: rows\n"
+          "behind a header, whose other columns are kept, as strings. Blank lines\n"
+          "are skipped but for lines"),
+    TAKEN(input_take_column, input, "column", 0, "NAME",
+          "the column, or the member of objects, that is the text (default:\n"
+          "text)"),
     TAKEN(take_format, format, "format", 0, "FORMAT",
           "text (default): a line of numbers for each text; json: one array of\n"
           "arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
@@ -125,6 +129,7 @@ static const struct command_line this_command = {
     "Examples:\n"
     "  wisp embed --text 'The cat sleeps on the sofa.'\n"
     "  wisp embed --format npy < sentences.txt > rows.npy\n"
+    "  wisp embed --input csv --column title --format ndjson books.csv\n"
     "  wisp embed --input ndjson --format ndjson --output rows.ndjson --resume texts.ndjson\n"
     "\n"
     "Exit code: 0 done, 1 reading or writing failed, 2 wrong usage, 3 the model cannot be used,\n"

@@ -62,10 +62,11 @@ static void read_limits(struct machine *m) {
     if (!read_line("/proc/self/cgroup", group, sizeof group) || strncmp(group, "0::", 3) != 0)
         return;
     for (char *name = group + 3;; *strrchr(name, '/') = '\0') {
-        double most, period;
         snprintf(path, sizeof path, "%s%s/cpu.max", cgroup_root, name);
-        if (read_line(path, line, sizeof line) && sscanf(line, "%lf %lf", &most, &period) == 2 &&
-            period > 0 && (m->quota == 0 || most / period < m->quota))
+        char *end = line;
+        const double most = read_line(path, line, sizeof line) ? strtod(line, &end) : 0;
+        const double period = end > line ? strtod(end, NULL) : 0; /* "max" is no number */
+        if (period > 0 && (m->quota == 0 || most / period < m->quota))
             m->quota = most / period;
         snprintf(path, sizeof path, "%s%s/memory.max", cgroup_root, name);
         const uint64_t limit =
