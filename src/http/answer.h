@@ -7,7 +7,7 @@
 
 enum {
     HTTP_TIMEOUT_SECONDS = 30,
-    HTTP_SLOWEST = 100 /* bytes a second: a request that brings fewer for so long is given up. All
+    HTTP_SLOWEST = 100 /* bytes a second: a request that brings fewer for so long is aborted. All
                           six of a line keep above it with 600, at which 1 MB takes half an hour */
 };
 
