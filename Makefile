@@ -15,10 +15,10 @@
 # build/. Tools that are missing are fetched into .tools/ by tools/setup.py.
 
 MAKEFLAGS += --no-builtin-rules
-# As many jobs as cores, unless the user says how many. One more for the demo, which waits for downloads, and for tests,
-# because those in JavaScript wait for servers and clocks half of their time.
+# As many jobs as cores, unless the user says how many. One more for what waits for downloads, and for tests, because
+# those in JavaScript wait for servers and clocks half of their time.
 ifeq ($(MAKELEVEL),0)
-MAKEFLAGS += -j$(shell expr $$(nproc) + $(words $(firstword $(filter demo test%,$(MAKECMDGOALS)))))
+MAKEFLAGS += -j$(shell expr $$(nproc) + $(words $(firstword $(filter demo test% set-up%,$(MAKECMDGOALS)))))
 endif
 .SUFFIXES:
 .DELETE_ON_ERROR:

@@ -114,6 +114,16 @@ static wisp_status tokenize_pair(const struct job *job, struct worker *worker, w
     return WISP_OK;
 }
 
+/* Refuses a text of which nothing is pooled. Vectors of tokens can be none, and values of words 0.
+ */
+static wisp_status require_tokens(const struct job *job, size_t text, wisp_error *error) {
+    const wisp_model *model = job->session->model;
+    if (job->tokens || model->network.config.pooling == POOLING_SPLADE)
+        return WISP_OK;
+    return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "texts",
+                "text %zu has no tokens, and the model's tokenizer adds none", text);
+}
+
 /* Tokenises texts [first, end) into one batch in the worker's memory. The place for skipped tokens
  * holds where the second texts of pairs begin, or how many tokens are seen: these skip none. */
 static wisp_status tokenize_batch(const struct job *job, struct worker *worker, size_t first,
@@ -134,6 +144,8 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
             TRY(tokenize_pair(job, worker, text, ids + used, &tokens, &truncated, &second, error));
         else
             TRY(tokenize_text(job, worker, text, ids + used, &tokens, &truncated, &second, error));
+        if (RANKS && tokens == 0)
+            TRY(require_tokens(job, first + i, error));
         worker->stats.truncated_texts += truncated;
         starts[i] = used;
         skipped[i] = second > 0 ? second : smaller(job->prompt_tokens, tokens - 1);

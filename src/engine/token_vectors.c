@@ -49,9 +49,10 @@ static void read_prompt(const wisp_model *model, const char *name, bool has_pref
     }
 }
 
+enum { LEAST = 4 }; /* tokens of a text */
+
 static wisp_status read_limit(const wisp_model *model, const char *key, struct token_side *side,
                               wisp_error *error) {
-    enum { LEAST = 4 };
     side->limit = model->max_tokens;
     TRY(metadata_u32_or(&model->dir, key, &side->limit, error));
     if (side->limit < LEAST)
@@ -70,9 +71,11 @@ static wisp_status read_expansion(const wisp_model *model, struct token_settings
     TRY(metadata_bool_or(&model->dir, KEY_TOKENS_ATTENDS, &s->attends, error));
     if (s->expanded == 0)
         return WISP_OK;
-    if (s->expanded > model->max_tokens)
+    if (s->expanded < LEAST || s->expanded > model->max_tokens)
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, KEY_TOKENS_EXPANDED,
-                    "%u tokens are more than the %u of a text", s->expanded, model->max_tokens);
+                    s->expanded < LEAST ? "%u tokens are fewer than %u"
+                                        : "%u tokens are more than the %u of a text",
+                    s->expanded, s->expanded < LEAST ? LEAST : model->max_tokens);
     /* The last mask token of a query without words is to see one of its tokens. */
     const uint32_t window = model->network.config.window;
     if (!s->attends && window > 0 && s->expanded > window + 2)
@@ -142,8 +145,9 @@ static wisp_status encode(const struct token_job *job, const wisp_model *model, 
     TRY(tokenizer_encode(model->tokenizer, text, side->limit - prefixed, ids, count, truncated,
                          error));
     if (prefixed) {
-        memmove(ids + 2, ids + 1, (*count - 1) * sizeof *ids);
-        ids[1] = side->prefix;
+        const size_t first = smaller(*count, 1); /* an empty text may have no token */
+        memmove(ids + first + 1, ids + first, (*count - first) * sizeof *ids);
+        ids[first] = side->prefix;
         ++*count;
     }
     *keys = *count;
