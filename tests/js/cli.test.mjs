@@ -306,7 +306,7 @@ describe('embed', () => {
   test('wrong use is exit code 2 and says what is wrong', () => {
     for (const [args, message] of /** @type {[string[], RegExp][]} */ ([
       [['embed', '--format', 'xml'], /--format xml: choose one of text, json/],
-      [['embed', '--input', 'csv'], /--input csv: choose one of lines, ndjson/],
+      [['embed', '--input', 'xls'], /--input xls: choose one of lines, ndjson/],
       [['embed', '--compute', 'int4'], /choose one of auto, f32, int8/],
       [['embed', '--threads', '0'], /--threads 0: expected a whole number from 1/],
       [['embed', '--dimensions', '-3'], /whole number/],
