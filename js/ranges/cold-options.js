@@ -42,9 +42,12 @@ export function checkCold(wanted, memory) {
   if (memory !== undefined && mode !== 'wait') throw wrong('memory', "only with cold: 'wait'");
   if (mode === undefined) throw wrong('cold', "mode is missing: 'wait' or 'skip'");
   if (mode !== 'wait' && mode !== 'skip') throw wrong('cold', `${shown(mode)} is not wait or skip`);
-  for (const [name, value] of Object.entries({ gap, first })) {
+  for (const [name, value] of Object.entries({ gap, first, tokens })) {
     if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;
-    throw wrong('cold', `${name}: ${shown(value)} is not a number of bytes`);
+    throw wrong(
+      'cold',
+      `${name}: ${shown(value)} is not a number of ${name === 'tokens' ? name : 'bytes'}`,
+    );
   }
   for (const [name, value] of Object.entries({ complete, store, immutable })) {
     if (typeof value !== 'boolean')
@@ -56,9 +59,6 @@ export function checkCold(wanted, memory) {
   }
   if (onChange !== undefined && typeof onChange !== 'function') {
     throw wrong('cold', `onChange: ${shown(onChange)} is not a function`);
-  }
-  if (!Number.isInteger(tokens) || tokens < 0) {
-    throw wrong('cold', `tokens: ${shown(tokens)} is not a number of tokens`);
   }
   return { .../** @type {any} */ (how), memory };
 }

@@ -39,8 +39,7 @@ bool wisp_model_get_neurons(const wisp_model *model, size_t layer, wisp_layer_ne
 wisp_status wisp_model_trace_tokens(wisp_model *model, size_t tokens, wisp_error *error) {
     const struct neuron_store *neurons = cold_store(model);
     if (!neurons)
-        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, NULL,
-                    "only tokens of a model that is opened with hot_only are traced");
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, NULL, "hot_only: not set");
     return neuron_cold_trace(neurons, tokens, error);
 }
 

@@ -28,9 +28,9 @@ struct neuron_cold {
     uint64_t *needed;       /* [layers, words]: what the last hold of each layer asked for */
     uint64_t *traced;       /* [layers, most_traced, words]: of the last batch's tokens */
     size_t most_traced, n_traced;
-    uint64_t *prefetched;   /* [layers, words]: present neurons that no hold has needed so far */
-    float *values;          /* [4, hidden_size]: working memory to pack a neuron */
-    uint64_t holds;         /* that began so far */
+    uint64_t *prefetched; /* [layers, words]: present neurons that no hold has needed so far */
+    float *values;        /* [4, hidden_size]: working memory to pack a neuron */
+    uint64_t holds;       /* that began so far */
     wisp_cold_stats stats;
 };
 
@@ -413,12 +413,10 @@ void neuron_cold_stats(const struct neuron_store *store, wisp_cold_stats *stats)
 
 wisp_status neuron_cold_trace(const struct neuron_store *store, size_t tokens, wisp_error *error) {
     struct neuron_cold *cold = store->cold;
-    const size_t layers = store->shape.layers, row = words_of(store) * sizeof *cold->traced;
-    if (tokens > SIZE_MAX / row / layers)
-        return fail_memory(error, SIZE_MAX);
-    uint64_t *traced = calloc(layers * tokens, row);
+    const size_t each = store->shape.layers * words_of(store) * sizeof *cold->traced;
+    uint64_t *traced = calloc(tokens, each);
     if (!traced && tokens > 0)
-        return fail_memory(error, layers * tokens * row);
+        return fail_memory(error, tokens * each);
     free(cold->traced);
     cold->traced = traced;
     cold->most_traced = tokens;
