@@ -90,7 +90,7 @@ test:
 test-all: export WISP_TEST_ALL = 1
 test-all:
 	$(Q)python3 tests/run.py begin
-	$(Q)$(MAKE) --no-print-directory -k test-parts asan test-slow; made=$$?; python3 tests/run.py report && exit $$made
+	$(Q)$(MAKE) --no-print-directory -k test-parts run/counts asan test-slow; made=$$?; python3 tests/run.py report && exit $$made
 
 test-parts: test-others test-js
 test-others: run/uses test-c test-corpus test-example test-wasm test-oracle test-tools test-python
@@ -102,6 +102,14 @@ run/tools/models_page: build/wisp
 $(RUNS_tools): run/tools/%: tests/tools/test_%.py
 	$(RUN) tools/$* -- python3 $<
 test-tools: $(RUNS_tools)
+
+# Compares the instructions that the kernels execute with the recorded ones.
+COUNTS := python3 tests/kernels/counts.py build/native/tests/kernels/test_kernels
+.PHONY: run/counts record-counts
+run/counts: build/native/tests/kernels/test_kernels
+	$(RUN) counts -- $(COUNTS)
+record-counts: build/native/tests/kernels/test_kernels
+	$(COUNTS) --record
 
 JOBS_HERE = $(shell nproc) core$(if $(filter 1,$(shell nproc)),,s)
 TEST_MINUTES = $(shell expr 20 / $$(nproc) + 2) minutes
@@ -380,7 +388,7 @@ TURN := $(firstword $(subst /, ,$(WISP_TURN)))
 SLOW := $(if $(TURN),$(SLOW_$(TURN)),$(foreach turn,0 1 2 3 4,$(SLOW_$(turn))))
 test-slow: $(SLOW)
 
-test-ci: test-slow asan sbom lint test-cuda-shim cuda-compile
+test-ci: run/counts test-slow asan sbom lint test-cuda-shim cuda-compile
 
 .PHONY: test-ci set-up-ci
 set-up-ci:
@@ -411,7 +419,7 @@ list-tests:
 	    $(RUNS_oracle) run/oracle/unicode run/oracle/grammars run/uses $(RUNS_torch) $(RUNS_tools) $(RUNS_js) $(RUNS_asan) \
 	    $(RUNS_corpus-asan) $(RUNS_ubsan) $(RUNS_corpus-fuzz) $(RUNS_tsan) $(RUNS_m32) $(RUNS_aarch64) $(RUNS_arm_sets) \
 	    $(foreach cpu,$(ARM_CPUS),$(RUNS_aarch64/$(cpu))) $(RUNS_musl) $(RUNS_big-endian) run/big-endian/same-files \
-	    run/valgrind/embed run/valgrind/test_models run/clickhouse
+	    run/valgrind/embed run/valgrind/test_models run/clickhouse run/counts
 
 # The parts that .ci/run compiles, one step for each.
 .PHONY: list-compiled

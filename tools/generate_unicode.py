@@ -30,6 +30,7 @@ DATA = REPO / ".tools" / "unicode"
 TEXT = REPO / "src" / "text"
 
 CODE_POINTS = 0x110000
+WIDTH = 160  # of the lines of numbers, which nobody reads
 SURROGATES = range(0xD800, 0xE000)
 HANGUL = range(0xAC00, 0xD7A4)  # decomposed by arithmetic, not by a table
 
@@ -251,12 +252,12 @@ class Writer:
         self.lines.append(text)
 
     def array(self, declaration, items, size):
-        """Adds an array with `size` bytes for each item, and as many items on a line as fit."""
+        """Adds an array with `size` bytes for each item, and as many items on a line as fit WIDTH."""
         self.bytes += size * len(items)
         self.add(f"const {declaration} = {{")
         line = "   "
         for item in items:
-            if len(line) + len(item) + 2 > 100:
+            if len(line) + len(item) + 2 > WIDTH:
                 self.add(line)
                 line = "   "
             line += f" {item},"
@@ -416,8 +417,13 @@ def write_blocks(out, name, members, limit):
     out.numbers("uint8_t", f"{name}_blocks", [eight for packed in blocks for eight in packed])
 
 
-def write_words(out, name, values):
-    out.array(f"uint64_t {name}[{len(values)}]", [f"0x{value:X}" for value in values], 8)
+def bytes_apart(code_points):
+    """The low bytes of code points, then the middle ones, then the high ones."""
+    return [code_point >> shift & 0xFF for shift in (0, 8, 16) for code_point in code_points]
+
+
+def write_bytes(out, declaration, values):
+    out.array(f"uint8_t {declaration}", [str(value) for value in values], 1)
 
 
 def generate_nfc(properties):
@@ -442,9 +448,12 @@ def generate_nfc(properties):
     for (first, second), c in normal.pairs.items():
         assert normal.parts[c] == [first, second] and len(chr(c).encode()) <= len((chr(first) + chr(second)).encode())
     order = sorted(normal.parts)
-    write_words(out, "unicode_nfc_parts", [c << 42 | parts[c][0] << 21 | parts[c][1] for c in order])
+    columns = [order, [parts[c][0] for c in order], [parts[c][1] for c in order]]
+    write_bytes(out, f"unicode_nfc_parts[{9 * len(order)}]", [byte for column in columns for byte in bytes_apart(column)])
     out.numbers("uint16_t", "unicode_nfc_pairs", [order.index(c) for _, c in sorted(normal.pairs.items())])
-    write_words(out, "unicode_nfc_classes", [first << 32 | last << 8 | rank for first, last, rank in runs])
+    write_bytes(out, f"unicode_nfc_class_firsts[{3 * len(runs)}]", bytes_apart([first for first, _, _ in runs]))
+    write_bytes(out, f"unicode_nfc_class_more[{len(runs)}]", [last - first for first, last, _ in runs])
+    write_bytes(out, f"unicode_nfc_classes[{len(runs)}]", [rank for _, _, rank in runs])
     limit = (max(changed) // 128 + 1) * 128
     write_blocks(out, "unicode_nfc_unsure", changed | seconds | set(combining), limit)
     out.add(f"_Static_assert(UNICODE_NFC_PARTS == {len(order)} && UNICODE_NFC_PAIRS == {len(normal.pairs)} &&")

@@ -4,7 +4,7 @@ import { Engine, encode, takeGroup } from './engine.js';
 import { serveBy } from './worker.js';
 
 /** An engine on a module that scores pairs of texts. */
-export class RankEngine extends Engine {
+class RankEngine extends Engine {
   /**
    * Returns a score for each text, of which more is better. The bits of a score do not depend on the other texts.
    * @param {string} query

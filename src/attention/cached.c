@@ -27,8 +27,8 @@ size_t attention_cached_bytes(const struct kernels *kernels, const struct attent
     return measured.used;
 }
 
-size_t attention_full_bytes(const struct kernels *kernels, const struct attention_shape *shape,
-                            size_t keys) {
+static size_t attention_full_bytes(const struct kernels *kernels,
+                                   const struct attention_shape *shape, size_t keys) {
     struct workspace measured = {0};
     struct step_block block;
     (void)keys;

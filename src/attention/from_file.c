@@ -101,8 +101,11 @@ static wisp_status fill_masks(const struct directory *dir, struct attention_mask
     return check_model(dir, error);
 }
 
-wisp_status attention_masks_read(const struct directory *dir, size_t layers, size_t kv_heads,
-                                 struct attention_masks **masks, wisp_error *error) {
+/* Points *masks to the masks of a file, which must be those of its model and of so many layers and
+ * heads. They point into the directory. The caller frees *masks. Fails with WISP_ERROR_ARGUMENT if
+ * there are none, and with WISP_ERROR_FORMAT if they cannot be this model's. */
+static wisp_status attention_masks_read(const struct directory *dir, size_t layers, size_t kv_heads,
+                                        struct attention_masks **masks, wisp_error *error) {
     *masks = NULL;
     if (!directory_find_metadata(dir, KEY_ATTENTION_MODEL))
         return fail(error, WISP_ERROR_ARGUMENT, dir->file, "attention",

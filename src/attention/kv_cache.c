@@ -10,7 +10,8 @@
 #include "base/checked.h"
 #include "base/memory.h"
 
-size_t kv_number_bytes(enum kv_type type) {
+/* Returns the bytes of a number of a type. */
+static size_t kv_number_bytes(enum kv_type type) {
     return type == KV_F32 ? sizeof(float) : type == KV_F16 ? sizeof(uint16_t) : sizeof(int8_t);
 }
 

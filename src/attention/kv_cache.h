@@ -75,9 +75,6 @@ struct kv_head {
     const float *value_scales; /* [KV_PAGE] */
 };
 
-/* Returns the bytes of a number of a type. */
-size_t kv_number_bytes(enum kv_type type);
-
 /* Opens an empty cache. Fails if a page could not be addressed. The caller releases it with
  * kv_cache_release, also after an error. */
 wisp_status kv_cache_open(struct kv_cache *cache, const struct kv_shape *shape, wisp_error *error);

@@ -19,8 +19,9 @@ size_t attention_mask_bytes(size_t steps) {
     return (larger(2 * steps, blocks * (blocks + 1) / 2) + 7) / 8;
 }
 
-struct attention_mask_of_head attention_mask_at(const struct attention_masks *masks, size_t layer,
-                                                size_t kv_head) {
+/* Returns the mask of a head. */
+static struct attention_mask_of_head attention_mask_at(const struct attention_masks *masks,
+                                                       size_t layer, size_t kv_head) {
     const size_t at = layer * masks->kv_heads + kv_head;
     return (struct attention_mask_of_head){.kind = (enum attention_kind)masks->kinds[at],
                                            .window = (size_t)masks->windows[at],

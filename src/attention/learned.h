@@ -41,20 +41,10 @@ enum { MASK_MOST_STEPS = 1 << 14 };
 /* Returns the bytes of the bits of a head. */
 size_t attention_mask_bytes(size_t steps);
 
-/* Returns the mask of a head. */
-struct attention_mask_of_head attention_mask_at(const struct attention_masks *masks, size_t layer,
-                                                size_t kv_head);
-
 /* Returns whether queries of a step look at a step that is not later. */
 bool attention_mask_keeps(const struct attention_masks *masks,
                           const struct attention_mask_of_head *mask, size_t query_step,
                           size_t key_step);
-
-/* Points *masks to the masks of a file, which must be those of its model and of so many layers and
- * heads. They point into the directory. The caller frees *masks. Fails with WISP_ERROR_ARGUMENT if
- * there are none, and with WISP_ERROR_FORMAT if they cannot be this model's. */
-wisp_status attention_masks_read(const struct directory *dir, size_t layers, size_t kv_heads,
-                                 struct attention_masks **masks, wisp_error *error);
 
 enum { MASK_MODEL_BYTES = 32 };
 

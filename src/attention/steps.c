@@ -107,10 +107,6 @@ size_t step_first_key(const struct step_block *b) {
     return first_seen(b->shape, position_of(b));
 }
 
-size_t step_end_key(const struct step_block *b) {
-    return position_of(b) + b->queries;
-}
-
 static void expand_halves(const uint16_t *halves, size_t n, float *y) {
     for (size_t i = 0; i < n; i++)
         y[i] = float_of_half(halves[i]);

@@ -46,10 +46,8 @@ void step_take(const struct kernels *kernels, const struct attention_shape *shap
  * set. */
 void step_begin(struct step_block *block);
 
-/* Returns the first key that the block's first query sees, and the end of those that its last one
- * sees. */
+/* Returns the first key that the block's first query sees. */
 size_t step_first_key(const struct step_block *block);
-size_t step_end_key(const struct step_block *block);
 
 /* Goes through step `step` of the sequence, of which some query of the block sees a key. */
 void step_add(struct step_block *block, size_t step);

@@ -204,8 +204,9 @@ static void find_levels(const struct gate_calibration *c) {
                 shares[i] < 1 ? gate_histogram_least(&c->fitted[l], (double)shares[i]) : 0;
 }
 
-wisp_status gates_calibrate(struct gate_calibration *c, struct arena *arena, const wisp_text *texts,
-                            size_t n, wisp_error *error) {
+/* Runs the model on texts and finds the weights and levels of all layers. */
+static wisp_status gates_calibrate(struct gate_calibration *c, struct arena *arena,
+                                   const wisp_text *texts, size_t n, wisp_error *error) {
     struct run r = {.c = c, .texts = texts, .n = n, .most_tokens = c->model->max_tokens};
     float *norms;
     c->shares = shares;

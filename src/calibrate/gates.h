@@ -22,10 +22,6 @@ struct gate_calibration {
     double (*above)[WISP_GATE_THRESHOLDS]; /* [layers]: neurons whose gate exceeds each threshold */
 };
 
-/* Runs the model on texts and finds the weights and levels of all layers. */
-wisp_status gates_calibrate(struct gate_calibration *c, struct arena *arena, const wisp_text *texts,
-                            size_t n, wisp_error *error);
-
 /* Reads the model at `input` and writes it with the weights and levels, in place of those that it
  * may have. */
 wisp_status gates_write(const struct gate_calibration *c, const char *input, const char *output,

@@ -52,21 +52,12 @@ wisp_status chat_template_of(const struct directory *dir, bool tools, wisp_text 
     return WISP_OK;
 }
 
-static bool has_token(const struct directory *dir, const char *token) {
-    const struct metadata *tokens = directory_find_metadata(dir, CODEC_TOKENS);
-    for (size_t k = 0; k < tokens->count; k++)
-        if (tokens->as.texts[k].length == strlen(token) &&
-            memcmp(tokens->as.texts[k].bytes, token, strlen(token)) == 0)
-            return true;
-    return false;
-}
-
 static wisp_status find_format(const struct directory *dir, const char *name, wisp_text *source,
                                wisp_error *error) {
     for (size_t i = 0; i < FORMATS; i++) {
         if (strcmp(formats[i].name, name) != 0)
             continue;
-        if (formats[i].needs && !has_token(dir, formats[i].needs))
+        if (formats[i].needs && codec_spelled(dir, formats[i].needs) < 0)
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, CODEC_TOKENS,
                         "the chat format %s needs the token %s, which the vocabulary lacks", name,
                         formats[i].needs);

@@ -27,17 +27,6 @@ static bool is_control(const struct codec *codec, size_t id, wisp_text spelling)
            (has_ends(spelling, "<|", "|>") || has_ends(spelling, "<\uFF5C", "\uFF5C>"));
 }
 
-/* Reads how marks are matched, if the file says it. */
-static void read_flags(const struct directory *dir, const struct codec *codec, uint8_t *flags) {
-    const struct metadata *ids = directory_find_metadata(dir, KEY_TOKENIZER_ADDED_TOKENS);
-    const struct metadata *values = directory_find_metadata(dir, KEY_TOKENIZER_ADDED_FLAGS);
-    int64_t id, value;
-    for (uint64_t i = 0; ids && values && i < ids->count && i < values->count; i++)
-        if (metadata_array_i64(ids, i, &id) && metadata_array_i64(values, i, &value) && id >= 0 &&
-            (uint64_t)id < codec->count)
-            flags[id] = (uint8_t)value;
-}
-
 wisp_status chat_marks_of(const struct directory *dir, const struct codec *codec,
                           struct arena *arena, struct chat_marks *marks, wisp_error *error) {
     const wisp_text *spellings = directory_find_metadata(dir, CODEC_TOKENS)->as.texts;
@@ -47,7 +36,7 @@ wisp_status chat_marks_of(const struct directory *dir, const struct codec *codec
     ARENA_TAKE(arena, flags, codec->count, error);
     ARENA_TAKE(arena, marks->is_mark, codec->count, error);
     ARENA_TAKE(arena, marks->set.tokens, codec->count, error);
-    read_flags(dir, codec, flags);
+    TRY(codec_read_flags(codec, dir, flags, error));
     for (size_t i = 0; i < codec->count; i++) {
         if (!is_control(codec, i, spellings[i]))
             continue;

@@ -276,6 +276,7 @@ void wisp_session_close(wisp_session *session) {
     if (session->kv_tier)
         session->kv_tier->close(session->kv_tier);
     prompt_cache_close(session->prompts);
+    judge_close(session->judge);
     free(session->attention.masks);
     free(session->recalls);
     free(session->thresholds);

@@ -34,6 +34,10 @@ struct generation; /* sequence.h */
 
 struct prompt_cache; /* text_store.h */
 
+struct judge; /* judge.c */
+
+void judge_close(struct judge *judge);
+
 /* When a pass is to pause, so that the caller can look after other things (requests.h). */
 struct pause {
     double at;     /* base/clock.h; INFINITY: never */
@@ -51,6 +55,7 @@ struct wisp_session {
     struct device_context *on_device;  /* has the texts of `generation`, if a device computes; else
                                           NULL */
     struct prompt_cache *prompts;      /* NULL: only the session keeps texts */
+    struct judge *judge;               /* NULL until it has judged texts */
     enum kv_type cache_type;           /* of the key-value caches */
     struct kv_tier *kv_tier;           /* that has them if their memory is limited; else NULL */
     struct attention_choice attention; /* the policies that compute attention */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/digest_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,12 +11,9 @@
 
 #include "base/sha256.h"
 #include "host/fail_errno.h"
+#include "host/old_files.h"
 #include "host/own_file.h"
 #include "host/read_at.h"
-
-#ifdef __APPLE__
-#define st_mtim st_mtimespec
-#endif
 
 /* A name is the digest in hexadecimal digits. A file that is being written has another one after
  * them, and is locked by whoever writes it. */
@@ -155,87 +150,19 @@ void digest_files_remove(const struct digest_files *files, const unsigned char *
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
-struct entry {
-    char name[DIGITS + 1];
-    uint64_t bytes;
-    struct timespec used;
-};
-
-struct entries {
-    struct entry *all; /* [capacity] */
-    size_t n, capacity;
-    uint64_t bytes;
-};
-
-static bool is_digest(const char *name) {
+static bool has_digest(const char *name) {
     return strspn(name, "0123456789abcdef") == DIGITS;
 }
 
-/* Deletes a file that no writer has locked. */
-static void remove_stale(const char *path) {
-    const int file = own_file_open(path, O_WRONLY);
-    if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0)
-        unlink(path);
-    if (file >= 0)
-        close(file);
+static bool is_whole(const char *name) {
+    return has_digest(name) && name[DIGITS] == '\0';
 }
 
-static bool add_entry(struct entries *entries, const char *name, const struct stat *info) {
-    if (entries->n == entries->capacity) {
-        const size_t capacity = 2 * entries->capacity + 64;
-        struct entry *grown = realloc(entries->all, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        entries->all = grown;
-        entries->capacity = capacity;
-    }
-    struct entry *entry = &entries->all[entries->n++];
-    memcpy(entry->name, name, sizeof entry->name);
-    entry->bytes = (uint64_t)info->st_size;
-    entry->used = info->st_mtim;
-    entries->bytes += entry->bytes;
-    return true;
-}
-
-/* Lists the files, and deletes those that nobody writes any more. Files of other names stay. */
-static void list_entries(const struct digest_files *files, struct entries *entries) {
-    DIR *folder = opendir(files->path);
-    for (const struct dirent *item; folder && (item = readdir(folder));) {
-        char path[PATH_MAX + 300];
-        struct stat info;
-        path_of(files, item->d_name, path);
-        if (!is_digest(item->d_name) || lstat(path, &info) != 0 || !S_ISREG(info.st_mode))
-            continue;
-        const char *rest = item->d_name + DIGITS;
-        if (*rest == '\0' && !add_entry(entries, item->d_name, &info))
-            break;
-        if (strncmp(rest, temporary_mark, strlen(temporary_mark)) == 0)
-            remove_stale(path);
-    }
-    if (folder)
-        closedir(folder);
-}
-
-static int compare_uses(const void *a, const void *b) {
-    const struct timespec *x = &((const struct entry *)a)->used;
-    const struct timespec *y = &((const struct entry *)b)->used;
-    if (x->tv_sec != y->tv_sec)
-        return x->tv_sec < y->tv_sec ? -1 : 1;
-    return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
+static bool is_temporary(const char *name) {
+    return has_digest(name) && strncmp(name + DIGITS, temporary_mark, strlen(temporary_mark)) == 0;
 }
 
 size_t digest_files_make_room(const struct digest_files *files) {
-    struct entries entries = {0};
-    size_t removed = 0;
-    list_entries(files, &entries);
-    if (entries.n > 0)
-        qsort(entries.all, entries.n, sizeof *entries.all, compare_uses);
-    for (; removed < entries.n && entries.bytes > files->bytes; removed++) {
-        char path[PATH_MAX + 300];
-        path_of(files, entries.all[removed].name, path);
-        unlink(path);
-        entries.bytes -= entries.all[removed].bytes;
-    }
-    free(entries.all);
-    return removed;
+    old_files_delete(files->path, 0, is_temporary);
+    return old_files_delete(files->path, files->bytes, is_whole);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/row_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -13,6 +12,7 @@
 #include "base/checksum.h"
 #include "base/sha256.h"
 #include "host/fail_errno.h"
+#include "host/old_files.h"
 #include "host/own_file.h"
 #include "host/read_at.h"
 
@@ -55,59 +55,9 @@ static wisp_status open_file(struct row_file *file, bool *fits, wisp_error *erro
     return WISP_OK;
 }
 
-/* ---- the folder ----------------------------------------------------------------------------- */
-
-struct other_file {
-    char path[PATH_MAX + 300];
-    time_t used;
-};
-
-/* Returns whether a file was used before another; of two at one time the names decide. */
-static bool is_older(const struct other_file *a, const struct other_file *b) {
-    return a->used != b->used ? a->used < b->used : strcmp(a->path, b->path) < 0;
-}
-
 static bool is_rows(const char *name) {
     const size_t length = strlen(name), end = sizeof suffix - 1;
     return length > end && strcmp(name + length - end, suffix) == 0;
-}
-
-/* Adds up the bytes of all files, and finds that which was used longest ago of those after `last`.
- * Returns false if there is none. */
-static bool find_next(const char *folder, const struct other_file *last, uint64_t *all,
-                      struct other_file *next) {
-    bool found = false;
-    *all = 0;
-    DIR *entries = opendir(folder);
-    for (const struct dirent *entry; entries && (entry = readdir(entries));) {
-        struct other_file file;
-        struct stat info;
-        snprintf(file.path, sizeof file.path, "%s/%s", folder, entry->d_name);
-        if (!is_rows(entry->d_name) || lstat(file.path, &info) != 0 || !S_ISREG(info.st_mode))
-            continue;
-        file.used = info.st_mtime;
-        *all += (uint64_t)info.st_blocks * 512;
-        if (is_older(last, &file) && (!found || is_older(&file, next))) {
-            *next = file;
-            found = true;
-        }
-    }
-    if (entries)
-        closedir(entries);
-    return found;
-}
-
-/* Deletes files that nobody uses, those used longest ago first, while all have more than `most`. */
-static void make_room(const char *folder, uint64_t most) {
-    struct other_file last = {0}, next = {0};
-    for (uint64_t all; find_next(folder, &last, &all, &next) && all > most; last = next) {
-        const int descriptor = own_file_open(next.path, O_RDWR);
-        if (descriptor < 0)
-            continue;
-        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0)
-            unlink(next.path);
-        close(descriptor);
-    }
 }
 
 wisp_status row_file_open(struct row_file *file, const char *folder,
@@ -142,7 +92,7 @@ wisp_status row_file_open(struct row_file *file, const char *folder,
     if (!fits)
         return fail(error, WISP_ERROR_IO, file->path, NULL,
                     "others replace the file again and again");
-    make_room(folder, bytes);
+    old_files_delete(folder, bytes, is_rows);
     return WISP_OK;
 }
 

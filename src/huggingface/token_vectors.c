@@ -12,7 +12,8 @@ enum { KEY_BYTES = 64, TEXT_BYTES = 256, USUAL_EXPANSION = 32 };
 static const char MODEL_FILE[] = "config_sentence_transformers.json";
 static const char STANFORD_FILE[] = "artifact.metadata";
 
-const struct hf_name hf_projection_names[] = {{"linear.", TENSOR_DENSE_2 ".", true}, {0}};
+/* The names of Stanford's projection. */
+static const struct hf_name projection_names[] = {{"linear.", TENSOR_DENSE_2 ".", true}, {0}};
 
 /* A file of settings that is read. */
 struct reading {
@@ -239,7 +240,7 @@ wisp_status hf_read_token_vectors(struct directory *dir, const char *folder, con
     const struct json *class = json_is(classes, JSON_ARRAY) ? classes->first : NULL;
     *found = true;
     if (!modules->list && json_equals(class, "HF_ColBERT")) {
-        *head = hf_projection_names;
+        *head = projection_names;
         return read_stanford(&r, proper);
     }
     if (modules->list)

@@ -9,12 +9,9 @@
 #include "huggingface/modules.h"
 #include "huggingface/tensor_names.h"
 
-/* The names of Stanford's projection. */
-extern const struct hf_name hf_projection_names[];
-
 /* Sets *found to whether the folder holds a ColBERT, and adds its settings if so: prompts,
- * wisp.tokens.* and wisp.normalize. Fills modules->dense. Sets *head to hf_projection_names if the
- * projection is beside the encoder's weights. `proper` is the folder of the encoder. */
+ * wisp.tokens.* and wisp.normalize. Fills modules->dense. Sets *head to the names of the
+ * projection if that is beside the encoder's weights. `proper` is the folder of the encoder. */
 wisp_status hf_read_token_vectors(struct directory *dir, const char *folder, const char *proper,
                                   const struct hf_config *config, struct hf_modules *modules,
                                   const struct hf_name **head, bool *found, wisp_error *error);

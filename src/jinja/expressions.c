@@ -417,7 +417,8 @@ static wisp_status parse_binary(struct parser *p, int level, struct node **node)
     return WISP_OK;
 }
 
-wisp_status parse_condition(struct parser *p, struct node **node) {
+/* Parses an expression without `a if b else c`. */
+static wisp_status parse_condition(struct parser *p, struct node **node) {
     return parse_binary(p, LEVEL_OR, node);
 }
 

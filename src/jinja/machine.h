@@ -128,8 +128,4 @@ extern const struct function jinja_value_filters[], jinja_list_filters[], jinja_
 /* Returns the filter of a name, or NULL. */
 const struct function *filter_find(const char *name);
 
-/* Calls what a template calls. */
-struct value machine_call_value(struct machine *m, struct value callee,
-                                const struct arguments *arguments);
-
 #endif

@@ -117,7 +117,8 @@ int64_t text_find_last(struct machine *m, struct value text, struct value part) 
     }
 }
 
-bool value_contains(struct machine *m, struct value container, struct value item) {
+/* Returns whether `item in container`. */
+static bool value_contains(struct machine *m, struct value container, struct value item) {
     uint32_t n;
     if (container.type == JINJA_TEXT && item.type == JINJA_TEXT)
         return text_find(m, container, item, 0) >= 0;

@@ -12,9 +12,6 @@ bool value_equal(struct machine *m, struct value a, struct value b);
  * values of their types have no order. */
 int value_compare(struct machine *m, struct value a, struct value b);
 
-/* Returns whether `item in container`. */
-bool value_contains(struct machine *m, struct value container, struct value item);
-
 struct value value_operate(struct machine *m, enum operation operation, struct value a,
                            struct value b);
 

@@ -44,11 +44,10 @@ wisp_status parser_fail_token(struct parser *p, const char *wanted);
 /* Go a level deeper, which has a limit. The caller takes it back. */
 wisp_status parser_enter(struct parser *p);
 
-/* Parse an expression; one without `a if b else c`; a tuple or an expression up to the end of the
+/* Parse an expression; a tuple or an expression up to the end of the
  * tag; what is assigned to; the filters of a block, whose first begins at the current token; and
  * arguments in parentheses. */
 wisp_status parse_expression(struct parser *p, struct node **node);
-wisp_status parse_condition(struct parser *p, struct node **node);
 wisp_status parse_tuple(struct parser *p, bool choices, struct node **node);
 wisp_status parse_target(struct parser *p, struct node **node);
 wisp_status parse_filters(struct parser *p, struct node **node);

@@ -137,8 +137,9 @@ static struct value run_macro(struct machine *m, const struct macro *macro,
     return builder_text(&text);
 }
 
-struct value machine_call_value(struct machine *m, struct value callee,
-                                const struct arguments *arguments) {
+/* Calls what a template calls. */
+static struct value machine_call_value(struct machine *m, struct value callee,
+                                       const struct arguments *arguments) {
     switch (callee.type) {
     case JINJA_MACRO:
         return run_macro(m, callee.as.macro, arguments);

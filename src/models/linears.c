@@ -21,8 +21,10 @@ struct linear *network_logits(const struct network *network) {
     return NULL;
 }
 
-const char *linear_name(char name[TENSOR_NAME_BYTES], const struct network *network, uint32_t layer,
-                        const char *part, const char *suffix) {
+/* Writes the name of a tensor of layer `layer`, or of one outside of layers if `layer` is
+ * config.layers. Returns `name`. */
+static const char *linear_name(char name[TENSOR_NAME_BYTES], const struct network *network,
+                               uint32_t layer, const char *part, const char *suffix) {
     if (layer < network->config.layers)
         return layer_tensor_name(name, layer, part, suffix);
     snprintf(name, TENSOR_NAME_BYTES, "%s%s", part, suffix);

@@ -40,11 +40,6 @@ size_t network_linears(const struct network *network, uint32_t layer,
 /* Returns the layer that computes logits, or NULL if the network embeds. */
 struct linear *network_logits(const struct network *network);
 
-/* Writes the name of a tensor of layer `layer`, or of one outside of layers if `layer` is
- * config.layers. Returns `name`. */
-const char *linear_name(char name[TENSOR_NAME_BYTES], const struct network *network, uint32_t layer,
-                        const char *part, const char *suffix);
-
 /* Reads and packs a dense layer of `layer`. Adds nothing to the network. Fails as linear_load does.
  * `cache` may be NULL. */
 wisp_status linear_entry_read(const struct network *network, uint32_t layer,

@@ -12,7 +12,8 @@
 static const struct route *const tables[] = {embed_routes,     rerank_routes,   chat_routes,
                                              responses_routes, messages_routes, info_routes};
 
-bool same_secret(const char *given, const char *secret) {
+/* Compares in a time that does not depend on where the texts differ. */
+static bool same_secret(const char *given, const char *secret) {
     const size_t length = strlen(given), expected = strlen(secret);
     volatile unsigned char differences = length != expected;
     for (size_t i = 0; i < length; i++)

@@ -69,7 +69,4 @@ void reply_error(struct call *call, const wisp_error *error);
 /* Writes an id that no other call has: the prefix and hexadecimal digits. */
 void call_new_id(struct call *call, const char *prefix, char *id, size_t size);
 
-/* Compares in a time that does not depend on where the texts differ. */
-bool same_secret(const char *given, const char *secret);
-
 #endif

@@ -34,35 +34,45 @@ static bool is_unsure(uint32_t c) {
     return unicode_nfc_unsure_blocks[block * 16 + (c >> 3 & 15)] >> (c & 7) & 1;
 }
 
+/* Returns a code point of a table of n, whose bytes are apart. */
+static uint32_t join_bytes(const uint8_t *low, size_t n) {
+    return low[0] | (uint32_t)low[n] << 8 | (uint32_t)low[2 * n] << 16;
+}
+
 static unsigned combining_class(uint32_t c) {
     size_t low = 0, high = UNICODE_NFC_CLASSES;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        const uint64_t run = unicode_nfc_classes[middle];
-        if (c < run >> 32)
+        const uint32_t first = join_bytes(unicode_nfc_class_firsts + middle, UNICODE_NFC_CLASSES);
+        if (c < first)
             high = middle;
-        else if (c > (run >> 8 & LOW))
+        else if (c > first + unicode_nfc_class_more[middle])
             low = middle + 1;
         else
-            return run & 0xFF;
+            return unicode_nfc_classes[middle];
     }
     return 0;
 }
 
-/* Returns what a code point decomposes to, as in unicode_nfc_parts, or 0. */
-static uint64_t parts_of(uint32_t c) {
+static uint32_t part_at(enum nfc_part part, size_t i) {
+    return join_bytes(unicode_nfc_parts + 3 * (size_t)part * UNICODE_NFC_PARTS + i,
+                      UNICODE_NFC_PARTS);
+}
+
+/* Returns where a code point is in unicode_nfc_parts, or UNICODE_NFC_PARTS. */
+static size_t find_parts(uint32_t c) {
     size_t low = 0, high = UNICODE_NFC_PARTS;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        const uint64_t parts = unicode_nfc_parts[middle];
-        if (parts >> 42 == c)
-            return parts;
-        if (parts >> 42 < c)
+        const uint32_t whole = part_at(NFC_WHOLE, middle);
+        if (whole == c)
+            return middle;
+        if (whole < c)
             low = middle + 1;
         else
             high = middle;
     }
-    return 0;
+    return UNICODE_NFC_PARTS;
 }
 
 /* Returns the code point that two are composed to, or NONE. */
@@ -72,14 +82,15 @@ static uint32_t compose_pair(uint32_t first, uint32_t second) {
     if (first - SYLLABLES < SYLLABLE_COUNT && (first - SYLLABLES) % TRAIL_COUNT == 0 &&
         second - TRAILS - 1 < TRAIL_COUNT - 1)
         return first + second - TRAILS;
-    const uint64_t pair = (uint64_t)first << 21 | second, both = ((uint64_t)1 << 42) - 1;
+    const uint64_t pair = (uint64_t)first << 21 | second;
     size_t low = 0, high = UNICODE_NFC_PAIRS;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        const uint64_t parts = unicode_nfc_parts[unicode_nfc_pairs[middle]];
-        if ((parts & both) == pair)
-            return (uint32_t)(parts >> 42);
-        if ((parts & both) < pair)
+        const size_t at = unicode_nfc_pairs[middle];
+        const uint64_t found = (uint64_t)part_at(NFC_FIRST, at) << 21 | part_at(NFC_SECOND, at);
+        if (found == pair)
+            return part_at(NFC_WHOLE, at);
+        if (found < pair)
             low = middle + 1;
         else
             high = middle;
@@ -112,9 +123,11 @@ static void add(struct segment *s, uint32_t c) {
 static void add_decomposed(struct segment *s, uint32_t c) {
     uint32_t seconds[8]; /* the longest decomposition has 4 code points */
     size_t count = 0;
-    for (uint64_t parts; (parts = parts_of(c)) != 0; c = (uint32_t)(parts >> 21 & LOW))
-        if (parts & LOW)
-            seconds[count++] = (uint32_t)(parts & LOW);
+    for (size_t at; (at = find_parts(c)) < UNICODE_NFC_PARTS; c = part_at(NFC_FIRST, at)) {
+        const uint32_t second = part_at(NFC_SECOND, at);
+        if (second != 0)
+            seconds[count++] = second;
+    }
     add(s, c);
     while (count > 0)
         add(s, seconds[--count]);

@@ -8,11 +8,22 @@
 #include "formats/schema.h"
 #include "tokenizers/segment.h"
 
+/* ---- the file's tokens ---------------------------------------------------------------------- */
+
+int32_t codec_spelled(const struct directory *dir, const char *spelling) {
+    const struct metadata *tokens = directory_find_metadata(dir, CODEC_TOKENS);
+    const size_t length = strlen(spelling);
+    for (size_t id = 0; id < tokens->count; id++)
+        if (tokens->as.texts[id].length == length &&
+            memcmp(tokens->as.texts[id].bytes, spelling, length) == 0)
+            return (int32_t)id;
+    return -1;
+}
+
 /* ---- user-defined tokens -------------------------------------------------------------------- */
 
-/* Reads the flags of the tokens that wisp.tokenizer.added_tokens lists into flags [count]. */
-static wisp_status read_flags(const struct codec *codec, const struct directory *dir,
-                              uint8_t *flags, wisp_error *error) {
+wisp_status codec_read_flags(const struct codec *codec, const struct directory *dir, uint8_t *flags,
+                             wisp_error *error) {
     const struct metadata *ids = directory_find_metadata(dir, KEY_TOKENIZER_ADDED_TOKENS);
     const struct metadata *values = directory_find_metadata(dir, KEY_TOKENIZER_ADDED_FLAGS);
     if (!ids && !values)
@@ -80,7 +91,7 @@ wisp_status codec_index_added(struct codec *codec, const struct directory *dir,
     uint8_t *flags;
     ARENA_TAKE(&codec->arena, flags, codec->count, error);
     ARENA_TAKE(&codec->arena, codec->raw.tokens, codec->count, error);
-    TRY(read_flags(codec, dir, flags, error));
+    TRY(codec_read_flags(codec, dir, flags, error));
     for (size_t i = 0; i < codec->count; i++) {
         wisp_text text;
         if (codec->types[i] != TOKEN_USER_DEFINED || codec->texts[i].length == 0)

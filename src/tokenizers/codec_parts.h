@@ -85,6 +85,9 @@ extern const struct codec_kind codec_unigram;
  * for each token. */
 #define CODEC_TOKENS "tokenizer.ggml.tokens"
 
+/* Returns the token that the file spells so; -1: none. */
+int32_t codec_spelled(const struct directory *dir, const char *spelling);
+
 /* The metadata key of the merges of BPE, an array of strings. */
 #define BPE_MERGES "tokenizer.ggml.merges"
 
@@ -102,6 +105,11 @@ wisp_status codec_build_pieces(struct codec *codec, const struct directory *dir,
 /* Normalises a text. *copy is memory for the result, which the caller frees, or NULL. */
 typedef wisp_status (*codec_normalize)(const struct codec *codec, wisp_text text, char **copy,
                                        wisp_text *normalized, wisp_error *error);
+
+/* Reads the flags of the tokens that KEY_TOKENIZER_ADDED_TOKENS lists into flags [count], which has
+ * zeros. */
+wisp_status codec_read_flags(const struct codec *codec, const struct directory *dir, uint8_t *flags,
+                             wisp_error *error);
 
 /* Collects the user-defined tokens, with the flags that the file gives them, into codec->raw and
  * codec->normalized. codec->texts must have been set. */

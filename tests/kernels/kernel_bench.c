@@ -9,6 +9,9 @@
 #include "kernel_bench.h"
 #include "quant/blocks.h"
 #include "quant/codecs.h"
+#ifndef __wasm__
+#include "support/steps.h"
+#endif
 
 #define LEAST_SECONDS 0.03
 
@@ -127,7 +130,9 @@ static double time_of_calls(const struct timed *t, int calls) {
     return seconds() - start;
 }
 
-double time_of(const struct timed *t) {
+/* Returns the least time of a call, over as many calls as fit. Short calls are timed several at
+ * once, so that the clock does not count. */
+static double time_of(const struct timed *t) {
     int calls = 1;
     while (time_of_calls(t, calls) < 20e-6)
         calls *= 2;
@@ -138,6 +143,40 @@ double time_of(const struct timed *t) {
         best = taken < best ? taken : best;
     }
     return best;
+}
+
+/* ---- instructions instead of times ---------------------------------------------------------- */
+
+static bool counting;
+
+const char *speed_unit(const char *unit) {
+    return counting ? "" : unit;
+}
+
+#ifndef __wasm__
+#if defined(__clang__)
+static const char compiler[] = "clang " __clang_version__;
+#else
+static const char compiler[] = "gcc " __VERSION__;
+#endif
+
+static void call_timed(const void *t) {
+    call_once(t);
+}
+#endif
+
+void print_speed(const struct timed *t, double work) {
+#ifndef __wasm__
+    if (counting && t->set == &kernels_scalar) {
+        printf("%16s", "-"); /* it is not meant to be fast */
+        return;
+    }
+    if (counting) {
+        printf("%16zu", steps_of(call_timed, t));
+        return;
+    }
+#endif
+    printf("%16.1f", work / time_of(t));
 }
 
 static bool is_of_blocks(enum kernel kernel) {
@@ -201,12 +240,12 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t row) {
     if (quantised || kernel == GEMM_F16 || kernel == GEMM_BF16)
         p.stored = stored;
     p.bfloats = kernel == GEMM_BF16;
-    printf("%-12s %4zu x %4zu x %4zu  GMAC/s", kernel_name(kernel), m, n, k);
+    printf("%-12s %4zu x %4zu x %4zu  %s", kernel_name(kernel), m, n, k, speed_unit("GMAC/s"));
     for (size_t s = 0; kernels_at(s); s++) {
         struct timed t = {.set = kernels_at(s), .kernel = kernel};
         if (has_gemm(t.set, kernel)) {
             t.gemm = place_gemm(t.set, &p);
-            printf("%16.1f", (double)m * (double)n * (double)k * 1e-9 / time_of(&t));
+            print_speed(&t, (double)m * (double)n * (double)k * 1e-9);
         } else {
             printf("%16s", "-");
         }
@@ -267,7 +306,7 @@ static void time_from_memory(enum kernel kernel, size_t bytes, double most) {
         p.stored = stored;
     if (is_of_blocks(kernel))
         p.blocks = kernel;
-    printf("%-12s %4d x %4zu x %4zu    GB/s", kernel_name(kernel), 1, n, k);
+    printf("%-12s %4d x %4zu x %4zu    %s", kernel_name(kernel), 1, n, k, speed_unit("GB/s"));
     for (size_t s = 0; kernels_at(s); s++) {
         struct timed t = {.set = kernels_at(s), .kernel = kernel};
         if (has_gemm(t.set, kernel)) {
@@ -325,108 +364,7 @@ static void time_sparse_layers(size_t hidden, size_t wide) {
         time_sparse(false, wide, hidden, percents[i]);
 }
 
-/* Returns the bytes that a call reads and writes for each of its values. */
-static double bytes_per_value(enum kernel kernel) {
-    switch (kernel) {
-    case QUANTISE:
-        return 5;
-    case LAYER_NORM:
-    case SILU_MUL:
-    case MULTIPLY:
-    case ADD:
-        return 12;
-    default:
-        return 8;
-    }
-}
-
-static void time_rows(enum kernel kernel, size_t m, size_t n) {
-    float *x = new_floats(m * n, FILL_UNIFORM), *bias = new_floats(n, FILL_UNIFORM);
-    printf("%-10s %4zu x %4zu           GB/s", kernel_name(kernel), m, n);
-    for (size_t s = 0; kernels_at(s); s++) {
-        struct timed t = {.set = kernels_at(s), .kernel = kernel, .m = m, .n = n, .source = x};
-        t.x = place_rows(SLOT_X, x, m, n, n);
-        t.other = place_rows(SLOT_Y, x, m, n, n);
-        t.bias = place_rows(SLOT_BIAS, bias, 1, n, n);
-        t.rows = place_quantised(m, n, true); /* more blocks than int8 has */
-        t.packed = place(SLOT_W, packed_f32_floats(m, n, t.set->f32_panel) * sizeof(float));
-        printf("%16.1f", (double)(m * n) * bytes_per_value(kernel) * 1e-9 / time_of(&t));
-        fflush(stdout);
-    }
-    printf("\n");
-    free(x);
-    free(bias);
-}
-
-/* ---- 16-bit numbers ------------------------------------------------------------------------- */
-
-/* Times a product or, with k = 0, the softmax, in the sets that have it. */
-static void time_i16(size_t m, size_t n, size_t k) {
-    int32_t *pairs = k ? random_bytes(m * k * 2) : NULL;
-    int32_t *weights = random_bytes((n + 63) / 64 * 64 * (k + 1) * 2);
-    float *x = new_floats(m * n, FILL_UNIFORM);
-    if (k)
-        printf("%-10s %4zu x %4zu x %4zu  GMAC/s", "i16", m, n, k);
-    else
-        printf("%-11s%4zu x %4zu           GB/s", "i16 softmax", m, n);
-    for (size_t s = 0; kernels_at(s); s++) {
-        struct timed t = {.set = kernels_at(s), .kernel = I16, .m = m, .n = n, .k = k / 2};
-        t.source = k ? NULL : x;
-        t.x = place_rows(SLOT_X, x, m, n, n);
-        t.bias = place_rows(SLOT_BIAS, x, 1, m, m);
-        t.pairs = pairs;
-        t.i16_weights = weights;
-        if (!t.set->i16)
-            printf("%16s", "-");
-        else if (k)
-            printf("%16.1f", (double)(m * n * k) * 1e-9 / time_of(&t));
-        else
-            printf("%16.1f", (double)(m * n) * 6e-9 / time_of(&t));
-        fflush(stdout);
-    }
-    printf("\n");
-    free(pairs);
-    free(weights);
-    free(x);
-}
-
 #ifndef __wasm__
-/* ---- bfloats -------------------------------------------------------------------------------- */
-
-/* Times a product in the sets that have it here. */
-static void time_bf16(size_t m, size_t n, size_t k) {
-    float *w = new_floats(n * k, FILL_UNIFORM), *x = new_floats(m * k, FILL_UNIFORM);
-    float *bias = new_floats(n, FILL_UNIFORM), *y = random_bytes(m * n * sizeof *y);
-    uint16_t *packed = random_bytes(packed_bf16_bytes(n, k));
-    uint16_t *rounded = random_bytes(m * bf16_row(k) * sizeof *rounded);
-    pack_bf16(w, n, k, packed);
-    bf16_scalar.round(x, m, k, rounded);
-    printf("%-10s %4zu x %4zu x %4zu  GMAC/s", kernel_name(BF16), m, n, k);
-    for (size_t s = 0; kernels_at(s); s++) {
-        const struct timed t = {.set = kernels_at(s),
-                                .kernel = BF16,
-                                .m = m,
-                                .n = n,
-                                .k = k,
-                                .bfloats = rounded,
-                                .bfloat_weights = packed,
-                                .bias = bias,
-                                .x = y};
-        if (t.set->bf16 && t.set->bf16->runs())
-            printf("%16.1f", (double)(m * n * k) * 1e-9 / time_of(&t));
-        else
-            printf("%16s", "-");
-        fflush(stdout);
-    }
-    printf("\n");
-    free(w);
-    free(x);
-    free(bias);
-    free(y);
-    free(packed);
-    free(rounded);
-}
-
 static void time_all_bf16(void) {
     static const size_t batches[] = {1, 4, 16, 128, 256};
     static const size_t layers[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
@@ -434,74 +372,7 @@ static void time_all_bf16(void) {
         for (size_t l = 0; l < 4; l++)
             time_bf16(batches[b], layers[l][0], layers[l][1]);
 }
-
-/* ---- indexes -------------------------------------------------------------------------------- */
-
-/* Times the products of a query with n vectors, in the sets that have them. */
-static void time_dots_int8(size_t n, size_t k) {
-    int8_t *vectors = random_bytes(n * k);
-    int16_t *query = random_bytes(k * sizeof *query);
-    float *sums = random_bytes(n * sizeof *sums);
-    printf("%-10s %4d x %6zu x %4zu GMAC/s", kernel_name(DOTS_INT8), 1, n, k);
-    for (size_t s = 0; kernels_at(s); s++) {
-        const struct timed t = {.set = kernels_at(s),
-                                .kernel = DOTS_INT8,
-                                .n = n,
-                                .k = k,
-                                .query = query,
-                                .vectors = vectors,
-                                .x = sums};
-        printf("%16.1f", (double)(n * k) * 1e-9 / time_of(&t));
-        fflush(stdout);
-    }
-    printf("\n");
-    free(vectors);
-    free(query);
-    free(sums);
-}
 #endif
-
-/* ---- attention ------------------------------------------------------------------------------ */
-
-/* Full attention of a text. GMAC/s count the products with all keys, so that a causal mask, which
- * needs about half of them, can be compared. */
-static void time_attention(size_t tokens, size_t heads, size_t kv_heads, size_t head_size,
-                           bool causal, bool i16) {
-    const size_t q_size = heads * head_size, kv_size = kv_heads * head_size;
-    const size_t ld = q_size + 2 * kv_size;
-    float *qkv = new_floats(tokens * ld, FILL_UNIFORM);
-    const struct attention_shape shape = {.heads = heads,
-                                          .kv_heads = kv_heads,
-                                          .head_size = head_size,
-                                          .scale = 1 / sqrtf((float)head_size),
-                                          .mask = causal ? ATTENTION_CAUSAL : ATTENTION_ALL_KEYS,
-                                          .i16 = i16};
-    const struct attention_sequence sequence = {.q = {qkv, ld, head_size},
-                                                .k = {qkv + q_size, ld, head_size},
-                                                .v = {qkv + q_size + kv_size, ld, head_size},
-                                                .queries = tokens,
-                                                .keys = tokens,
-                                                .end = tokens};
-    printf("%s %s %4zu x %2zu/%2zu x %2zu  GMAC/s", causal ? "causal" : "full  ",
-           i16 ? "i16" : "f32", tokens, heads, kv_heads, head_size);
-    for (size_t s = 0; kernels_at(s); s++) {
-        struct timed t = {.set = kernels_at(s), .kernel = ATTENTION, .k = q_size};
-        const size_t bytes = attention_full.workspace_bytes(t.set, &shape, tokens);
-        t.attention = &shape;
-        t.sequence = &sequence;
-        t.space = (struct workspace){.base = memory_allocate(bytes), .capacity = bytes};
-        t.x = random_bytes(tokens * q_size * sizeof *t.x);
-        if (i16 && !t.set->i16)
-            printf("%16s", "-");
-        else
-            printf("%16.1f", 2e-9 * (double)(tokens * tokens * q_size) / time_of(&t));
-        fflush(stdout);
-        free(t.x);
-        workspace_release(&t.space);
-    }
-    printf("\n");
-    free(qkv);
-}
 
 /* Times a product over the layers of an encoder of 384, and once beyond second-level caches. */
 static void time_layers(enum kernel product) {
@@ -522,7 +393,46 @@ static void time_int8(void) {
             time_gemm(narrow ? GEMM_NARROW : GEMM_INT8, 128, base[l][0], base[l][1]);
 }
 
+#ifndef __wasm__
+/* Counts instructions of shapes that are small, since stopping after each takes ten microseconds.
+ * Of a product these are one row, as a decoder has, and some, as an encoder has. */
+static void count_all(void) {
+    static const enum kernel blocks[] = {
+        GEMM_F16,    GEMM_BF16,  GEMM_Q4,      GEMM_Q4_1, GEMM_Q2_K,  GEMM_Q3_K,
+        GEMM_Q4_K,   GEMM_Q5_K,  GEMM_Q6_K,    GEMM_Q5_0, GEMM_Q5_1,  GEMM_IQ4_NL,
+        GEMM_IQ4_XS, GEMM_MXFP4, GEMM_TERNARY, GEMM_Q2_0, GEMM_PQ2_0, GEMM_I2_S};
+    static const enum kernel tiles[] = {GEMM_Q4,   GEMM_Q4_K,   GEMM_Q5_K,   GEMM_Q6_K,
+                                        GEMM_Q5_0, GEMM_IQ4_NL, GEMM_TERNARY};
+    static const enum kernel rows[] = {QUANTISE, LAYER_NORM, RMS_NORM, GELU,     RELU,
+                                       SILU_MUL, GELU_TANH,  MULTIPLY, SOFT_CAP, SOFTMAX,
+                                       ADD,      DOT,        PACK};
+    for (size_t m = 1; m <= 12; m += 11) {
+        time_gemm(GEMM_F32, m, 64, 96);
+        time_gemm(GEMM_INT8, m, 64, 256);
+        time_gemm(GEMM_NARROW, m, 64, 128);
+    }
+    for (size_t p = 0; p < sizeof blocks / sizeof *blocks; p++)
+        time_gemm(blocks[p], 1, 32, 256);
+    for (size_t p = 0; p < sizeof tiles / sizeof *tiles; p++)
+        time_gemm(tiles[p], 4, 32, 256);
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        time_rows(rows[r], 4, 192);
+    time_bf16(12, 64, 96);
+    time_i16(8, 64, 32);
+    time_i16(8, 64, 0);
+    time_attention(16, 2, 1, 32, false, false);
+    time_attention(16, 2, 1, 32, true, false);
+    time_attention(16, 2, 1, 32, false, true);
+    time_dots_int8(8, 384);
+}
+#endif
+
 void kernel_bench(const char *part) {
+#ifndef __wasm__
+    counting = strcmp(part, "count") == 0;
+    if (counting)
+        printf("%s\n", compiler);
+#endif
     printf("%-35s", "kernel        m      n      k");
     for (size_t s = 0; kernels_at(s); s++)
         printf("%16s", kernels_at(s)->name);
@@ -543,6 +453,10 @@ void kernel_bench(const char *part) {
         return;
     }
 #ifndef __wasm__
+    if (counting) {
+        count_all();
+        return;
+    }
     if (strcmp(part, "bf16") == 0) {
         time_all_bf16();
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Timed calls of kernels: what kernel_bench.c and kernel_bench_sparse.c share. */
+ * Timed calls of kernels: what the files kernel_bench*.c share. */
 #ifndef WISP_TESTS_KERNEL_BENCH_H
 #define WISP_TESTS_KERNEL_BENCH_H
 
@@ -28,9 +28,12 @@ struct timed {
     struct workspace space;
 };
 
-/* Returns the least time of a call, over as many calls as fit. Short calls are timed several at
- * once, so that the clock does not count. */
-double time_of(const struct timed *t);
+/* Prints how much of the `work` of a call is done a second or, where kernel_bench counts
+ * instructions, how many the call executes. */
+void print_speed(const struct timed *t, double work);
+
+/* Returns `unit`, or "" where instructions are counted. */
+const char *speed_unit(const char *unit);
 
 /* Allocates memory with the alignment of the engine's memory. */
 void *random_bytes(size_t n);
@@ -41,5 +44,16 @@ enum { SPARSE_TOKENS = 63 };
 /* Times one half of a sparse layer, the first (`up`) or the second, of which each token has
  * `percent` of the neurons, and prints a line. */
 void time_sparse(bool up, size_t neurons, size_t k, size_t percent);
+
+/* kernel_bench_rows.c: each prints a line, with the speeds of all sets. time_i16 times a product
+ * or, with k = 0, the softmax. */
+void time_rows(enum kernel kernel, size_t m, size_t n);
+void time_i16(size_t m, size_t n, size_t k);
+void time_attention(size_t tokens, size_t heads, size_t kv_heads, size_t head_size, bool causal,
+                    bool i16);
+#ifndef __wasm__
+void time_bf16(size_t m, size_t n, size_t k);
+void time_dots_int8(size_t n, size_t k);
+#endif
 
 #endif

@@ -63,13 +63,13 @@ void time_sparse(bool up, size_t neurons, size_t k, size_t percent) {
     for (size_t i = 0; i < SPARSE_TOKENS * b.chosen; i++)
         b.bytes[i] = (int8_t)fminf(127, 1 - 24 * logf(rng_between(&kernel_rng, 0.001f, 1)));
     choose_neurons(&b);
-    printf("%-11s%3zu %% %4zu x %4zu   GMAC/s", up ? "sparse up" : "sparse down", percent, neurons,
-           k);
+    printf("%-11s%3zu %% %4zu x %4zu   %s", up ? "sparse up" : "sparse down", percent, neurons, k,
+           speed_unit("GMAC/s"));
     for (size_t s = 0; kernels_at(s); s++) {
         b.set = kernels_at(s);
         const struct timed t = {
             .set = b.set, .kernel = SPARSE, .half = up ? sparse_up : sparse_down, .sparse = &b};
-        printf("%16.1f", (double)(SPARSE_TOKENS * b.chosen * k) * 1e-9 / time_of(&t));
+        print_speed(&t, (double)(SPARSE_TOKENS * b.chosen * k) * 1e-9);
         fflush(stdout);
     }
     printf("\n");

@@ -5,7 +5,7 @@
  * no two sets differ by more than twice a tolerance. test_kernels --bench prints times instead,
  * --bench memory those of one row whose weights come from memory, --bench blocks those of few rows
  * whose weights come from the caches, --bench int8 those of int8 products, and --bench sparse those
- * of sparse layers. */
+ * of sparse layers. --bench count prints the instructions of small calls (counts.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

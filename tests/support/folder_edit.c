@@ -33,3 +33,12 @@ void check_model_edits(const struct model_edit *edits, size_t count) {
         folder_check_edit(&folder, e->file, e->old, e->with, e->status, e->field, e->says);
     }
 }
+
+void check_family_edits(const struct family_edit *edits, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct folder folder;
+        decoder_folder_make_family(&folder, edits[i].family);
+        folder_check_edit(&folder, edits[i].file, edits[i].old, edits[i].with, edits[i].status,
+                          edits[i].field, edits[i].says);
+    }
+}

@@ -3,6 +3,7 @@
 #ifndef TESTS_FOLDER_EDIT_H
 #define TESTS_FOLDER_EDIT_H
 
+#include "support/decoder_folder.h"
 #include "support/folder.h"
 #include "support/opening.h"
 
@@ -21,5 +22,14 @@ struct model_edit {
     const char *field, *says;
 };
 void check_model_edits(const struct model_edit *edits, size_t count);
+
+/* A change to the folder of a family of decoders. */
+struct family_edit {
+    enum decoder_family family;
+    const char *file, *old, *with;
+    int status;
+    const char *field, *says;
+};
+void check_family_edits(const struct family_edit *edits, size_t count);
 
 #endif
