@@ -88,7 +88,7 @@ async function openTransformers(dtype, device, threads) {
       worker.onerror = (event) => reject(new Error(event.message || 'the worker did not start'));
       worker.postMessage(wanted);
     });
-  const models = MODELS && new URL(MODELS, location.href).href;
+  const models = MODELS && new URL(MODELS, location.href).pathname; // a whole URL would do without the tokenizer
   let version = '';
   const ms = await timed(async () => {
     ({ version } = await ask({ library: LIBRARY.href, models, how: { dtype, device }, threads }));
