@@ -140,6 +140,7 @@ RUNS_js := $(patsubst tests/js/%.test.mjs,run/js/%,$(wildcard tests/js/*.test.mj
 .PHONY: $(RUNS_js)
 $(RUNS_js): run/js/%: tests/js/%.test.mjs build/wisp build/wisp.node wasm set-up-js
 	$(RUN) js/$* -- node --test-reporter=spec $<
+run/js/guides: build/python/ready
 test-js: $(RUNS_js)
 
 set-up-js: | .tools/stamp/node_modules .tools/stamp/python

@@ -17,6 +17,7 @@ import {
   sharedBytes,
   sharedPart,
   viewOf,
+  withHubName,
   wrongSource,
 } from '../files/source.js';
 import { readStream, share } from '../files/source-node.js';
@@ -123,7 +124,11 @@ async function readModel(own, source, reading) {
       loaded === total && reading.progress(loaded, total);
     return readFileShared(path, { ...reading, progress });
   }
-  if (!url) return readFileShared(/** @type {string} */ (source), reading);
+  if (!url) {
+    return readFileShared(/** @type {string} */ (source), reading).catch((error) =>
+      withHubName(error, source),
+    );
+  }
   if (url.protocol === 'file:') return readFileShared(fileURLToPath(url), reading);
   return holdUrl(url, reading, (response) =>
     readStream(response.body, bodySize(response), url.href, reading),

@@ -12,8 +12,10 @@
 static const char TEMPLATE[] = "tokenizer.chat_template",
                   TOOLS_TEMPLATE[] = "tokenizer.chat_template.tool_use";
 
-/* Tells a caller, in messages, how to say how messages are written. */
-#define OPTIONS "--chat-template, or --chat-format chatml or plain; wisp_conversation"
+/* Tells a caller how to say how messages are written: by options, which JavaScript and Python name
+ * alike, or of the program. */
+#define OPTIONS                                                                                    \
+    "template, or by format: chatml or plain (of the program: --chat-template, or --chat-format)"
 
 /* ---- templates ------------------------------------------------------------------------------ */
 
@@ -46,7 +48,7 @@ wisp_status chat_template_of(const struct directory *dir, bool tools, wisp_text 
     const char *key = special ? TOOLS_TEMPLATE : TEMPLATE, *text;
     if (!directory_find_metadata(dir, key))
         return fail(error, WISP_ERROR_NOT_FOUND, dir->file, TEMPLATE,
-                    "the file does not say how the model chats. Say it by " OPTIONS);
+                    "the file does not say how the model chats. Say it by the option " OPTIONS);
     TRY(metadata_text(dir, key, &text, error));
     *source = wisp_text_of(text);
     return WISP_OK;

@@ -9,8 +9,22 @@ import { createServer } from 'node:http';
 /** @param {string | Buffer} bytes */
 export const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
+/** @param {(string | Buffer)[]} parts */
+const sha1 = (...parts) =>
+  parts.reduce((hash, part) => hash.update(part), createHash('sha1')).digest('hex');
+
+/** The hashes of a file, computed once: models are large. @type {Map<string | Buffer, { content: string, git: string }>} */
+const hashes = new Map();
+
 /** @param {string | Buffer} bytes */
-const sha1 = (bytes) => createHash('sha1').update(bytes).digest('hex');
+function hashesOf(bytes) {
+  const found = hashes.get(bytes) ?? {
+    content: sha256(bytes),
+    git: sha1(`blob ${bytes.length}\0`, bytes),
+  };
+  hashes.set(bytes, found);
+  return found;
+}
 
 /**
  * @typedef {object} Hub
@@ -58,12 +72,14 @@ export async function serveHub() {
       hub.requests = [];
     },
     commit(repo, files, revision = 'main') {
-      const commit = sha1(JSON.stringify([repo, files, commits.size]));
+      const named = Object.entries(files).map(([name, bytes]) => [name, hashesOf(bytes).content]);
+      const commit = sha1(JSON.stringify([repo, named, commits.size]));
       for (const name of [revision, commit]) {
         trees.set(`${repo}@${name}`, files);
         commits.set(`${repo}@${name}`, commit);
       }
-      for (const bytes of Object.values(files)) blobs.set(sha256(bytes), Buffer.from(bytes));
+      for (const bytes of Object.values(files))
+        blobs.set(hashesOf(bytes).content, Buffer.from(bytes));
       return commit;
     },
     fault: undefined,
@@ -108,7 +124,7 @@ export async function serveHub() {
           rfilename,
           size: bytes.length,
           ...(rfilename.endsWith('.gguf') && {
-            lfs: { sha256: sha256(bytes), size: bytes.length, pointerSize: 134 },
+            lfs: { sha256: hashesOf(bytes).content, size: bytes.length, pointerSize: 134 },
           }),
         }));
         const body = JSON.stringify({ id: repo, sha: commit, siblings });
@@ -118,12 +134,12 @@ export async function serveHub() {
       const bytes = tree[decodeURIComponent(file)];
       if (bytes === undefined) return refuse(404, 'EntryNotFound');
       if (!file.endsWith('.gguf')) {
-        response.setHeader('ETag', `"${sha1(`blob ${bytes.length}\0${bytes}`)}"`);
-        return send(sha256(bytes));
+        response.setHeader('ETag', `"${hashesOf(bytes).git}"`);
+        return send(hashesOf(bytes).content);
       }
       response.writeHead(302, {
-        Location: `${originOf(cdn)}/blobs/${sha256(bytes)}`,
-        'X-Linked-ETag': `"${sha256(bytes)}"`,
+        Location: `${originOf(cdn)}/blobs/${hashesOf(bytes).content}`,
+        'X-Linked-ETag': `"${hashesOf(bytes).content}"`,
         'X-Linked-Size': bytes.length,
         ETag: '"of the answer"',
         'Content-Length': 0,

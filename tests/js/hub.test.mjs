@@ -405,3 +405,16 @@ test('names of 255 bytes: revisions, and files that are copied or whose link is 
   assert.ok(readFileSync(link).equals(model));
   assert.deepEqual(readdirSync(join(cacheDir, FOLDER, 'snapshots', other)), [long]);
 });
+
+test('a name without hf: is a path, and the error says what to write', async () => {
+  for (const [source, isName] of /** @type {[string, boolean][]} */ ([
+    ['Xenova/all-MiniLM-L6-v2', true],
+    ['models/none.gguf', false],
+    ['./a/b', false],
+    ['a/b/c', false],
+  ])) {
+    const error = await Embedder.load(source).catch((/** @type {any} */ reason) => reason);
+    assert.equal(error.code, 'not_found');
+    assert.equal(error.message.endsWith(`; did you mean 'hf:${source}'?`), isName, error.message);
+  }
+});

@@ -5,15 +5,19 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { PGlite } from '@electric-sql/pglite';
 import { vector } from '@electric-sql/pglite-pgvector';
+import { blocksOf } from './guide/blocks.mjs';
 import { ROOT, floatsOf, wisp } from './support.mjs';
 
 const DIMENSIONS = 384;
 const TEXTS = ['A man is eating food.', 'A woman plays the violin.', 'The cat sleeps.'];
 
 /** The statements of the page, with the parameters as PostgreSQL itself numbers them. */
-const [, block] = readFileSync(`${ROOT}docs/indexes.md`, 'utf8').split('## pgvector');
+const code = blocksOf(readFileSync(`${ROOT}docs/indexes.md`, 'utf8'))
+  .filter(({ section }) => section === 'pgvector')
+  .map((block) => block.code)
+  .join('\n');
 const [extension, table, insert, index, query] = [
-  ...block.matchAll(/^ {4}.*(?:execute\(|query = )"([^"]+)"/gm),
+  ...code.matchAll(/(?:execute\(|query = )"([^"]+)"/g),
 ].map(([, sql]) => {
   let parameters = 0;
   return sql.replaceAll('%s', () => `$${++parameters}`);

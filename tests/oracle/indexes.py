@@ -7,7 +7,7 @@
 The file that WISP builds must have exactly the bytes that this program makes of the embeddings, and of the texts. The
 matches that WISP finds must be those of integer products in numpy, with the same scores. Files of random vectors that
 this program writes must be listed by WISP as they are. If the sqlite_vec package is there, it finds the same
-entries among the vectors of the file, and the lines of docs/indexes.md run.
+entries among the vectors of the file.
 """
 
 import json
@@ -204,20 +204,6 @@ def check_sqlite(program, rows, scales, entries, queries):
     print("indexes: sqlite-vec finds the same")
 
 
-def check_example(program, folder):
-    """The lines of docs/indexes.md that use sqlite-vec find the sentence about food."""
-    page = (Path(__file__).resolve().parents[2] / "docs/indexes.md").read_text()
-    block = page.split("## sqlite-vec")[1].split("\n\nIndexes of the program")[0]
-    lines = [line[4:] for line in block.splitlines() if line.startswith("    ") or not line]
-    (folder / "wisp").symlink_to(Path(program).resolve())
-    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=folder, env=environment, capture_output=True,
-                          text=True)
-    if done.returncode or "A man is eating food." not in done.stdout.splitlines()[0]:
-        sys.exit(f"indexes: the example of docs/indexes.md: {done.stdout}{done.stderr}")
-    print("indexes: the example of docs/indexes.md runs")
-
-
 def main():
     program = sys.argv[1]
     rng = np.random.default_rng(1)
@@ -231,7 +217,6 @@ def main():
         check_written(program, folder, rng)
         print("indexes: files and matches agree")
         check_sqlite(program, *built, queries)
-        check_example(program, folder)
 
 
 if __name__ == "__main__":

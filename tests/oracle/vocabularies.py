@@ -96,7 +96,9 @@ def download(name, package):
     with urlopen(listing, timeout=60) as answer:
         urls = {file["filename"]: file["url"] for file in json.load(answer)["files"]}
     with urlopen(urls[name], timeout=300) as answer:
-        (CACHE / name).write_bytes(answer.read())
+        part = CACHE / f"{name}.{os.getpid()}"  # other tests may read the file, or fetch it too
+        part.write_bytes(answer.read())
+        part.replace(CACHE / name)
 
 
 def fetch(name):
