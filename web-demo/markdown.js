@@ -105,6 +105,12 @@ function listOf(lines, resolve) {
   return list;
 }
 
+/** Pictures as Markdown writes them. @param {string} tag */
+function pictureOf(tag) {
+  const [source, alt] = ['src', 'alt'].map((name) => new RegExp(`\\s${name}="([^"]*)"`).exec(tag)?.[1] ?? ''); // prettier-ignore
+  return `![${alt.replace(/\s+/g, ' ')}](${source})`;
+}
+
 /**
  * @param {string} text Markdown
  * @param {Resolve} resolve
@@ -114,6 +120,7 @@ export function render(text, resolve) {
   const lines = text
     .replace(/\r\n?/g, '\n')
     .replace(/<!--[^]*?-->/g, '')
+    .replace(/<img\b[^>]*>/g, pictureOf)
     .split('\n');
   /** @type {Node[]} */
   const nodes = [];
@@ -127,7 +134,6 @@ export function render(text, resolve) {
   while (at < lines.length) {
     const line = lines[at];
     const heading = HEADING.exec(line);
-    const picture = /^\s*<img[^>]*\ssrc="([^"]+)"[^>]*>/.exec(line);
     if (line.trim() === '') at++;
     else if (heading) {
       at++;
@@ -148,10 +154,6 @@ export function render(text, resolve) {
     } else if (line.startsWith('>')) {
       const quoted = take((next) => next.startsWith('>')).map((each) => each.replace(/^> ?/, ''));
       nodes.push(element('blockquote', {}, ...render(quoted.join('\n'), resolve)));
-    } else if (picture) {
-      at++;
-      const [, alt = ''] = /\salt="([^"]*)"/.exec(line) ?? [];
-      nodes.push(element('p', {}, element('img', { src: resolve(picture[1], true), alt })));
     } else if (/^\s*<\/?[a-z][^>]*>\s*$/i.test(line)) {
       at++; // a tag alone on its line: what it wraps is rendered
     } else {
