@@ -367,15 +367,19 @@ demo-modules: demo-native js/wisp-$(BUILD).wasm
 
 # Serves the page and prints its address; "make serve ARGS=--isolated" allows shared memory.
 .PHONY: serve
-serve: wasm models/wisp-cold.gguf
+serve: wasm
 	@node tools/serve.mjs $(ARGS)
 
-# The model of the page that draws neurons: the default one, calibrated by the texts at hand. A new build of the program
-# would write the same, so it is made once.
-models/wisp-cold.gguf: models/wisp-default.gguf | build/wisp
+# The model of the page that draws neurons is the default one, calibrated by the texts at hand. The page makes it of the
+# default one and of this patch, which is in the repository: it is written again only if the default model changes.
+.PHONY: calibrated-patch
+calibrated-patch: build/calibrated.gguf
+	node tools/make_patch.mjs models/wisp-default.gguf $< web-demo/calibrated.patch.gz
+
+build/calibrated.gguf: models/wisp-default.gguf | build/wisp
 	$(SAY) FIT $@
 	$(Q)node tools/demo_texts.mjs | build/wisp calibrate $< --data - --tokens 12000 --hot 0.8 --hot-tokens 6000 \
-	    -o $@ > build/wisp-cold.txt
+	    --predictor-type q4_0 -o $@ > build/calibrated.txt
 
 # ---- WebAssembly ----------------------------------------------------------------------------------
 

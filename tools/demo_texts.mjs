@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints sentences, one on each line, by which "make serve" calibrates the model of web-demo/neurons.html: those of the
+// Prints sentences, one on each line, by which "make calibrated-patch" calibrates the model of web-demo/neurons.html: those of the
 // pages' sample, of the texts of the tests, and of the documents.
 import { readFileSync, readdirSync } from 'node:fs';
 

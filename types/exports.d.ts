@@ -58,6 +58,8 @@ export interface Exports {
   engine_provide(engine: number, offset: number, bytes: number, length: number): number;
   engine_cold_stats(engine: number, stats: number): void;
   engine_neurons(engine: number, layer: number, into: number, words: number): number;
+  engine_trace_tokens(engine: number, tokens: number): number;
+  engine_token_neurons(engine: number, layer: number, token: number, into: number): number;
   /** Modules with wasm/threads/pool_workers.c have it: the members of the team. */
   thread_count?(): number;
 }

@@ -122,7 +122,8 @@ export interface LoadOptions extends OpenOptions, SparseOptions {
    * Default: false. `sha256`: that of the file's header, in hexadecimal digits as `wisp inspect --verify` prints it
    * and cache.list() has it: another file is an error, and if the file is kept the server is not asked.
    * `onChange`: is called when bytes have come or a text needs neurons, for pages that draw them, once
-   * for several changes at a time; with it stats().cold has layers.
+   * for several changes at a time; with it stats().cold has layers. `tokens`: these have the neurons of each of the
+   * first so many tokens of a text, too. Default: 0.
    */
   cold?:
     | 'all'
@@ -133,6 +134,7 @@ export interface LoadOptions extends OpenOptions, SparseOptions {
         gap?: number | undefined;
         first?: number | undefined;
         complete?: boolean | undefined;
+        tokens?: number | undefined;
         store?: boolean | undefined;
         immutable?: boolean | undefined;
         sha256?: string | undefined;
@@ -427,6 +429,11 @@ export interface ColdLayer {
    * (skip). wisp-engine/cold exports these numbers as NEURON.
    */
   states: Uint8Array;
+  /**
+   * With the option cold.tokens, for each token of the batch that a worker computed last, special tokens included: 1 for
+   * a neuron that it needs, else 0.
+   */
+  tokens: Uint8Array[];
 }
 
 /** Totals since loading, and the present state. */

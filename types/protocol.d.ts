@@ -168,6 +168,8 @@ export interface ColdOptions {
   memory: number | undefined;
   /** Report the neurons of each layer. */
   watch: boolean;
+  /** And of each of the first so many tokens of a batch. */
+  tokens: number;
 }
 
 /** The neurons of one layer in a worker's engine. Bit i % 8 of byte i / 8 of a mask belongs to the neuron at place i. */
@@ -182,6 +184,8 @@ export interface LayerNeurons {
   present: Uint8Array;
   /** Those that the last batch has needed so far. */
   needed: Uint8Array;
+  /** Those of each token, if that was asked for. */
+  tokens: Uint8Array[];
 }
 
 /** Bytes of the file from `offset` on. */

@@ -2,7 +2,7 @@
 // Runs the page: embeds its lines and a query with the package, and shows the lines nearest to it.
 import { Embedder } from '../js/browser.js';
 import { Lines } from './lines.js';
-import { at, count, megabytes, showFailure } from './page.js';
+import { at, count, countRequests, keepForLater, megabytes, showFailure } from './page.js';
 
 /** The page first shows this many results; each "Show more" doubles them. */
 const SHOWN = 10;
@@ -35,6 +35,8 @@ let asked;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let resting;
 let shown = SHOWN;
+/** The idea that a first visit begins with. */
+let example = '';
 
 const milliseconds = (/** @type {number} */ ms) => `${ms.toFixed(ms < 10 ? 1 : 0)} ms`;
 
@@ -94,6 +96,7 @@ async function readLines() {
   if (read > 0) {
     const each = (performance.now() - start) / read;
     at('fact-time').textContent = `${milliseconds(each)} (${count(read, 'line')})`;
+    at('number-time').textContent = milliseconds(each);
   }
   showResults();
   showFacts();
@@ -157,7 +160,7 @@ async function search() {
 /** Makes the page's address one that asks the same. */
 function showQueryInAddress(/** @type {string} */ text) {
   const url = new URL(location.href);
-  if (text === '') url.searchParams.delete('q');
+  if (text === '' || text === example) url.searchParams.delete('q');
   else url.searchParams.set('q', text);
   try {
     if (url.href !== location.href) history.replaceState(null, '', url);
@@ -182,8 +185,8 @@ function showResults() {
       `Reading ${read.toLocaleString('en')} of ${count(all, 'line')}`;
   if (text === '') {
     document.documentElement.dataset.searched = '';
-    showFound(lines.texts.slice(0, shown).map((line) => ({ text: line })));
-    at('status').textContent = all === 0 ? 'No lines to search' : count(all, 'line');
+    showFound([]); // the lines themselves stand beside
+    at('status').textContent = all === 0 ? 'No lines to search' : `${count(all, 'line')} to search`;
     return;
   }
   if (asked?.text !== text) {
@@ -198,22 +201,19 @@ function showResults() {
   else at('status').textContent = `The nearest of the ${count(read, 'line')} read so far`;
 }
 
-/** @param {{ text: string, score?: number }[]} found */
+/** @param {{ text: string, score: number }[]} found */
 function showFound(found) {
   const focused = [...at('results').children].findIndex((item) =>
     item.contains(document.activeElement),
   );
-  at('more').hidden = found.length >= lines.texts.length;
+  at('more').hidden = found.length === 0 || found.length >= lines.texts.length;
   at('results').replaceChildren(
     ...found.map(({ text, score }) => {
       const button = document.createElement('button');
       button.type = 'button';
       button.title = 'Search for lines like this one';
-      button.append(span('text', text));
-      if (score !== undefined) {
-        button.append(span('score', score.toFixed(2)));
-        button.style.setProperty('--near', Math.max(score, 0).toFixed(3));
-      }
+      button.append(span('text', text), span('score', score.toFixed(2)));
+      button.style.setProperty('--near', Math.max(score, 0).toFixed(3));
       button.addEventListener('click', () => ask(text));
       const item = document.createElement('li');
       item.append(button);
@@ -270,7 +270,9 @@ function showFacts() {
   if (resting > 0) {
     at('neurons').textContent =
       `For the texts that this page has read, ${resting} % of the neurons would have added nothing.`;
+    at('number-rest').textContent = `${resting} %`;
   }
+  at('number-model').textContent = megabytes(info.modelBytes);
   at('fact-workers').textContent = `${workers}`;
   at('fact-memory').textContent = `${megabytes(memoryBytes)} in workers`;
   at('fact-model').textContent =
@@ -323,11 +325,18 @@ async function begin() {
   if (kept !== null) area.value = kept;
   await readSample();
   if (kept === null && area.value === '') area.value = sample;
-  await readLines();
+  if (query.value === '' && area.value === sample) {
+    example = /** @type {HTMLElement} */ (document.querySelector('[data-query]')).dataset.query ?? ''; // prettier-ignore
+    query.value = example;
+  }
+  await Promise.all([search(), readLines()]);
 }
 
 area.addEventListener('input', readLinesSoon);
 query.addEventListener('input', searchAnew);
+query.addEventListener('focus', () => {
+  if (query.value === example) query.select(); // so that what is typed takes its place
+});
 at('search').addEventListener('submit', (event) => {
   event.preventDefault();
   searchAnew();
@@ -360,3 +369,5 @@ document.addEventListener('keydown', (event) => {
 });
 
 await Promise.all([begin(), load()]);
+await keepForLater();
+countRequests((requests) => (at('number-requests').textContent = `${requests}`));

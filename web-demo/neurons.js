@@ -3,11 +3,20 @@
 import { Embedder } from '../js/browser.js';
 import { NEURON } from '../js/cold-browser.js';
 import { Line } from './line.js';
-import { at, count, megabytes, showFailure } from './page.js';
+import { at, count, keepForLater, megabytes, showFailure } from './page.js';
+import { applyPatch, decompress } from './patch.js';
 import { coloursOf, drawFile, drawLayer } from './picture.js';
+import { serveBlob } from './served-here.js';
+import { Tokens } from './tokens.js';
 
-/** Where "make serve" and "serve-demo --cold" put the model. */
-const MODEL = new URL('../models/wisp-cold.gguf', import.meta.url).href;
+/** A model of "serve-demo --cold"; without one the page makes its own. */
+const given = new URL(location.href).searchParams.get('model');
+const MODEL = new URL(given ?? '../models/made-here.gguf', import.meta.url).href;
+const PLAIN = new URL('../models/wisp-default.gguf', import.meta.url);
+const PATCH = new URL('./calibrated.patch.gz', import.meta.url);
+
+/** Tokens of a text whose neurons the page can show one by one. */
+const MOST_TOKENS = 64;
 
 /** The page embeds what is typed when that has not changed for this long. */
 const REST_MS = 200;
@@ -31,7 +40,9 @@ const seconds = (/** @type {number} */ ms) =>
 
 // Only the model comes over the slow line. The page's own files are small.
 const direct = globalThis.fetch.bind(globalThis);
-const line = new Line(direct);
+/** What answers requests for the model: its server, or the page. */
+let server = /** @type {typeof globalThis.fetch} */ (direct);
+const line = new Line((...request) => server(...request));
 /** Bytes of the model's file, when its server has said so. */
 let fileBytes = 0;
 globalThis.fetch = async (...request) => {
@@ -68,6 +79,24 @@ let isReading = false;
 /** Values with all neurons, by text. @type {Map<string, number[]>} */
 const exact = new Map();
 
+/** Makes the model of the plain one, unless that is done or a server has another. */
+async function makeModel() {
+  if (given !== null || server !== direct) return;
+  say('Making the model of the one that comes with wisp.');
+  const [plain, patch] = await Promise.all([PLAIN, PATCH].map(fetchBlob));
+  const bytes = applyPatch(new Uint8Array(await plain.arrayBuffer()), await decompress(patch));
+  server = serveBlob(new Blob([bytes]));
+  at('made-here').hidden = false;
+  at('patch-bytes').textContent = megabytes(patch.size);
+}
+
+/** @param {URL} url @returns {Promise<Blob>} */
+async function fetchBlob(url) {
+  const response = await direct(url);
+  if (!response.ok) throw new Error(`${url.href}: status ${response.status}`);
+  return response.blob();
+}
+
 const modeOf = () => /** @type {HTMLInputElement} */ (modes.querySelector('input:checked')).value;
 
 /** Opens the model with nothing fetched, in the way that is chosen. */
@@ -77,6 +106,7 @@ async function start() {
   const { signal } = loading;
   const old = embedder;
   embedder = progress = lineRows = used = undefined;
+  tokens.clear();
   shown = '';
   delete document.documentElement.dataset.ready;
   delete document.documentElement.dataset.read;
@@ -85,10 +115,12 @@ async function start() {
   showNear();
   const mode = modeOf();
   try {
-    await old?.destroy();
+    await Promise.all([old?.destroy(), makeModel()]);
+    if (signal.aborted) return;
     const loaded = await Embedder.load(MODEL, {
       workers: 1,
       signal,
+      ...(isShareChosen && { sparsity: shareOf() }),
       onProgress(now) {
         if (now.phase === 'model') progress = now;
         drawSoon();
@@ -98,6 +130,7 @@ async function start() {
         complete: mode === 'rest',
         store: false, // each visit shows how the model comes
         onChange: drawSoon,
+        tokens: MOST_TOKENS,
       },
     });
     if (signal.aborted) return void (await loaded.destroy());
@@ -119,6 +152,10 @@ async function start() {
     say(`The model is open: ${megabytes(hotBytes)} were enough. Now type.`);
   }
   makeLayers(layers.length);
+  if (!isShareChosen && info.sparsity > 0) {
+    sparsity.value = (100 * info.sparsity).toFixed(0);
+    at('sparsity-text').textContent = `${sparsity.value} %`;
+  }
   const firstCold = Math.min(...layers.map(({ coldOffset }) => coldOffset || info.modelBytes));
   const parts = [hotBytes, firstCold - hotBytes, info.modelBytes - firstCold];
   at('places').style.gridTemplateColumns = parts.map((bytes) => `${bytes}fr`).join(' ');
@@ -184,12 +221,15 @@ async function readText(from, text) {
     if (from !== embedder) return;
     const after = coldOf(from);
     used = after.layers?.map(({ states }) => states);
+    if (after.layers) await tokens.show(from, text, after.layers);
+    if (from !== embedder) return;
     at('fact-time').textContent = seconds(took);
     at('failure').hidden = true;
     say(sentenceOf(before, after, rows.skipped ?? 0));
     lineRows ??= [...(await from.embed(LINES))];
     if (from !== embedder) return;
     showNear(text, rows.row(0), lineRows);
+    void measure(from, text, rows.row(0));
   } catch (error) {
     if (from !== embedder) return;
     fail('Your text could not be read', error);
@@ -258,7 +298,66 @@ function fingerprint(row) {
   return (hash >>> 0).toString(16).padStart(8, '0');
 }
 
+// ---- sparsity ---------------------------------------------------------------------------------------
+
+/** Each time is the median of so many. */
+const RUNS = 7;
+
+const sparsity = /** @type {HTMLInputElement} */ (at('sparsity'));
+const shareOf = () => Number(sparsity.value) / 100;
+/** Else the model's own is taken. */
+let isShareChosen = false;
+
+/** The same model with all neurons, once it was needed. @type {Promise<Embedder> | undefined} */
+let dense;
+const openDense = async () => {
+  const file = await (await server(MODEL)).blob();
+  return Embedder.load(file, { workers: 1, threads: 1, predictor: 'dense' });
+};
+/** Counts measurements: a newer one ends an older one. */
+let measuring = 0;
+
+/**
+ * Compares the embedding of a text with that of all neurons, and both in time.
+ * @param {Embedder} from
+ * @param {string} text
+ * @param {Float32Array} row
+ */
+async function measure(from, text, row) {
+  const own = ++measuring;
+  const whole = await (dense ??= openDense());
+  const all = (await whole.embed(text)).row(0);
+  const cosine = all.reduce((sum, x, i) => sum + x * row[i], 0);
+  const times = /** @type {[number[], number[]]} */ ([[], []]);
+  for (let run = 0; run < RUNS; run++) {
+    for (const [i, each] of [from, whole].entries()) {
+      if (own !== measuring || from !== embedder) return;
+      const start = performance.now();
+      await each.embed(text);
+      times[i].push(performance.now() - start);
+    }
+  }
+  const [few, most] = times.map((all) => `${all.sort((a, b) => a - b)[RUNS >> 1].toFixed(1)} ms`);
+  if (own !== measuring) return;
+  at('quality').textContent = cosine.toFixed(4);
+  at('time-sparse').textContent = few;
+  at('time-dense').textContent = most;
+  document.documentElement.dataset.measured = `${text} ${sparsity.value}`;
+}
+
+/** Has the text read again with the share of neurons that is chosen. */
+async function chooseSparsity() {
+  at('sparsity-text').textContent = `${sparsity.value} %`;
+  isShareChosen = true;
+  if (!embedder) return;
+  await embedder.setSparse({ sparsity: shareOf() });
+  shown = undefined;
+  await read();
+}
+
 // ---- drawing ----------------------------------------------------------------------------------------
+
+const tokens = new Tokens(at('tokens'), drawSoon);
 
 let willDraw = false;
 
@@ -311,7 +410,9 @@ function draw(from) {
         )
       : layer.states;
     const item = at('layers').children[i];
-    drawLayer(/** @type {any} */ (item.lastElementChild), { ...layer, states }, colours);
+    const [all, one] = item.querySelectorAll('canvas');
+    drawLayer(all, { ...layer, states }, colours);
+    drawLayer(one, { ...layer, states: tokens.statesOf(i, states) }, colours);
     const text = /** @type {HTMLElement} */ (item.querySelector('span'));
     const said = describe({ ...layer, states });
     if (text.textContent !== said) text.textContent = said;
@@ -353,7 +454,9 @@ function makeLayers(layers) {
       const item = document.createElement('li');
       const text = document.createElement('p');
       const name = document.createElement('strong');
-      const canvas = document.createElement('canvas');
+      const [canvas, one] = [document.createElement('canvas'), document.createElement('canvas')];
+      const pair = document.createElement('div');
+      pair.className = 'pair';
       name.textContent = `Layer ${i + 1}`;
       name.id = `layer-${i}`;
       const said = document.createElement('span');
@@ -361,7 +464,10 @@ function makeLayers(layers) {
       text.append(name, said);
       canvas.setAttribute('role', 'img');
       canvas.setAttribute('aria-labelledby', `${name.id} ${said.id}`);
-      item.append(text, canvas);
+      one.setAttribute('role', 'img');
+      one.setAttribute('aria-labelledby', `${name.id} one-title`);
+      pair.append(canvas, one);
+      item.append(text, pair);
       return item;
     }),
   );
@@ -402,6 +508,7 @@ at('ask').addEventListener('click', ({ target }) => {
   const text = target instanceof HTMLElement && target.dataset.query;
   if (text) ask(text);
 });
+sparsity.addEventListener('input', chooseSparsity);
 speed.addEventListener('change', chooseSpeed);
 modes.addEventListener('change', start);
 at('again').addEventListener('click', start);
@@ -409,5 +516,10 @@ at('retry').addEventListener('click', start);
 new ResizeObserver(drawSoon).observe(document.body);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawSoon);
 
+if (given === null) {
+  const [idea] = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-query]'));
+  query.value = idea.dataset.query ?? '';
+}
 chooseSpeed();
 await start();
+await keepForLater();

@@ -3,9 +3,9 @@
 import { NEURON } from '../js/cold-browser.js';
 
 /** A neuron takes a square of so many pixels of CSS, by the width of the picture. */
-const WIDE_CELL = 6;
+const WIDE_CELL = 5;
 const NARROW_CELL = 4;
-const NARROW = 480;
+const NARROW = 400;
 
 const FILE_HEIGHT = 28;
 

@@ -6,8 +6,11 @@ const SVG = 'http://www.w3.org/2000/svg';
 const HISTOGRAM_HEIGHT = 8;
 
 const CHART = { width: 480, height: 300, left: 52, right: 56, top: 12, bottom: 34 };
-const LABEL_HEIGHT = 12;
-const LABEL_WIDTH = 52;
+const LABEL_HEIGHT = 11;
+const LETTER_WIDTH = 7;
+const RADIUS = 5;
+/** Between a point and its name. */
+const GAP = 8;
 
 /** @param {string} name @param {Record<string, string | number>} attributes @param {(Element | string)[]} children */
 function element(name, attributes, ...children) {
@@ -81,26 +84,51 @@ export function drawCosts(figure, costs, chosen) {
   figure.prepend(picture);
 }
 
+/** @typedef {{ left: number, right: number, top: number, bottom: number }} Box */
+
+/** @param {Box} a @param {Box} b */
+const overlap = (a, b) =>
+  a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+
+/** How far a name is moved up or down from its point, the first first. */
+const SHIFTS = [0, ...Array.from({ length: 12 }, (_, i) => [11 * (i + 1), -11 * (i + 1)]).flat()];
+
 /**
- * Returns points with their names, which move down if they would lie on one another.
+ * Returns points with their names, which lie on no point and on no other name; a line leads to those that had to move.
  * @param {{ type: string, x: number, y: number }[]} points
  * @param {string} chosen
  */
 function pointsOf(points, chosen) {
-  const placed = /** @type {{ x: number, y: number }[]} */ ([]);
-  const isTaken = (/** @type {number} */ x, /** @type {number} */ y) =>
-    placed.some((other) => Math.abs(other.x - x) < LABEL_WIDTH && Math.abs(other.y - y) < LABEL_HEIGHT); // prettier-ignore
+  /** @type {Box[]} */
+  const taken = points.map(({ x, y }) => ({
+    left: x - RADIUS,
+    right: x + RADIUS,
+    top: y - RADIUS,
+    bottom: y + RADIUS,
+  }));
+  const isFree = (/** @type {Box} */ box) =>
+    box.right < CHART.width && box.top > 0 && box.bottom < CHART.height - CHART.bottom && !taken.some((other) => overlap(box, other)); // prettier-ignore
   return [...points]
     .sort((a, b) => a.y - b.y)
     .map(({ type, x, y }) => {
-      let labelY = y + 4;
-      while (isTaken(x, labelY)) labelY += 1;
-      placed.push({ x, y: labelY });
+      const wide = LETTER_WIDTH * type.length;
+      const places = SHIFTS.flatMap((shift) => {
+        const [top, bottom] = [y + shift - LABEL_HEIGHT / 2, y + shift + LABEL_HEIGHT / 2];
+        return [
+          { left: x + GAP, right: x + GAP + wide, top, bottom, shift },
+          { left: x - GAP - wide, right: x - GAP, top, bottom, shift },
+        ];
+      });
+      const place = places.find(isFree) ?? places[0];
+      taken.push(place);
+      const near = place.left > x ? place.left - 1 : place.right + 1;
+      const line = element('path', { class: 'rule', d: `M${x} ${y}L${near} ${y + place.shift}` });
       return element(
         'g',
         type === chosen ? { class: 'chosen' } : {},
-        element('circle', { class: 'point', cx: x, cy: y, r: type === chosen ? 5 : 3.5 }),
-        element('text', { x: x + 7, y: labelY }, type),
+        ...(place.shift === 0 ? [] : [line]),
+        element('circle', { class: 'point', cx: x, cy: y, r: type === chosen ? RADIUS : 3.5 }),
+        element('text', { x: place.left, y: y + place.shift + 4 }, type),
       );
     });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the page of weights: has wisp-program.wasm read a model, and shows what it prints.
 import { drawCosts, histogramOf } from './weights-picture.js';
-import { at, count, megabytes, showFailure } from './page.js';
+import { at, count, keepForLater, megabytes, showFailure } from './page.js';
 
 /** The types that `wisp quantize` writes (src/quantise/quantise.c), from most bits to fewest. */
 const TYPES = [
@@ -79,6 +79,7 @@ async function read(files) {
       if (own !== worker) return;
       costs.push(costOf(result.types[0]));
       showCosts();
+      document.documentElement.dataset.drawn = '';
     }
     say(`All of ${count(TYPES.length, 'type')} are measured.`);
     own.terminate();
@@ -134,6 +135,7 @@ function reset() {
   costRows.replaceChildren();
   tensorRows.replaceChildren();
   delete document.documentElement.dataset.read;
+  delete document.documentElement.dataset.drawn;
   at('failure').hidden = at('chart').hidden = at('costs').hidden = true;
   at('tensors-part').hidden = true;
   at('costs-hint').hidden = at('progress').hidden = false;
@@ -237,7 +239,8 @@ costRows.addEventListener('change', ({ target }) => {
   chosen = /** @type {HTMLInputElement} */ (target).value;
   choose();
 });
-at('default').addEventListener('click', async () => {
+/** Reads the model that comes with wisp. */
+async function readDefault() {
   const before = worker;
   let blob;
   try {
@@ -253,7 +256,8 @@ at('default').addEventListener('click', async () => {
   }
   // Another model that was chosen meanwhile stays.
   if (before === worker) await read([new File([blob], 'wisp-default.gguf')]);
-});
+}
+at('default').addEventListener('click', readDefault);
 
 const drop = at('drop');
 drop.addEventListener('dragover', (event) => {
@@ -272,3 +276,6 @@ drop.addEventListener('drop', (event) => {
   }
   void read([...(event.dataTransfer?.files ?? [])]);
 });
+
+await readDefault();
+await keepForLater();

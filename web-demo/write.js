@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the page that writes: a model goes on with a story, and the page says how fast it is.
 import { Generator } from '../js/generate-browser.js';
-import { at, megabytes, showFailure } from './page.js';
+import { at, keepForLater, megabytes, showFailure } from './page.js';
 
 const prompt = /** @type {HTMLTextAreaElement} */ (at('prompt'));
 const rules = /** @type {HTMLTextAreaElement} */ (at('rules'));
@@ -10,6 +10,7 @@ const progress = /** @type {HTMLProgressElement} */ (at('progress'));
 const temperature = /** @type {HTMLInputElement} */ (at('temperature'));
 const most = /** @type {HTMLInputElement} */ (at('most'));
 const file = /** @type {HTMLInputElement} */ (at('file'));
+const choice = /** @type {HTMLSelectElement} */ (at('choice'));
 
 /** @type {Generator | undefined} */
 let generator;
@@ -19,18 +20,22 @@ let writing = new AbortController();
 const perSecond = (/** @type {number} */ n, /** @type {number} */ seconds) =>
   `${Math.round(n / Math.max(seconds, 1e-6)).toLocaleString('en')} tokens/s`;
 
-/** @param {File} [model] the model of the package unless given */
+/** @param {File | string} [model] a file or a name on the hub; the model of the package unless given */
 async function load(model) {
   writing.abort();
   write.disabled = true;
   at('failure').hidden = true;
   at('loading').hidden = false;
   try {
+    if (typeof model === 'string') await import('../js/hub-browser.js'); // which finds names
     const loaded = await Generator.load(model, {
       onProgress({ phase, loaded, total }) {
         progress.value = loaded / (total ?? Infinity);
+        const of = total ? ` of ${megabytes(total)}` : '';
         at('loading-text').textContent =
-          phase === 'model' ? `Loading the model: ${megabytes(loaded)}` : 'Starting the worker';
+          phase === 'model'
+            ? `Loading the model: ${megabytes(loaded)}${of}`
+            : 'Starting the worker';
       },
     });
     await generator?.close();
@@ -44,7 +49,7 @@ async function load(model) {
   if (!generator) return;
   const { name, architecture, parameters, compute, kernels, reasons } = generator.info();
   at('model').textContent =
-    `${model?.name ?? name}: ${architecture}, ${(parameters / 1e6).toFixed(1)} million weights`;
+    `${model instanceof File ? model.name : name}: ${architecture}, ${(parameters / 1e6).toFixed(1)} million weights`;
   at('fact-how').textContent = `${compute}, ${kernels} (${reasons.build})`;
   showMemory();
   document.documentElement.dataset.ready = '';
@@ -136,7 +141,10 @@ prompt.addEventListener('keydown', (event) => {
 at('stop').addEventListener('click', () => writing.abort());
 temperature.addEventListener('input', () => (at('temperature-text').textContent = temperature.value)); // prettier-ignore
 most.addEventListener('input', () => (at('most-text').textContent = `${most.value} tokens`));
-at('open').addEventListener('click', () => file.click());
+choice.addEventListener('change', () => {
+  if (choice.value === 'file') file.click();
+  else void load(choice.value || undefined);
+});
 file.addEventListener('change', () => {
   const chosen = file.files?.[0];
   if (chosen) void load(chosen);
@@ -144,3 +152,4 @@ file.addEventListener('change', () => {
 });
 
 await load();
+await keepForLater();

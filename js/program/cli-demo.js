@@ -7,21 +7,25 @@ import { serve } from './serve.js';
 
 const HELP = `usage: wisp-engine serve-demo [--port N] [--plain] [--cold FILE]
 
-Serves pages that search lines by meaning, write texts and draw a model's weights, for this
-machine only, until it is interrupted. The pages compute everything themselves.
+Serves pages that search lines and documents by meaning, write texts, and draw a model's neurons
+and weights, for this machine only, until it is interrupted. The pages compute everything
+themselves.
 
       --port N     the port; 0: any free port (default: 8080)
       --plain      omit the headers (COOP, COEP) that allow pages shared memory
-      --cold FILE  a model of "wisp calibrate --hot 0.8", for a page that draws its neurons as
-                   they are fetched; the package has no such model
+      --cold FILE  a model of "wisp calibrate --hot 0.8" for the page that draws neurons, which
+                   fetches it in parts; without one the page makes its own
   -h, --help       this text
 `;
 
-/** Where the page that draws neurons looks for its model. */
+/** Where the file of --cold is. */
 const COLD_MODEL = '/models/wisp-cold.gguf';
 
-/** Folders that the pages load from or link to. */
-const FOLDERS = ['web-demo', 'js', 'models', 'types', 'docs'];
+/** What the pages load or link to: folders, and files beside them. */
+const FOLDERS = [
+  ...['web-demo', 'js', 'models', 'types', 'docs', 'bench'],
+  ...['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'],
+];
 
 /** The page that "/" redirects to. */
 const HOME = '/web-demo/';
@@ -50,6 +54,8 @@ export async function run(args) {
     },
   );
   await print(`${origin}${HOME}  (Ctrl-C ends it)\n`);
+  if (values.cold !== undefined)
+    await print(`${origin}${HOME}neurons.html?model=${COLD_MODEL}  (the neurons of the file)\n`);
   return new Promise(() => {}); // the server keeps Node running
 }
 

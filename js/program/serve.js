@@ -49,6 +49,7 @@ export async function serve(options = {}) {
   const headers = {
     'Cache-Control': 'no-cache',
     'X-Content-Type-Options': 'nosniff',
+    'Service-Worker-Allowed': '/', // the pages' one is for the folders beside them, too
     ...(isolated ? ISOLATION : {}),
     ...more,
   };

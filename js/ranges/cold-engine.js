@@ -50,6 +50,7 @@ export class ColdEngine extends TeamEngine {
       await super.open(module, source, { ...options, ...all }, startHelper)
     );
     engine.cold = cold;
+    if (cold?.tokens) engine.check((wasm) => wasm.engine_trace_tokens(engine.engine, cold.tokens));
     return engine;
   }
 
@@ -225,6 +226,11 @@ export class ColdEngine extends TeamEngine {
     });
   }
 
+  /** @param {number} layer @param {number} token @param {number} block that gets the mask, if there is one */
+  #writeToken(layer, token, block) {
+    return this.call((wasm) => wasm.engine_token_neurons(this.engine, layer, token, block)) !== 0;
+  }
+
   /** @returns {import('../../types/protocol.js').LayerNeurons[]} */
   neurons() {
     const { layers, intermediateSize } = this.info();
@@ -237,7 +243,10 @@ export class ColdEngine extends TeamEngine {
         const [neurons, hot, coldOffset, rowBytes] = numbers;
         const masks = new Uint8Array(buffer, block + 32, 16 * words);
         const [present, needed] = [masks.slice(0, 8 * words), masks.slice(8 * words)];
-        return { neurons, hot, coldOffset, rowBytes, present, needed };
+        const tokens = [];
+        for (; this.#writeToken(layer, tokens.length, block);)
+          tokens.push(this.bytes(block, 8 * words).slice());
+        return { neurons, hot, coldOffset, rowBytes, present, needed, tokens };
       }),
     );
   }

@@ -23,7 +23,7 @@ const has = (mask, place) => (mask[place >> 3] >> (place & 7)) & 1;
  * @returns {import('../../types/index.js').ColdLayer[]}
  */
 export const layersOf = (layers, { absent, coming }, skip) =>
-  layers.map(({ neurons, hot, coldOffset, rowBytes, present, needed }) => {
+  layers.map(({ neurons, hot, coldOffset, rowBytes, present, needed, tokens }) => {
     const states = new Uint8Array(neurons).fill(NEURON.here);
     /**
      * Calls `body` with the cold neurons whose rows have bytes in one of these ranges.
@@ -51,5 +51,6 @@ export const layersOf = (layers, { absent, coming }, skip) =>
       states[place] |= NEURON.needed;
       if (skip && !has(present, place)) states[place] |= NEURON.skipped;
     }
-    return { neurons, hot, coldOffset, rowBytes, states };
+    const byToken = tokens.map((mask) => Uint8Array.from(states, (_, place) => has(mask, place)));
+    return { neurons, hot, coldOffset, rowBytes, states, tokens: byToken };
   });

@@ -18,6 +18,7 @@ const GAP_BYTES = 16 * 1024;
  * @property {boolean} immutable
  * @property {string | undefined} sha256 of the header
  * @property {(() => void) | undefined} onChange
+ * @property {number} tokens
  * @property {number} [memory]
  */
 
@@ -30,21 +31,23 @@ const GAP_BYTES = 16 * 1024;
 export function checkCold(wanted, memory) {
   const given = typeof wanted === 'object' && wanted !== null ? wanted : { mode: wanted };
   const savesData = /** @type {any} */ (globalThis.navigator)?.connection?.saveData === true;
-  const how = { gap: GAP_BYTES, first: FIRST_BYTES, complete: !savesData, store: true, immutable: false, sha256: undefined, onChange: undefined }; // prettier-ignore
+  const how = { gap: GAP_BYTES, first: FIRST_BYTES, complete: !savesData, store: true, immutable: false, sha256: undefined, onChange: undefined, tokens: 0 }; // prettier-ignore
   const known = ['mode', ...Object.keys(how)];
   for (const [name, value] of Object.entries(given)) {
     if (!known.includes(name)) throw wrong('cold', `there is no ${name}; there are ${known.join(', ')}`); // prettier-ignore
     if (value !== undefined) Object.assign(how, { [name]: value });
   }
-  const { mode, gap, first, complete, store, immutable, sha256, onChange } = /** @type {any} */ (
-    how
-  );
+  const { mode, gap, first, complete, store, immutable, sha256, onChange, tokens } =
+    /** @type {any} */ (how);
   if (memory !== undefined && mode !== 'wait') throw wrong('memory', "only with cold: 'wait'");
   if (mode === undefined) throw wrong('cold', "mode is missing: 'wait' or 'skip'");
   if (mode !== 'wait' && mode !== 'skip') throw wrong('cold', `${shown(mode)} is not wait or skip`);
-  for (const [name, value] of Object.entries({ gap, first })) {
+  for (const [name, value] of Object.entries({ gap, first, tokens })) {
     if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;
-    throw wrong('cold', `${name}: ${shown(value)} is not a number of bytes`);
+    throw wrong(
+      'cold',
+      `${name}: ${shown(value)} is not a number of ${name === 'tokens' ? name : 'bytes'}`,
+    );
   }
   for (const [name, value] of Object.entries({ complete, store, immutable })) {
     if (typeof value !== 'boolean')

@@ -491,8 +491,8 @@ class ColdModel {
   #withOptions(message) {
     const { size } = this;
     if (message.type !== 'open' || this.#hotBytes === size) return message;
-    const { gap, mode, memory, onChange } = this.#how;
-    const cold = { size, gap, skip: mode === 'skip', memory, watch: Boolean(onChange) };
+    const { gap, mode, memory, onChange, tokens } = this.#how;
+    const cold = { size, gap, skip: mode === 'skip', memory, watch: Boolean(onChange), tokens };
     return { ...message, options: { ...message.options, cold } };
   }
 

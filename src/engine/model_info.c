@@ -22,13 +22,32 @@ bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats) 
     return true;
 }
 
+static const struct neuron_store *cold_store(const wisp_model *model) {
+    const struct neuron_store *neurons = &model->network.neurons;
+    return COLD_NEURONS_MAY_BE_ABSENT && neurons->cold ? neurons : NULL;
+}
+
 bool wisp_model_get_neurons(const wisp_model *model, size_t layer, wisp_layer_neurons *about,
                             uint64_t *present, uint64_t *needed) {
-    const struct neuron_store *neurons = &model->network.neurons;
-    if (!COLD_NEURONS_MAY_BE_ABSENT || !neurons->cold || layer >= neurons->shape.layers)
+    const struct neuron_store *neurons = cold_store(model);
+    if (!neurons || layer >= neurons->shape.layers)
         return false;
     *about = neuron_cold_layer(neurons, layer, present, needed);
     return true;
+}
+
+wisp_status wisp_model_trace_tokens(wisp_model *model, size_t tokens, wisp_error *error) {
+    const struct neuron_store *neurons = cold_store(model);
+    if (!neurons)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, NULL, "hot_only: not set");
+    return neuron_cold_trace(neurons, tokens, error);
+}
+
+bool wisp_model_get_token_neurons(const wisp_model *model, size_t layer, size_t token,
+                                  uint64_t *needed) {
+    const struct neuron_store *neurons = cold_store(model);
+    return neurons && layer < neurons->shape.layers &&
+           neuron_cold_token(neurons, layer, token, needed);
 }
 
 static uint64_t count_parameters(const struct directory *dir) {

@@ -225,6 +225,8 @@ static wisp_status hold_neurons(struct pass *pass, uint32_t member, struct curso
         const size_t masks = network->neurons.by_text ? pass->batch.texts : pass->tokens;
         for (size_t i = 0; i < masks * words; i++)
             hold->places[i % words] |= work->masks[i];
+        if (!network->neurons.by_text)
+            neuron_cold_keep(&network->neurons, at.layer, work->masks, masks);
         neuron_hold_begin(&network->neurons, at.layer, pass->skip_absent, hold);
         if (pass->skip_absent)
             skip_absent(pass, work);

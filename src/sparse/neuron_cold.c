@@ -26,9 +26,11 @@ struct neuron_cold {
     size_t n_free;
     struct group_heap heap; /* of the groups, one for each word of the layers' masks */
     uint64_t *needed;       /* [layers, words]: what the last hold of each layer asked for */
-    uint64_t *prefetched;   /* [layers, words]: present neurons that no hold has needed so far */
-    float *values;          /* [4, hidden_size]: working memory to pack a neuron */
-    uint64_t holds;         /* that began so far */
+    uint64_t *traced;       /* [layers, most_traced, words]: of the last batch's tokens */
+    size_t most_traced, n_traced;
+    uint64_t *prefetched; /* [layers, words]: present neurons that no hold has needed so far */
+    float *values;        /* [4, hidden_size]: working memory to pack a neuron */
+    uint64_t holds;       /* that began so far */
     wisp_cold_stats stats;
 };
 
@@ -110,6 +112,7 @@ void neuron_cold_release(struct neuron_store *store) {
     free(store->cold->heap.groups);
     free(store->cold->heap.order);
     free(store->cold->needed);
+    free(store->cold->traced);
     free(store->cold->prefetched);
     free(store->cold->free_frames);
     memory_free(store->cold->frame_memory);
@@ -406,6 +409,45 @@ void neuron_cold_stats(const struct neuron_store *store, wisp_cold_stats *stats)
         stats->neurons += l->intermediate_size;
         stats->hot_neurons += l->hot;
     }
+}
+
+wisp_status neuron_cold_trace(const struct neuron_store *store, size_t tokens, wisp_error *error) {
+    struct neuron_cold *cold = store->cold;
+    const size_t each = store->shape.layers * words_of(store) * sizeof *cold->traced;
+    uint64_t *traced = calloc(tokens, each);
+    if (!traced && tokens > 0)
+        return fail_memory(error, tokens * each);
+    free(cold->traced);
+    cold->traced = traced;
+    cold->most_traced = tokens;
+    cold->n_traced = 0;
+    return WISP_OK;
+}
+
+void neuron_cold_keep(const struct neuron_store *store, size_t layer, const uint64_t *masks,
+                      size_t n) {
+    struct neuron_cold *cold = store->cold;
+    const size_t words = words_of(store);
+    if (cold->most_traced == 0)
+        return;
+    enter(cold);
+    cold->n_traced = smaller(n, cold->most_traced);
+    memcpy(cold->traced + layer * cold->most_traced * words, masks,
+           cold->n_traced * words * sizeof *masks);
+    leave(cold);
+}
+
+bool neuron_cold_token(const struct neuron_store *store, size_t layer, size_t token,
+                       uint64_t *needed) {
+    struct neuron_cold *cold = store->cold;
+    const size_t words = words_of(store);
+    enter(cold);
+    const bool is_there = token < cold->n_traced;
+    if (is_there)
+        memcpy(needed, cold->traced + (layer * cold->most_traced + token) * words,
+               words * sizeof *needed);
+    leave(cold);
+    return is_there;
 }
 
 wisp_layer_neurons neuron_cold_layer(const struct neuron_store *store, size_t layer,

@@ -94,6 +94,17 @@ wisp_status neuron_cold_provide(const struct neuron_store *store, uint64_t offse
 /* Fills in what is known of the neurons. */
 void neuron_cold_stats(const struct neuron_store *store, wisp_cold_stats *stats);
 
+/* Does what wisp_model_trace_tokens does. Must not be called during a pass. */
+wisp_status neuron_cold_trace(const struct neuron_store *store, size_t tokens, wisp_error *error);
+
+/* Keeps the masks [n, sparse_mask_words] of a batch's tokens, if tokens are traced. */
+void neuron_cold_keep(const struct neuron_store *store, size_t layer, const uint64_t *masks,
+                      size_t n);
+
+/* Does what wisp_model_get_token_neurons does. */
+bool neuron_cold_token(const struct neuron_store *store, size_t layer, size_t token,
+                       uint64_t *needed);
+
 /* Does what wisp_model_get_neurons does. */
 wisp_layer_neurons neuron_cold_layer(const struct neuron_store *store, size_t layer,
                                      uint64_t *present, uint64_t *needed);

@@ -231,4 +231,16 @@ WISP_API bool wisp_model_get_neurons(const wisp_model *model, size_t layer,
                                      wisp_layer_neurons *about, uint64_t *present,
                                      uint64_t *needed);
 
+/* From now on keeps, for each of the first `tokens` tokens of a batch, which neurons the predictor
+ * lowrank has chosen for it; 0: of none. The memory is tokens x layers x masks. Fails with
+ * WISP_ERROR_ARGUMENT if the model was not opened with `hot_only`. Must not be called while a
+ * session computes. */
+WISP_API wisp_status wisp_model_trace_tokens(wisp_model *model, size_t tokens, wisp_error *error);
+
+/* Writes a mask as wisp_model_get_neurons does: the neurons of one token of the most recent batch,
+ * counted from its first, special tokens included. Returns false and writes nothing if there is no
+ * such token or layer, or it was not kept. */
+WISP_API bool wisp_model_get_token_neurons(const wisp_model *model, size_t layer, size_t token,
+                                           uint64_t *needed);
+
 #endif

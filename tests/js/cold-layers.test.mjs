@@ -26,6 +26,7 @@ test('the state of a neuron is where all bytes of its row are, and what masks sa
     ...{ neurons: 10, hot: 2, coldOffset: 1000, rowBytes: 100 },
     present: mask(0, 1, 2),
     needed: mask(1, 2, 9),
+    tokens: [mask(1, 2), mask(2, 9)],
   };
   /** @type {[number, number][]} */
   const absent = [[1199, 1201], [1500, 1800]]; // prettier-ignore
@@ -40,6 +41,10 @@ test('the state of a neuron is where all bytes of its row are, and what masks sa
   const states = [here, here | needed, here | needed, coming, coming, here, here, coming, 0, coming | needed]; // prettier-ignore
   const [found] = layersOf([layer], file, false);
   assert.deepEqual([...found.states], states);
+  assert.deepEqual(
+    found.tokens.map((token) => token.join('')),
+    ['0110000000', '0010000001'],
+  );
   assert.deepEqual([found.neurons, found.hot, found.coldOffset, found.rowBytes], [10, 2, 1000, 100]); // prettier-ignore
   const [skipping] = layersOf([layer], file, true);
   assert.deepEqual([...skipping.states], [...states.slice(0, 9), coming | needed | skipped]);

@@ -14,11 +14,14 @@ import assert from 'node:assert/strict';
  * @param {(page: Page) => Promise<unknown>} [prepare] the page, before it is opened
  */
 export async function withPageAt(browser, address, options, body, prepare) {
-  const page = await browser.newPage(options);
+  // What a service worker fetches cannot be replaced by tests.
+  const page = await browser.newPage({ serviceWorkers: 'block', ...options });
   const complaints = /** @type {string[]} */ ([]);
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (message) => {
-    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+    const isBlocked = /Service Worker registration blocked/.test(message.text());
+    if (['error', 'warning'].includes(message.type()) && !isBlocked)
+      complaints.push(message.text());
   });
   page.on('request', (request) => {
     if (!request.url().startsWith(new URL(address).origin)) complaints.push(request.url());

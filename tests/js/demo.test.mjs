@@ -293,8 +293,8 @@ describe('the page', { skip: noTool('chromium') }, () => {
         .getByText(/could not be loaded \(format\)/)
         .waitFor();
       assert.ok(await button.isEnabled(), 'the model before it is gone');
-      await page.getByRole('link', { name: 'Search by meaning' }).click();
-      await page.getByRole('link', { name: 'A page that writes' }).waitFor();
+      await page.getByRole('link', { name: 'Search' }).click();
+      await page.getByText('The nearest of 60 lines').waitFor({ timeout: 60_000 });
     }));
 
   for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {

@@ -15,6 +15,7 @@ import { ROOT, noTool, onlyInAll, smallColdModel } from './support.mjs';
 
 const MODEL = smallColdModel();
 const PATH = '/models/wisp-cold.gguf';
+const ADDRESS = `/web-demo/neurons.html?model=${PATH}`;
 const files = { [PATH]: MODEL };
 
 /** The page's script, with requests that are small enough for the small model. */
@@ -79,7 +80,7 @@ describe('the page that draws neurons', { skip: noTool('chromium') }, () => {
    * @param {(page: import('playwright-core').Page) => Promise<unknown>} [prepare]
    */
   const withPage = (options, body, prepare) =>
-    withPageAt(browser, `${server.origin}/web-demo/neurons.html`, options, body, prepare);
+    withPageAt(browser, `${server.origin}${ADDRESS}`, options, body, prepare);
 
   /** @param {import('playwright-core').Page} page */
   const opened = (page) => page.getByText(/^The model is open: .* were enough\. Now type\.$/).waitFor(); // prettier-ignore
@@ -160,12 +161,15 @@ describe('the page that draws neurons', { skip: noTool('chromium') }, () => {
         }
       },
       (page) =>
-        page.route(`**${PATH}`, (route) => {
-          const next = () => void route.continue();
-          const start = /^bytes=(\d+)/.exec(route.request().headers().range)?.[1];
-          if (held && Number(start) >= hotBytes) held.push(next);
-          else next();
-        }),
+        page.route(
+          ({ pathname }) => pathname === PATH,
+          (route) => {
+            const next = () => void route.continue();
+            const start = /^bytes=(\d+)/.exec(route.request().headers().range)?.[1];
+            if (held && Number(start) >= hotBytes) held.push(next);
+            else next();
+          },
+        ),
     );
   });
 
@@ -224,7 +228,7 @@ describe('the page that draws neurons', { skip: noTool('chromium') }, () => {
       async (page) => {
         const alert = page.getByRole('alert');
         await alert.getByText(/^The model could not be opened \(\w+\)/).waitFor();
-        await alert.getByText(/make serve/).waitFor();
+        await alert.getByText(/wisp-engine calibrate/).waitFor();
         answer = { status: 200, body: readFileSync(MODEL) };
         await alert.getByRole('button', { name: 'Try again' }).click();
         await page.getByText(/^The whole file was fetched, so there is nothing to draw: the server sends the whole file/).waitFor(); // prettier-ignore
@@ -237,10 +241,13 @@ describe('the page that draws neurons', { skip: noTool('chromium') }, () => {
         );
         answer = undefined;
         await page.getByRole('button', { name: 'Start again with nothing' }).click();
-        await page.getByRole('img', { name: /^Layer 1 / }).waitFor();
+        await page.getByRole('img', { name: /^Layer 1 \d/ }).waitFor();
       },
       (page) =>
-        page.route(`**${PATH}`, (route) => (answer ? route.fulfill(answer) : route.continue())),
+        page.route(
+          ({ pathname }) => pathname === PATH,
+          (route) => (answer ? route.fulfill(answer) : route.continue()),
+        ),
     );
   });
 
@@ -289,7 +296,7 @@ for (const name of ['chromium', 'firefox']) {
         const server = await serve({ files, page, isolated });
         const tab = await launch[name]();
         try {
-          await tab.open(`${server.origin}/web-demo/neurons.html`);
+          await tab.open(`${server.origin}${ADDRESS}`);
           const waited = await tab.call('readOnPage', TEXT, 'wait');
           const { near, print } = await tab.call('wholeResults', PATH, TEXT);
           assert.equal(waited.failure, '');

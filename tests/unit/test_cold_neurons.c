@@ -122,6 +122,56 @@ static void neurons_can_be_drawn(void **state) {
     split_close(&split);
 }
 
+static void neurons_of_each_token_are_a_part_of_the_batchs(void **state) {
+    enum { MOST = 3, UNTOUCHED = 7 };
+    static float rows[TEXTS * HIDDEN];
+    struct split split = split_open("relu", false, BLOCK_Q8_0, 0);
+    wisp_model *model = split_open_model(&split, false, WISP_PREDICTOR_LOWRANK);
+    wisp_session *session = open_cold_session(model, 1, true);
+    uint64_t mask[WORDS] = {UNTOUCHED};
+    struct texts texts;
+    wisp_error error;
+    (void)state;
+    make_texts(&texts);
+    embed_or_fail(session, texts.text, 1, rows);
+    assert_false(wisp_model_get_token_neurons(model, 0, 0, mask));
+
+    /* Of all tokens, the masks together are that of the batch; of the first few, a part of it. */
+    for (size_t most = 1000; most > 0; most = most > MOST ? MOST : 0) {
+        assert_int_equal(wisp_model_trace_tokens(model, most, &error), WISP_OK);
+        assert_false(wisp_model_get_token_neurons(model, 0, 0, mask));
+        embed_or_fail(session, texts.text, 1, rows);
+        for (size_t layer = 0; layer < LAYERS; layer++) {
+            const struct drawn drawn = draw(model, layer);
+            uint64_t all[WORDS] = {0};
+            size_t tokens = 0;
+            for (; wisp_model_get_token_neurons(model, layer, tokens, mask); tokens++)
+                for (size_t i = 0; i < WORDS; i++)
+                    all[i] |= mask[i];
+            assert_true(tokens >= MOST && (most > MOST || tokens == MOST));
+            for (size_t i = 0; i < WORDS; i++)
+                assert_int_equal(all[i] & ~drawn.needed[i], 0);
+            if (most > MOST)
+                assert_memory_equal(all, drawn.needed, sizeof all);
+        }
+    }
+    mask[0] = UNTOUCHED;
+    assert_false(wisp_model_get_token_neurons(model, LAYERS, 0, mask));
+    assert_false(wisp_model_get_token_neurons(model, 0, MOST, mask));
+    assert_int_equal(mask[0], UNTOUCHED);
+    assert_int_equal(wisp_model_trace_tokens(model, 0, &error), WISP_OK);
+    assert_false(wisp_model_get_token_neurons(model, 0, 0, mask));
+    assert_int_equal(wisp_model_trace_tokens(model, SIZE_MAX / 2, &error), WISP_ERROR_MEMORY);
+    wisp_session_close(session);
+    wisp_model_close(model);
+
+    model = open_with(split.path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
+    assert_int_equal(wisp_model_trace_tokens(model, 1, &error), WISP_ERROR_ARGUMENT);
+    assert_false(wisp_model_get_token_neurons(model, 0, 0, mask));
+    wisp_model_close(model);
+    split_close(&split);
+}
+
 /* ---- counting what came before it was needed ------------------------------------------------ */
 
 enum { ALL_GROUPS, COLD_GROUPS };
@@ -192,6 +242,7 @@ static void neurons_that_came_early_are_counted(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neurons_can_be_drawn),
+        cmocka_unit_test(neurons_of_each_token_are_a_part_of_the_batchs),
         cmocka_unit_test(neurons_that_came_early_are_counted),
     };
     return cmocka_run_group_tests_name("neurons of models without their cold ones", tests, NULL,

@@ -58,6 +58,16 @@ EXPORT("engine_cold_stats") void engine_cold_stats(struct engine *engine, wisp_c
     wisp_model_get_cold_stats(engine->model, stats);
 }
 
+EXPORT("engine_trace_tokens")
+wisp_status engine_trace_tokens(struct engine *engine, size_t tokens) {
+    return wisp_model_trace_tokens(engine->model, tokens, &engine->error);
+}
+
+EXPORT("engine_token_neurons")
+bool engine_token_neurons(struct engine *engine, size_t layer, size_t token, uint64_t *needed) {
+    return wisp_model_get_token_neurons(engine->model, layer, token, needed);
+}
+
 /* Writes a wisp_layer_neurons and behind it the masks `present` and `needed`, of `words` words
  * each. */
 _Static_assert(sizeof(wisp_layer_neurons) == 4 * sizeof(uint64_t),
