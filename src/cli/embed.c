@@ -234,6 +234,9 @@ static int write_trace(const struct arguments *a, const wisp_session *session) {
     return complain_of(&error);
 }
 
+/* The first batch has few texts, so that the first results come soon. */
+enum { FIRST_RECORDS = 4 };
+
 struct run {
     struct arguments *arguments;
     wisp_session *session;
@@ -434,6 +437,7 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
         return code;
     if (a->model.skip_absent)
         run.options.skipped = run.skipped;
+    a->input.most = FIRST_RECORDS;
     run.batch = calloc(1, sizeof *run.batch);
     run.rows = calloc(BATCH_RECORDS, dimensions * sizeof *run.rows);
     if (!run.batch || !run.rows) {

@@ -16,7 +16,7 @@
 enum { READ_BYTES = 256 * 1024 };
 
 bool input_open(struct input *input, size_t capacity) {
-    *input = (struct input){.descriptor = -1};
+    *input = (struct input){.descriptor = -1, .most = BATCH_RECORDS};
     input->items = calloc(capacity + 1, sizeof *input->items);
     if (!input->items)
         complain("out of memory");
@@ -316,7 +316,7 @@ static int add_row(struct input *input, struct batch *batch, wisp_text row, cons
  * line would have to be waited for while the batch already has records. */
 static int take_lines(struct input *input, struct batch *batch, const char *path, bool *ended) {
     *ended = false;
-    while (batch->n < BATCH_RECORDS && batch->arena.total < BATCH_BYTES) {
+    while (batch->n < input->most && batch->arena.total < BATCH_BYTES) {
         wisp_text line;
         if (buffered_line(input, &line)) {
             const bool has_columns = input->columns.separator != '\0';
@@ -380,8 +380,9 @@ int input_next(struct input *input, struct batch *batch) {
         if (code != EXIT_GOOD)
             return code;
         const bool item_goes_on = input->current == before;
-        if (batch->n > 0 && (item_goes_on || batch->n == BATCH_RECORDS))
+        if (batch->n > 0 && (item_goes_on || batch->n == input->most))
             break;
     }
+    input->most = input->most < BATCH_RECORDS ? 2 * input->most : BATCH_RECORDS;
     return was_interrupted() ? EXIT_INTERRUPTED : EXIT_GOOD;
 }

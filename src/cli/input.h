@@ -30,8 +30,10 @@ struct input {
     unsigned long shard, shards; /* only records shard, shard + shards, ... count, from 1 on. 0: all
                                     do */
     uint64_t seen;               /* records so far, with those of other shards */
-    int descriptor;              /* of the current item; -1: not open */
-    char *buffer;                /* [capacity]: bytes [begin, end) are read and not yet used */
+    /* The most records of the next batch. It doubles up to BATCH_RECORDS, where it begins. */
+    size_t most;
+    int descriptor; /* of the current item; -1: not open */
+    char *buffer;   /* [capacity]: bytes [begin, end) are read and not yet used */
     size_t begin, end, capacity;
     bool at_end;                      /* the descriptor has no more bytes */
     bool past_mark;                   /* a byte order mark before the first line was skipped */

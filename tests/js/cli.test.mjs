@@ -303,6 +303,17 @@ describe('embed', () => {
     assert.match(err, /\/nowhere\/t\.json/);
   });
 
+  test('the first results come soon: batches begin with four texts, and each is twice as large', () => {
+    const file = join(folder, 'batches.json');
+    const batches = [4, 5, 12, 13].map((texts) => {
+      wisp(['embed', '--trace', file, '--force', '--threads', '1'], 'text\n'.repeat(texts));
+      const events = JSON.parse(readFileSync(file, 'utf8')).traceEvents;
+      return events.filter((/** @type {{ name: string }} */ { name }) => name === 'tokenize')
+        .length;
+    });
+    assert.deepEqual(batches, [1, 2, 2, 3]);
+  });
+
   test('wrong use is exit code 2 and says what is wrong', () => {
     for (const [args, message] of /** @type {[string[], RegExp][]} */ ([
       [['embed', '--format', 'xml'], /--format xml: choose one of text, json/],
