@@ -42,18 +42,6 @@ export async function request(url, signal, cache = 'default') {
 }
 
 /**
- * Says what to write if a source that is not there may be a name on the Hub.
- * @param {any} error
- * @param {any} source
- * @returns {never}
- */
-export function withHubName(error, source) {
-  if (error.code === 'not_found' && /^[\w-][\w.-]*\/(?!.*\.gguf$)[\w.-]+$/.test(source))
-    error.message += `; did you mean 'hf:${source}'?`;
-  throw error;
-}
-
-/**
  * Servers of single-page applications answer so for files that they do not have.
  * @param {URL | string} url
  */

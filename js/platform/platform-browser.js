@@ -12,7 +12,6 @@ import {
   sharedMemory,
   stateOf,
   viewOf,
-  withHubName,
   wrongSource,
 } from '../files/source.js';
 import { startWorker } from './web-worker.js';
@@ -102,7 +101,7 @@ async function readModel(own, source, reading) {
   if (source === undefined) return orRemedy(readUrl(ownFile(own), reading), true);
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   if (/^hf:/.test(String(source))) throw wrong('source', "import 'wisp-engine/hub'");
-  return readUrl(source, reading).catch((error) => withHubName(error, source));
+  return readUrl(source, reading);
 }
 
 /** @param {import('../../types/internal.js').HeldModel['model']} model */

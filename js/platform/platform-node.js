@@ -17,7 +17,6 @@ import {
   sharedBytes,
   sharedPart,
   viewOf,
-  withHubName,
   wrongSource,
 } from '../files/source.js';
 import { readStream, share } from '../files/source-node.js';
@@ -133,6 +132,18 @@ async function readModel(own, source, reading) {
   return holdUrl(url, reading, (response) =>
     readStream(response.body, bodySize(response), url.href, reading),
   );
+}
+
+/**
+ * Says what to write if a source that is not there may be a name on the Hub.
+ * @param {any} error
+ * @param {any} source
+ * @returns {never}
+ */
+function withHubName(error, source) {
+  if (error.code === 'not_found' && /^[\w-][\w.-]*\/(?!.*\.gguf$)[\w.-]+$/.test(source))
+    error.message += `; did you mean 'hf:${source}'?`;
+  throw error;
 }
 
 /**

@@ -192,15 +192,6 @@ describe('environments', { skip: noTool('chromium') }, () => {
     await page.close();
   });
 
-  test('a name without hf: is a path, and the error says what to write', async () => {
-    const found = await inPage(
-      `const { Embedder } = await import('/js/browser.js');
-       return Embedder.load('owner/name').catch(({ code, message }) => ({ code, message }));`,
-    );
-    assert.equal(found.code, 'not_found');
-    assert.match(found.message, /HTTP 404.*; did you mean 'hf:owner\/name'\?$/);
-  });
-
   test('a hidden tab does not slow the calling thread down', async () => {
     const chunks = await inPage(
       `const { setTimeout } = globalThis;
