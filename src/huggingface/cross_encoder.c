@@ -100,7 +100,7 @@ static wisp_status read_template(const char *file, const struct json *step,
          piece = piece->next)
         pairs->separators++;
     const struct json *second = json_get(piece, "Sequence");
-    if (!second || !json_get(piece->next, "SpecialToken") || piece->next->next ||
+    if (!piece || !second || !json_get(piece->next, "SpecialToken") || piece->next->next ||
         !json_to_u64(json_get(second, "type_id"), &type) || type > 1)
         return fail(error, WISP_ERROR_UNSUPPORTED, file, field,
                     "only [CLS] $A [SEP] $B [SEP] is supported");
