@@ -94,7 +94,8 @@ static wisp_status read_template(const char *file, const struct json *step,
     const struct json *list = json_get(step, "pair");
     const struct json *piece = json_is(list, JSON_ARRAY) ? list->first : NULL;
     uint64_t type = 0;
-    const bool begins = json_get(piece, "SpecialToken") && json_get(piece->next, "Sequence");
+    const bool begins =
+        piece && json_get(piece, "SpecialToken") && json_get(piece->next, "Sequence");
     pairs->separators = 0;
     for (piece = begins ? piece->next->next : NULL; piece && json_get(piece, "SpecialToken");
          piece = piece->next)
