@@ -94,13 +94,14 @@ static wisp_status read_template(const char *file, const struct json *step,
     const struct json *list = json_get(step, "pair");
     const struct json *piece = json_is(list, JSON_ARRAY) ? list->first : NULL;
     uint64_t type = 0;
-    const bool begins = json_get(piece, "SpecialToken") && json_get(piece->next, "Sequence");
+    const bool begins =
+        piece && json_get(piece, "SpecialToken") && json_get(piece->next, "Sequence");
     pairs->separators = 0;
     for (piece = begins ? piece->next->next : NULL; piece && json_get(piece, "SpecialToken");
          piece = piece->next)
         pairs->separators++;
     const struct json *second = json_get(piece, "Sequence");
-    if (!second || !json_get(piece->next, "SpecialToken") || piece->next->next ||
+    if (!piece || !second || !json_get(piece->next, "SpecialToken") || piece->next->next ||
         !json_to_u64(json_get(second, "type_id"), &type) || type > 1)
         return fail(error, WISP_ERROR_UNSUPPORTED, file, field,
                     "only [CLS] $A [SEP] $B [SEP] is supported");
