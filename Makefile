@@ -14,10 +14,10 @@
 # build/. Tools that are missing are fetched into .tools/ by tools/setup.py.
 
 MAKEFLAGS += --no-builtin-rules
-# As many jobs as cores, unless the user says how many. One more for the demo, which waits for downloads, and for tests,
-# because those in JavaScript wait for servers and clocks half of their time.
+# As many jobs as cores, unless the user says how many. One more for what waits for downloads, and for tests, because
+# those in JavaScript wait for servers and clocks half of their time.
 ifeq ($(MAKELEVEL),0)
-MAKEFLAGS += -j$(shell expr $$(nproc) + $(words $(firstword $(filter demo test%,$(MAKECMDGOALS)))))
+MAKEFLAGS += -j$(shell expr $$(nproc) + $(words $(firstword $(filter demo test% set-up%,$(MAKECMDGOALS)))))
 endif
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -403,11 +403,10 @@ WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_WITHOUT := src/kernels/bf16_scalar.c src/weights/bfloats.c
 WASM_SOURCES := $(filter-out $(LANGUAGES) $(WASM_WITHOUT),$(PORTABLE)) $(wildcard src/binding/*.c wasm/*.c)
 
-# There are two modules for each instruction set. wisp-*.wasm only embeds texts: files that ask for WISP_EMBED_ONLY,
-# by itself or as DECODER_KERNELS, leave out what only decoders need, and those that ask whether
-# COLD_NEURONS_MAY_BE_ABSENT have what only these modules need. wisp-generate-*.wasm has everything, and the
-# exports in src/binding/generate; the files that ask are compiled a second time for it, all others are shared.
-WASM_ASKING := $(shell grep -lE 'WISP_EMBED_ONLY|DECODER_KERNELS|COLD_NEURONS_MAY_BE_ABSENT' $(WASM_SOURCES))
+# There are two modules for each instruction set. wisp-*.wasm only embeds texts, wisp-generate-*.wasm has everything, and
+# the exports in src/binding/generate. Files with a name of base/product.h are compiled for each, all others are shared.
+WASM_NAMES := $(shell sed -nE 's/^(    |\#define )([A-Z_]+)( = .*)?$$/\2/p' src/base/product.h)
+WASM_ASKING := $(shell grep -lw $(WASM_NAMES:%=-e %) $(WASM_SOURCES))
 WASM_ONLY_EMBED := $(wildcard src/binding/embed/*.c wasm/embed/*.c) src/products/embed.c
 WASM_ONLY_GENERATE := $(wildcard src/binding/generate/*.c src/binding/embed/*.c wasm/generate/*.c) src/binding/languages/ask.c src/products/generate.c
 WASM_GENERATE := $(WASM_ASKING) $(WASM_ONLY_GENERATE)

@@ -62,7 +62,7 @@ class DiskFile {
         }
         this.requests++;
         this.received += part.length;
-        await this.#check(file); // bytes that were read before the file was written to are good
+        await this.#check(file); // bytes that were read before the file was written to are valid
         bytes.write(start, part);
       } finally {
         await file.close();

@@ -160,6 +160,7 @@ typedef enum wisp_cache_type {
  * last value. */
 WISP_API const char *wisp_compute_name(size_t compute);
 WISP_API const char *wisp_predictor_name(size_t predictor);
+WISP_API const char *wisp_device_name(size_t device); /* of wisp_model_options.device */
 WISP_API const char *wisp_cache_type_name(size_t cache_type);
 
 /* Set a value by its name. Return false and change nothing if no value has this name or it is
@@ -381,8 +382,9 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * CrossEncoder.predict of sentence-transformers computes them. Higher is better; scores are from 0
  * to 1 unless the model's settings say otherwise. A pair that is too long is truncated as Hugging
  * Face's tokenizers do. With a model whose pooling is "tokens", scores are those of MaxSim
- * (wisp_embed_tokens). As with wisp_embed, the bits of a score do not depend on the other texts.
- * Fails with WISP_ERROR_UNSUPPORTED if the model does neither. wisp_embed fails so if it does. */
+ * (wisp_embed_tokens), and natively with one that generates those of wisp_judge. As with
+ * wisp_embed, the bits of a score do not depend on the other texts. Fails with
+ * WISP_ERROR_UNSUPPORTED if the model does neither. wisp_embed fails so if it does. */
 WISP_API wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text *texts,
                                  size_t n, float *scores, wisp_error *error);
 

@@ -84,7 +84,7 @@ test:
 	$(Q)python3 tools/check_programs.py node npm
 	@echo 'make test: about $(TEST_MINUTES) on $(JOBS_HERE), tools included that are not there yet'
 	$(Q)$(if $(WISP_STEPS),,python3 tests/run.py begin)
-	$(Q)$(MAKE) --no-print-directory native set-up-test
+	$(Q)$(MAKE) --no-print-directory set-up-test native compile-native
 	$(Q)$(MAKE) --no-print-directory -k test-parts$(if $(WISP_STEPS),,; made=$$?; python3 tests/run.py report && exit $$made)
 
 test-all: export WISP_TEST_ALL = 1
@@ -422,10 +422,9 @@ list-tests:
 	    $(foreach cpu,$(ARM_CPUS),$(RUNS_aarch64/$(cpu))) $(RUNS_musl) $(RUNS_big-endian) run/big-endian/same-files \
 	    run/valgrind/embed run/valgrind/test_models run/clickhouse run/counts
 
-# The parts that .ci/run compiles, one step for each.
-.PHONY: list-compiled
-list-compiled:
-	@echo $(filter-out native,$(filter $(COMPILED),test-wasm asan $(SLOW)))
+# All that .ci/run runs.
+.PHONY: compile-ci
+compile-ci: $(addprefix compile-,$(filter $(COMPILED),native test-wasm asan $(SLOW)))
 
 # ---- fuzzing ----------------------------------------------------------------------------------------
 
@@ -444,6 +443,7 @@ $(FUZZERS): %: build/fuzz/% build/fuzz/seeds
 FUZZ_fuzz_json = -dict=tests/fuzz/json.dict
 FUZZ_fuzz_folder = -dict=tests/fuzz/json.dict
 FUZZ_fuzz_decoder = -dict=tests/fuzz/json.dict
+FUZZ_fuzz_checkpoint = -dict=tests/fuzz/json.dict
 
 $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%.o $(SUPPORT_fuzz) \
     $(filter-out %/main.o,$(CLI_fuzz)) $(LIB_fuzz)

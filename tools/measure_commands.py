@@ -51,16 +51,17 @@ def processor_seconds():
 
 
 def watch(process):
-    """Passes on what the process prints. Returns the longest time without any."""
+    """Passes on what the process prints. Returns the longest time without any, and the line before it."""
     selector = selectors.DefaultSelector()
     selector.register(process.stdout, selectors.EVENT_READ)
-    longest, last = 0.0, time.monotonic()
+    longest, last, line = (0.0, ""), time.monotonic(), ""
     while selector.select():
         data = os.read(process.stdout.fileno(), 1 << 16)
         now = time.monotonic()
-        longest, last = max(longest, now - last), now
+        longest, last = max(longest, (now - last, line)), now
         if not data:
             return longest
+        line = data.decode(errors="replace").rstrip().rpartition("\n")[2].strip()
         sys.stderr.buffer.write(data)
         sys.stderr.flush()
     return longest
@@ -72,10 +73,10 @@ def measure(command, folder, home):
     bytes_before, processor_before, start = received(), processor_seconds(), time.monotonic()
     with subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT) as process:
-        silence = watch(process)
+        silence, line = watch(process)
         status = process.wait()
     return (time.monotonic() - start, processor_seconds() - processor_before, (received() - bytes_before) / 1e6, silence,
-            status)
+            line, status)
 
 
 def clone(scratch):
@@ -105,10 +106,11 @@ def main():
             row = measure(command, folder, home)
             rows.append((" ".join(command) + (" again" if key == "again" else ""), *row))
             failed += row[-1] != 0
-    print(f"| command, on {len(os.sched_getaffinity(0))} cores | seconds | processor | MB fetched | longest silence | status |")
-    print("|---|---|---|---|---|---|")
-    for what, wall, processor, megabytes, silence, status in rows:
-        print(f"| {what} | {wall:.0f} | {processor:.0f} | {megabytes:.0f} | {silence:.0f} | {status} |")
+    print(f"| command, on {len(os.sched_getaffinity(0))} cores | seconds | processor | MB fetched | longest silence | after "
+          "the line | status |")
+    print("|---|---|---|---|---|---|---|")
+    for what, wall, processor, megabytes, silence, line, status in rows:
+        print(f"| {what} | {wall:.0f} | {processor:.0f} | {megabytes:.0f} | {silence:.0f} | {line} | {status} |")
     return 1 if failed else 0
 
 

@@ -159,17 +159,18 @@ def try_install(name, setup_error):
 
 
 def install_missing(names):
-    """Installs components one after the other, under a lock on this checkout. Returns whether all succeeded."""
+    """Installs components one after the other. Returns whether all succeeded. Another setup.py in this checkout gets its
+    turn between two components."""
     workspace = importlib.import_module("setup.workspace")
     good = True
-    with open(TOOLS / "lock", "w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("waiting for another setup.py to finish")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        workspace.clear_temporary()
-        for name in names:
+    for name in names:
+        with open(TOOLS / "lock", "w", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(f"{name} waits for another setup.py")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            workspace.clear_temporary()
             if not is_done(name):
                 good = try_install(name, workspace.SetupError) and good
     return good

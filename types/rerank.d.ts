@@ -30,7 +30,7 @@ export interface RankedDocument {
   text?: string;
 }
 
-/** A cross-encoder, or a ColBERT: it scores texts by how well they answer a query. */
+/** A cross-encoder, a ColBERT, or by the addon Qwen3-Reranker: it scores texts by how well they answer a query. */
 export class Reranker {
   private constructor();
   /**

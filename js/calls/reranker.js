@@ -17,7 +17,7 @@ const RANK_OPTIONS = {
 };
 
 /**
- * Loads a cross-encoder.
+ * Loads a model that scores texts.
  * @param {import('../../types/internal.js').Platform} platform
  * @param {import('../../types/internal.js').Own} own
  * @param {import('../files/source.js').ModelSource} source
@@ -28,7 +28,9 @@ export async function loadReranker(platform, own, source, options = {}) {
   for (const name of NOT_FOR_RERANKERS)
     if (options?.[name] !== undefined) throw wrong(name, 'rerankers do not have this option');
   const loaded = await load(platform, own, source, options);
-  if (['rank', 'tokens'].includes(loaded.pool.info?.pooling ?? '')) return loaded;
+  const { info } = loaded.pool;
+  const isAsked = info?.pooling === '' && info.architecture === 'qwen3'; // by a prompt, natively
+  if (isAsked || ['rank', 'tokens'].includes(info?.pooling ?? '')) return loaded;
   await loaded.pool.destroy();
   await loaded.release();
   throw new WispError('unsupported', 'the model does not score pairs of texts: it is not a cross-encoder', { field: 'pooling' }); // prettier-ignore

@@ -11,7 +11,7 @@ const CHANGED = -2;
 const FAILED = -3;
 const NOT_REGULAR = -4;
 
-/** A file that cannot be opened because it is none, such as a folder or a device. */
+/** What cannot be opened because it is not a file, such as a folder or a device. */
 export class NotRegularError extends Error {}
 
 const encoder = new TextEncoder();

@@ -173,6 +173,7 @@ export async function fetchModel(url, signal, onProgress) {
     /^[\w-]+$/.test(config?.model_type) && config.model_type !== 'bert'
       ? add(`${proper}sentence_${config.model_type}_config.json`)
       : undefined,
+    config?.architectures?.[0] === 'HF_ColBERT' ? add(`${proper}artifact.metadata`) : undefined,
   ]);
   for (const path of dense) {
     (await add(`${path}/model.safetensors`)) ?? (await add(`${path}/pytorch_model.bin`));

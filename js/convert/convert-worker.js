@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code that runs in a worker that converts. It gets one request, and its work is ended by ending it.
+// The code that runs in a worker that converts. It gets one request; to cancel it, the worker is terminated.
 import { packError } from '../base/errors.js';
 import { convertBy } from './convert-module.js';
 

@@ -3,7 +3,7 @@
 import { WispError } from '../base/errors.js';
 
 export const limits = {
-  /** A request that has brought no byte for so many milliseconds is given up, */
+  /** A request that has brought no byte for so many milliseconds is aborted, */
   silence: 30_000,
   /** and so is one that has brought fewer bytes for each millisecond of that time: 100 a second. */
   slowest: 0.1,
@@ -16,7 +16,7 @@ export const limits = {
 export class Silence {
   /** Bytes that have arrived. */
   came = 0;
-  /** Whether it has given up. */
+  /** Whether the request was aborted. */
   isOver = false;
   #counted = 0; // until the time limit began
   #stop;

@@ -59,7 +59,7 @@ export function chooseFolder(files, model) {
   const weights = [];
   for (const [folder, names] of folders) {
     const isOther = (/** @type {string} */ name) =>
-      /^[^/]*\.(json|txt|jinja)$|^tokenizer\.model$/.test(name);
+      /^[^/]*\.(json|txt|jinja)$|^tokenizer\.model$|^artifact\.metadata$/.test(name); // the last is of ColBERTs
     others.push(...names.filter(isOther).map((name) => folder + name));
     weights.push(...weightsAmong(names).map((name) => folder + name));
   }

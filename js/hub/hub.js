@@ -468,7 +468,9 @@ export function checkMagic(bytes, url) {
   const isPointer = /^version \S+git-lfs/.test(text);
   // Vocabularies and templates may begin with a token such as <s>.
   const isPage = /\.(txt|jinja)$/.test(url) ? /^<(!doctype|html)/i.test(text) : text[0] === '<';
-  const isOfFolder = /\.(json|txt|jinja|model|safetensors|bin|onnx|onnx_data|data)$/.test(url);
+  const isOfFolder = /\.(json|txt|jinja|model|metadata|safetensors|bin|onnx|onnx_data|data)$/.test(
+    url,
+  );
   if (text.startsWith('GGUF') || (isOfFolder && !isPage && !isPointer)) return;
   const found = isPage
     ? 'an HTML page and not the file: a login page or a proxy may be in front of the server'

@@ -41,7 +41,7 @@ export async function run(args) {
   });
   if (values.help) return (await print(HELP), EXIT.good);
   if (positionals.length > 0) {
-    throw new Complaint(EXIT.usage, `serve-demo: ${positionals[0]}: there are no arguments`);
+    throw new Complaint(EXIT.usage, `serve-demo takes no arguments: ${positionals[0]}`);
   }
   const port = wholeNumber('port', values.port, 0, 65535);
   const page = (/** @type {string} */ path) => (path === '/' ? { body: START } : undefined);

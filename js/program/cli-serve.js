@@ -43,16 +43,24 @@ async function keyOf(option, path, fallback) {
   const text = await readFile(path, 'utf8').catch((error) => {
     throw new Complaint(EXIT.usage, `--${option} ${path}: ${reasonOf(error)}`);
   });
-  const [key] = text.split(/\r?\n/, 1);
-  if (key === '') throw wrongUsage(`--${option}: the first line of ${path} must be a key`);
-  return key;
+  return text.split(/\r?\n/, 1)[0];
+}
+
+/** Checks that headers can have a key. @param {string} option @param {string | undefined} key */
+function checkKey(option, key) {
+  if (key === undefined || /^[\x20-\x7e]+$/.test(key)) return key;
+  throw wrongUsage(
+    `--${option}: the key, a file's first line, must be of printable ASCII characters`,
+  );
 }
 
 /** @param {string | undefined} text @returns {string | undefined} the URL without what ends it */
 function checkUpstream(text) {
   if (text === undefined) return undefined;
-  if (!/^https?:\/\/[^/]/.test(text)) {
-    throw wrongUsage(`--upstream ${text}: expected a URL with http: or https:`);
+  const url = /^https?:\/\/[^/]/.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+  if (!url) throw wrongUsage(`--upstream ${text}: expected a URL with http: or https:`);
+  if (url.username || url.password || /[?#]/.test(text)) {
+    throw wrongUsage('--upstream: a URL without a user, a query and a fragment; its key is that of --upstream-key-file'); // prettier-ignore
   }
   return text.replace(/\/+$/, '').replace(/\/v1$/, '');
 }
@@ -76,13 +84,13 @@ export async function run(args) {
     help: { type: 'boolean', short: 'h' },
   });
   if (values.help) return (await print(HELP), EXIT.good);
-  if (positionals.length > 0) throw wrongUsage(`serve: ${positionals[0]}: there are no arguments`);
+  if (positionals.length > 0) throw wrongUsage(`serve takes no arguments: ${positionals[0]}`);
   const port = /** @type {number} */ (wholeNumber('port', values.port, 0, 65535));
   const mostWaiting = /** @type {number} */ (wholeNumber('queue', values.queue, 1, 1 << 24));
   const url = checkUpstream(values.upstream);
   const { WISP_API_KEY, WISP_UPSTREAM_KEY } = process.env;
-  const key = await keyOf('api-key-file', values['api-key-file'], WISP_API_KEY);
-  const upstreamKey = await keyOf('upstream-key-file', values['upstream-key-file'], WISP_UPSTREAM_KEY); // prettier-ignore
+  const key = checkKey('api-key-file', await keyOf('api-key-file', values['api-key-file'], WISP_API_KEY)); // prettier-ignore
+  const upstreamKey = checkKey('upstream-key-file', await keyOf('upstream-key-file', values['upstream-key-file'], WISP_UPSTREAM_KEY)); // prettier-ignore
 
   const stop = new AbortController();
   const ended = new Promise((resolve) => stop.signal.addEventListener('abort', resolve));

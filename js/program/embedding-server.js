@@ -88,7 +88,7 @@ async function bodyOf(request) {
 function parseBody(body) {
   let value;
   try {
-    value = JSON.parse(body.toString());
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
   } catch (error) {
     throw new Refusal(400, `request: ${/** @type {Error} */ (error).message}`);
   }
@@ -107,6 +107,9 @@ function textsOf(input) {
   if (!texts.every((text) => typeof text === 'string')) {
     throw new Refusal(400, 'must be a string or a list of strings', 'input');
   }
+  if (texts.some((text) => /\p{Surrogate}/u.test(text))) {
+    throw new Refusal(400, 'has a lone surrogate, which is no text', 'input');
+  }
   if (texts.length > MOST_TEXTS) {
     throw new Refusal(413, `${texts.length} texts are more than the ${MOST_TEXTS} of a request`, 'input'); // prettier-ignore
   }
@@ -118,6 +121,33 @@ const print = (row, base64) =>
   base64
     ? `"${Buffer.from(row.buffer, row.byteOffset, row.byteLength).toString('base64')}"`
     : `[${Array.from(row, printFloat).join(',')}]`;
+
+/**
+ * The address of what a request asks the other server for. A target such as x://host or /../path would lead to another
+ * server, or out of the path that the user has named: these have none.
+ * @param {string} base @param {string} target
+ */
+function below(base, target) {
+  const { origin, pathname } = new URL(`${base}/`);
+  if (!target.startsWith('/') || !URL.canParse(base + target)) return undefined;
+  const url = new URL(base + target);
+  return url.origin === origin && url.pathname.startsWith(pathname) ? url : undefined;
+}
+
+/**
+ * The headers for the other server. Those of the client's key are passed on if there is no other, and none is asked for
+ * here, whose key is nobody else's.
+ * @param {Request} request @param {string | undefined} key @param {boolean} passes
+ */
+function headersFor(request, key, passes) {
+  const own = key ? { authorization: `Bearer ${key}` } : passes ? request.headers : {};
+  const { accept, 'content-type': type = 'application/json', 'anthropic-version': version } = request.headers; // prettier-ignore
+  /** @type {Record<string, unknown>} */
+  const wanted = { 'Content-Type': type, Accept: accept, 'anthropic-version': version, Authorization: own.authorization, 'x-api-key': own['x-api-key'] }; // prettier-ignore
+  return /** @type {Record<string, string>} */ (
+    Object.fromEntries(Object.entries(wanted).filter(([, value]) => typeof value === 'string'))
+  );
+}
 
 /** A server that is ready to listen. */
 export class EmbeddingServer {
@@ -154,7 +184,8 @@ export class EmbeddingServer {
 
   /** @param {Request} request @param {Response} response */
   async #handle(request, response) {
-    const path = (request.url ?? '/').replace(/\?.*/, '');
+    const target = request.url ?? '/';
+    const path = target.replace(/\?.*/, '');
     this.#admit(request, response);
     if (request.method === 'OPTIONS' && request.headers.origin !== undefined) {
       response.writeHead(200, { 'Access-Control-Allow-Methods': 'GET, POST', 'Access-Control-Allow-Headers': '*, Authorization' }); // prettier-ignore
@@ -172,10 +203,10 @@ export class EmbeddingServer {
     }
     if (path === '/v1/embeddings') {
       this.#expect(request, path, 'POST');
-      return this.#embed(request, response, path);
+      return this.#embed(request, response, target);
     }
     if (this.#options.upstream && request.method === 'POST') {
-      return this.#forward(request, response, path, await bodyOf(request));
+      return this.#forward(request, response, target, await bodyOf(request));
     }
     throw new Refusal(404, `there is no ${path} for ${request.method}`);
   }
@@ -197,7 +228,8 @@ export class EmbeddingServer {
   /** @param {Request} request */
   #checkKey(request) {
     const { key } = this.#options;
-    const given = /^Bearer (.*)$/i.exec(request.headers.authorization ?? '')?.[1];
+    const { authorization, 'x-api-key': other } = request.headers; // Anthropic's clients send the latter
+    const given = /^Bearer (.*)$/i.exec(authorization ?? '')?.[1] ?? (typeof other === 'string' ? other : undefined); // prettier-ignore
     if (key !== undefined && (given === undefined || !same(given, key))) {
       throw new Refusal(401, 'the API key is missing or wrong');
     }
@@ -208,15 +240,15 @@ export class EmbeddingServer {
     if (request.method !== method) throw new Refusal(405, `${path} does not take ${request.method}`); // prettier-ignore
   }
 
-  /** @param {Request} request @param {Response} response @param {string} path */
-  async #embed(request, response, path) {
+  /** @param {Request} request @param {Response} response @param {string} target */
+  async #embed(request, response, target) {
     const { embedder, name, upstream, mostWaiting } = this.#options;
     const bytes = await bodyOf(request);
     const body = parseBody(bytes);
     if (upstream && typeof body.model === 'string' && body.model !== name) {
-      return this.#forward(request, response, path, bytes);
+      return this.#forward(request, response, target, bytes);
     }
-    const { encoding_format: format = 'float', dimensions = embedder.dimensions } = body;
+    const format = body.encoding_format ?? 'float', dimensions = body.dimensions ?? embedder.dimensions; // prettier-ignore
     const texts = textsOf(body.input);
     if (format !== 'float' && format !== 'base64') {
       throw new Refusal(400, 'must be "float" or "base64"', 'encoding_format');
@@ -253,24 +285,25 @@ export class EmbeddingServer {
    * Sends a request to the other server, and its reply back as it comes.
    * @param {Request} request
    * @param {Response} response
-   * @param {string} path
+   * @param {string} target its path and query
    * @param {Buffer} body
    */
-  async #forward(request, response, path, body) {
+  async #forward(request, response, target, body) {
     const upstream = /** @type {NonNullable<ServerOptions['upstream']>} */ (this.#options.upstream);
-    const { accept, authorization, 'content-type': type = 'application/json' } = request.headers;
-    const key = upstream.key ? `Bearer ${upstream.key}` : this.#options.key ? undefined : authorization; // prettier-ignore
-    const headers = { 'Content-Type': type, ...(accept && { Accept: accept }), ...(key && { Authorization: key }) }; // prettier-ignore
+    const url = below(upstream.url, target);
+    if (!url) throw new Refusal(404, `there is no ${target} for ${request.method}`);
+    const headers = headersFor(request, upstream.key, this.#options.key === undefined);
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     let answer;
     try {
-      const init = { method: 'POST', headers, body: Uint8Array.from(body), signal: gone.signal };
-      answer = await fetch(upstream.url + path, init);
+      // Behind a redirect a POST can become a GET, or go to a server that nobody named.
+      const init = /** @type {RequestInit} */ ({ method: 'POST', headers, redirect: 'error', body: Uint8Array.from(body), signal: gone.signal }); // prettier-ignore
+      answer = await fetch(url, init);
     } catch (error) {
       if (gone.signal.aborted) return;
-      const { cause, message } = /** @type {any} */ (error);
-      throw new Refusal(502, `the other server cannot be asked: ${cause?.code ?? message}`);
+      const { cause } = /** @type {any} */ (error); // the message of other errors can have the key
+      throw new Refusal(502, `the other server cannot be asked: ${cause?.code ?? cause?.message ?? 'fetch failed'}`); // prettier-ignore
     }
     const after = answer.headers.get('retry-after');
     response.writeHead(answer.status, {

@@ -34,7 +34,7 @@ const ISOLATION = {
  * @param {string | undefined} host
  */
 export const isLocal = (host) =>
-  /^(localhost|[\w-]+\.localhost|127\.0\.0\.1|\[::1])(:\d+)?$/i.test(host ?? '');
+  /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1])(:\d+)?$/i.test(host ?? '');
 
 /**
  * Serves the files of a folder to this machine only, also in parts.

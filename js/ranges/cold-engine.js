@@ -214,7 +214,7 @@ export class ColdEngine extends TeamEngine {
       const { prefetched, prefetchedUsed, prefetchedWasted } = all;
       const { hotBytes, warmBytes, coldBytes, least } = all;
       const memory = { least, hot: hotBytes, warm: warmBytes, cold: coldBytes };
-      // Those that came and were given up are counted, too: no more than have room are here.
+      // Those that came and were evicted are counted, too: no more than have room are here.
       const room = coldBytes > 0 ? (warmBytes / coldBytes) * (neurons - hotNeurons) : 0;
       const present = all.warmNeurons;
       const warmNeurons = evictions > 0 ? Math.min(present, Math.round(room)) : present;

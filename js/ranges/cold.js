@@ -389,7 +389,7 @@ class ColdModel {
   }
 
   /**
-   * Answers what workers ask for, and takes down what they count.
+   * Answers what workers ask for, and records their counters.
    * @param {StartLink} start
    * @returns {StartLink}
    */

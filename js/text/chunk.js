@@ -120,7 +120,7 @@ async function pack(text, units, { tokens, special, overlap, count }) {
     const counts = await count(texts);
     for (const [i, each] of plans.entries()) {
       if (counts[i] > tokens) {
-        // It gives up what only it has, and at last the overlap.
+        // It drops what only it has, and at last the overlap.
         const { from, to } = each;
         shorter = to > first + 1 ? { from, to: to - 1 } : { from: from + 1, to };
         break;

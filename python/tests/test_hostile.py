@@ -80,6 +80,18 @@ def test_numbers_of_embedders(embedder):
             Index.create(dimensions=dimensions)
 
 
+def test_a_nul_cuts_nothing(embedder, generator, tmp_path):
+    for call in (lambda: embedder.encode("a", prompt="b\0c"), lambda: embedder.encode("a", prompt_name="query\0"),
+                 lambda: Embedder(compute="int8\0x"), lambda: Embedder(device="cpu\0x"),
+                 lambda: Index.create(dimensions=4, kind="f32\0x"), lambda: Index.open(f"{tmp_path}/a\0b"),
+                 lambda: generator.chat([{"role": "user", "content": "a"}], format="plain\0x"),
+                 lambda: two_rows().save(f"{tmp_path}/a\0b", force=True)):
+        with pytest.raises(ArgumentError, match="must not have a NUL"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+    assert (embedder.encode("a\0b") != embedder.encode("a")).any()
+
+
 def test_one_prompt_costs_no_other(generator):
     with pytest.raises(ArgumentError, match=r"prompts\[1\]: .*context") as raised:
         generator.generate_batch(["Once", "long " * 3000, "The dog"], max_tokens=5)

@@ -13,7 +13,7 @@ from wisp_engine import Embedder, Reranker, UnsupportedError
 MODELS = Path(os.environ["WISP_REPO"]) / "tests/data/models"
 
 
-@pytest.mark.parametrize("name", ["rank-bert", "rank-roberta", "rank-distilbert"])
+@pytest.mark.parametrize("name", ["rank-bert", "rank-roberta", "rank-distilbert", "rank-qwen3"])
 def test_scores_are_those_of_sentence_transformers(name: str) -> None:
     cases = json.loads((MODELS / name / "golden.json").read_text())
     with Reranker(MODELS / name, compute="f32") as reranker:

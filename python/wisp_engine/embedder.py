@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from . import _wisp, errors
 from .engine import OpenModel
-from .library import call, encode, interruptible, lib, text_of, texts_of, whole
+from .library import c_text, call, encode, interruptible, lib, text_of, texts_of, whole
 
 Precision = Literal["float32", "float16", "int8", "binary", "ubinary"]
 
@@ -163,10 +163,10 @@ class Embedder(OpenModel):
     def _prompt(self, name: str | None, prompt: str | None) -> bytes | None:
         self._engine.check_open()
         if prompt is not None:
-            return encode(prompt, "prompt")
+            return c_text(prompt, "prompt")
         if name is None:
             return None
-        text: bytes | None = lib.wisp_model_prompt(self._engine.model, name.encode())
+        text: bytes | None = lib.wisp_model_prompt(self._engine.model, c_text(name, "prompt_name"))
         if text is None:
             raise errors.ArgumentError(f"prompt_name: the model has no prompt {name!r}", field="prompt_name")
         return text

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from . import _wisp, errors, files
-from .library import call, choose, default_threads, lib, whole
+from .library import c_path, c_text, call, choose, default_threads, lib, whole
 
 Opened = TypeVar("Opened", bound="OpenModel")
 
@@ -31,14 +31,14 @@ class Engine:
         self.path = path
         self.session_options = _wisp.wisp_session_options(
             threads=threads or default_threads(), cache_type=choose(lib.wisp_cache_type_find, cache_type, "cache_type"),
-            attention=attention.encode() if attention else None)
+            attention=c_text(attention, "attention") if attention else None)
         options = _wisp.wisp_model_options(
             compute=choose(lib.wisp_compute_find, compute, "compute"),
             predictor=choose(lib.wisp_predictor_find, predictor, "predictor"),
-            kernels=kernels.encode() if kernels else None, portable=portable,
-            device=device.encode() if device else None)
+            kernels=c_text(kernels, "kernels") if kernels else None, portable=portable,
+            device=c_text(device, "device") if device else None)
         model = ctypes.POINTER(_wisp.wisp_model)()
-        call(lib.wisp_model_open, os.fsencode(path), ctypes.byref(options), ctypes.byref(model))
+        call(lib.wisp_model_open, c_path(path), ctypes.byref(options), ctypes.byref(model))
         self.model = model
         self.lock = threading.Lock()
         self.idle: list[Any] = []

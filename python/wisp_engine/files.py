@@ -19,7 +19,8 @@ CHUNK = 1 << 20
 TIMEOUT = 60  # seconds without a byte
 MOST_BYTES = 1 << 40
 # What wisp opens of a repository: GGUF files, or a folder with safetensors.
-FOLDER = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*_Pooling/*", "*_Dense/*", "*_Normalize/*"]
+FOLDER = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "artifact.metadata", "*_Pooling/*",
+          "*_Dense/*", "*_Normalize/*"]
 
 
 def shipped(name: str) -> str:

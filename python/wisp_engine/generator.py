@@ -18,6 +18,7 @@ from . import _wisp, errors
 from .engine import Engine, OpenModel
 from .library import (
     bytes_of,
+    c_text,
     call,
     encode,
     error_of,
@@ -252,7 +253,7 @@ class Generator(OpenModel):
         date = encode(taken["date"] or datetime.now().isoformat(timespec="seconds"), "date")
         conversation = _wisp.wisp_conversation(
             json=text_of(texts[0]), variables=text_of(texts[1]), chat_template=text_of(texts[2]), date=date,
-            format=encode(taken["format"], "format") if taken["format"] else None,
+            format=c_text(taken["format"], "format") if taken["format"] else None,
             no_thinking=taken["thinking"] is False)
 
         def write(session: Any, *rest: Any, _held: list[bytes] = texts) -> None:

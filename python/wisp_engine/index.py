@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _wisp, errors
 from .embedder import FLOATS, Embedder
-from .library import bytes_of, call, choose, encode, lib, text_of, texts_in, texts_of, to_json, whole
+from .library import bytes_of, c_path, call, choose, encode, lib, text_of, texts_in, texts_of, to_json, whole
 
 INDEXES: weakref.WeakSet["Index"] = weakref.WeakSet()
 
@@ -64,7 +64,7 @@ class Index:
     def open(cls, path: str | os.PathLike[str], embedder: Embedder | None = None) -> "Index":
         """Opens a file. Raises ArgumentError if its vectors are of another model than the embedder's."""
         pointer = ctypes.POINTER(_wisp.wisp_index)()
-        call(lib.wisp_index_open, os.fsencode(path), ctypes.byref(pointer))
+        call(lib.wisp_index_open, c_path(path), ctypes.byref(pointer))
         index = cls(pointer, embedder)
         if embedder is not None:
             with embedder._engine.session() as session:
@@ -142,7 +142,7 @@ class Index:
             raise errors.ArgumentError(f"{name}: exists and is not an index: choose another name, or replace it by "
                                        "force=True", file=name, field="path")
         with self._lock:
-            call(lib.wisp_index_save, self._open(), os.fsencode(path))
+            call(lib.wisp_index_save, self._open(), c_path(path))
 
     def close(self) -> None:
         """Frees the index without saving it."""

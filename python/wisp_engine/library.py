@@ -94,6 +94,21 @@ def encode(text: object, what: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+def c_text(text: object, what: str) -> bytes:
+    """Returns a text for a parameter that ends with a NUL in C, and would be cut at one without a word."""
+    return without_nul(encode(text, what), what)
+
+
+def c_path(path: str | os.PathLike[str]) -> bytes:
+    return without_nul(os.fsencode(path), "path")
+
+
+def without_nul(data: bytes, what: str) -> bytes:
+    if b"\0" in data:
+        raise errors.ArgumentError(f"{what} must not have a NUL", field=what)
+    return data
+
+
 def to_json(value: object, what: str) -> bytes:
     """Returns a value as JSON. A lone surrogate becomes U+FFFD, as readers of other languages refuse its escape."""
     try:
@@ -155,7 +170,7 @@ def bytes_of(text: _wisp.wisp_text) -> bytes:
 def choose(find: Any, name: str | None, what: str) -> int:
     """Returns the value of an enum by its name; 0 for None."""
     value = ctypes.c_int(0)
-    if name is not None and not find(str(name).encode(), ctypes.byref(value)):
+    if name is not None and not find(c_text(str(name), what), ctypes.byref(value)):
         raise errors.ArgumentError(f"{what}: unknown value {name!r}", field=what)
     return value.value
 

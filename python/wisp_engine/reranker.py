@@ -16,7 +16,7 @@ FLOATS = ctypes.POINTER(ctypes.c_float)
 
 
 class Reranker(OpenModel):
-    """Scores texts by how well they answer a query, with a cross-encoder or a ColBERT.
+    """Scores texts by how well they answer a query, with a cross-encoder, a ColBERT or Qwen3-Reranker.
 
     Its names are those of CrossEncoder. Safe in threads: each call has a session of its own. Pickles as its path and
     options.
@@ -37,7 +37,9 @@ class Reranker(OpenModel):
     def __init__(self, model: str | os.PathLike[str], *, threads: int | None = None, compute: str | None = None,
                  kernels: str | None = None) -> None:
         super().__init__(model, "wisp-default", threads=threads, compute=compute, kernels=kernels)
-        if self._engine.info()["pooling"] not in ("rank", "tokens"):
+        info = self._engine.info()
+        asked = info["pooling"] == "" and info["architecture"] == "qwen3"
+        if not asked and info["pooling"] not in ("rank", "tokens"):
             self._engine.close()
             raise errors.UnsupportedError(f"{self._path}: the model does not score pairs of texts", file=self._path)
 

@@ -7,7 +7,7 @@
  * An architecture says which keys are visible to a query (struct attention_shape). A session says
  * which policies compute it (struct attention_choice), and a policy says which of the visible keys
  * are looked at and how. Another policy is another file with a `const struct attention_policy`, its
- * declaration below, and its line in the table of attention.c. */
+ * declaration below, and a row in the lists of src/products. */
 #ifndef WISP_ATTENTION_ATTENTION_H
 #define WISP_ATTENTION_ATTENTION_H
 
@@ -232,16 +232,18 @@ struct attention_choice {
  * take a number or its value, and says what can be. choose.c */
 wisp_status attention_choose(const char *text, struct attention_choice *choice, wisp_error *error);
 
-/* Reads a choice as attention_choose does, where the file of the model may have a part in it:
- * "auto" is what the file says, and `learned` goes by the file's masks of so many layers with keys
- * and values. The function is NULL in products that have neither. from_file.c */
-extern wisp_status (*const attention_choose_by_file)(const struct directory *dir, size_t layers,
-                                                     size_t kv_heads, const char *text,
-                                                     struct attention_choice *choice,
-                                                     wisp_error *error);
-wisp_status attention_from_file(const struct directory *dir, size_t layers, size_t kv_heads,
-                                const char *text, struct attention_choice *choice,
-                                wisp_error *error);
+/* Reads a choice for a model of so many layers with keys and values. Each product has one
+ * (src/products); NULL: it has no such models. */
+typedef wisp_status attention_chooser(const struct directory *dir, size_t layers, size_t kv_heads,
+                                      const char *text, struct attention_choice *choice,
+                                      wisp_error *error);
+extern attention_chooser *const attention_chosen_by;
+
+/* By the text alone. choose.c */
+attention_chooser attention_from_text;
+
+/* By the file, too: "auto" is what it says, and `learned` goes by its masks. from_file.c */
+attention_chooser attention_from_file;
 
 /* Returns the choice of full attention: over keys and values in a cache, or over rows. */
 struct attention_choice attention_default(bool cached);

@@ -130,3 +130,10 @@ wisp_status attention_choose(const char *text, struct attention_choice *choice, 
         TRY(read_policy(decode, &choice->decode, &choice->decode_settings, error));
     return check_calls(choice, error);
 }
+
+wisp_status attention_from_text(const struct directory *dir, size_t layers, size_t kv_heads,
+                                const char *text, struct attention_choice *choice,
+                                wisp_error *error) {
+    (void)dir, (void)layers, (void)kv_heads;
+    return attention_choose(text, choice, error);
+}

@@ -6,17 +6,11 @@
 
 #include "attention/attention.h"
 #include "base/checked.h"
+#include "base/product.h"
 
 /* Queries in a block: few enough that their scores stay in the first-level cache for texts of
  * ordinary length. */
 enum { QUERY_ROWS = 32 };
-
-/* Whether there are layers that see only near keys: modules that only embed have none. */
-#ifdef WISP_EMBED_ONLY
-enum { SEES_NEAR = 0 };
-#else
-enum { SEES_NEAR = 1 };
-#endif
 
 /* A score of which softmax makes 0, also times the scale. */
 static const float NOTHING = -1e30f;

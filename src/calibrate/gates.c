@@ -195,8 +195,8 @@ static wisp_status open_watchers(struct run *r, struct arena *arena, float **nor
     return WISP_OK;
 }
 
-/* Sets the levels of all layers, each of which computes the same share: where one score serves all
- * layers the first ones compute too little (docs/sparse.md). */
+/* Sets the levels of all layers, each of which computes the same share: if one score served all
+ * layers, the first ones would compute too little (docs/sparse.md). */
 static void find_levels(const struct gate_calibration *c) {
     for (size_t l = 0; l < c->layers; l++)
         for (size_t i = 0; i < GATE_LEVELS; i++)

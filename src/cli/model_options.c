@@ -91,9 +91,10 @@ const struct command_option generator_options[] = {MODEL_OPTIONS("$WISP_GENERATO
 
 static int take_device(void *field, const char *value) {
     *(const char **)field = value;
-    return strcmp(value, "cpu") == 0 || strcmp(value, "auto") == 0 || strcmp(value, "cuda") == 0
-               ? EXIT_GOOD
-               : complain_of_choice("device", value, "cpu, auto, cuda");
+    for (size_t i = 0; wisp_device_name(i); i++)
+        if (strcmp(value, wisp_device_name(i)) == 0)
+            return EXIT_GOOD;
+    return complain_of_name("device", value, wisp_device_name);
 }
 
 const struct command_option device_options[] = {

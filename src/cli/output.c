@@ -61,7 +61,7 @@ static void write_npy_header(const struct output *output) {
     fwrite(header, 1, NPY_HEADER_BYTES, program_output);
 }
 
-/* Where there are no locks, position_is_ours notices most other writers. */
+/* If there are no locks, position_is_ours notices most other writers. */
 int output_lock(bool wait) {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct stat info;

@@ -56,7 +56,6 @@ struct search {
     float scores[BATCH_RECORDS];
     size_t lines;   /* so far */
     bool malformed; /* one of them is not a pair */
-    bool judges;    /* the model generates, and is asked for scores */
     struct matches matches;
 };
 
@@ -122,13 +121,12 @@ static int embed(const struct search *s, const wisp_text *texts, size_t n,
                                                                           : complain_of(&error);
 }
 
-/* Scores texts for a query by a cross-encoder, or by a model that generates. */
 static int rank(const struct search *s, wisp_text query, const wisp_text *texts, size_t n,
                 float *scores) {
     wisp_error error;
-    const wisp_status status = s->judges ? wisp_judge(s->session, query, texts, n, scores, &error)
-                                         : wisp_rerank(s->session, query, texts, n, scores, &error);
-    return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
+    return wisp_rerank(s->session, query, texts, n, scores, &error) == WISP_OK
+               ? EXIT_GOOD
+               : complain_of(&error);
 }
 
 /* ---- query ---------------------------------------------------------------------------------- */
@@ -260,9 +258,6 @@ static int run_similarity(struct arguments *a, const wisp_model *model, wisp_ses
                        .model = model,
                        .session = session,
                        .dimensions = wisp_model_dimensions(model)};
-    wisp_model_info info;
-    wisp_model_get_info(model, &info);
-    s.judges = !*info.pooling;
     int code = choose_prompt(model, &a->query_prompt, &s.as_query.prompt);
     if (code == EXIT_GOOD)
         code = choose_prompt(model, &a->passage_prompt, &s.as_passage.prompt);

@@ -26,6 +26,11 @@ static inline bool device_computes(const struct device *device) {
     return DEVICES_EXIST && (device->encoder || device->decoder);
 }
 
+/* "cpu" and "auto", and behind these the devices with a library, in the order in which "auto" tries
+ * them; NULL ends them. */
+enum { DEVICES_WITHOUT_LIBRARY = 2 };
+extern const char *const device_names[];
+
 /* Finds the library of the device `name`, such as "cuda". Fails with WISP_ERROR_UNSUPPORTED if no
  * device has this name, or if its library cannot be opened; the message says what is missing. */
 wisp_status device_find_library(const char *name, const struct device_library **library,

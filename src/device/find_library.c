@@ -6,13 +6,20 @@
 #include "base/status.h"
 #include "device/device.h"
 
-static const char *const names[] = {"cuda"};
+const char *const device_names[] = {"cpu", "auto", "cuda", NULL};
 
-static bool is_known(const char *name) {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
+/* Fails if no library computes for a device of this name. */
+static wisp_status check_name(const char *name, wisp_error *error) {
+    char names[128] = "";
+    size_t length = 0;
+    for (size_t i = 0; device_names[i]; i++) {
+        if (i >= DEVICES_WITHOUT_LIBRARY && strcmp(name, device_names[i]) == 0)
+            return WISP_OK;
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i > 0 ? ", " : "",
+                                   device_names[i]);
+    }
+    return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "device", "there is no device %.40s, only %s",
+                name, names);
 }
 
 #if defined(WISP_STATIC) || defined(__wasm__) || defined(_WIN32)
@@ -20,9 +27,7 @@ static bool is_known(const char *name) {
 wisp_status device_find_library(const char *name, const struct device_library **library,
                                 wisp_error *error) {
     *library = NULL;
-    if (!is_known(name))
-        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "device",
-                    "there is no device %.40s: choose cpu, auto or cuda", name);
+    TRY(check_name(name, error));
     return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "device",
                 "this build of wisp is static, and cannot open the library of %s", name);
 }
@@ -47,7 +52,8 @@ static void *open_library(const char *name) {
     if (chosen)
         return dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
     void *library = NULL;
-    const char *slash = dladdr(names, &own) && own.dli_fname ? strrchr(own.dli_fname, '/') : NULL;
+    const char *slash =
+        dladdr(device_names, &own) && own.dli_fname ? strrchr(own.dli_fname, '/') : NULL;
     if (slash) {
         length = snprintf(path, sizeof path, "%.*s/%s", (int)(slash - own.dli_fname), own.dli_fname,
                           file);
@@ -60,9 +66,7 @@ static void *open_library(const char *name) {
 wisp_status device_find_library(const char *name, const struct device_library **library,
                                 wisp_error *error) {
     *library = NULL;
-    if (!is_known(name))
-        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "device",
-                    "there is no device %.40s: choose cpu, auto or cuda", name);
+    TRY(check_name(name, error));
     /* The library stays loaded until the process ends, as drivers expect. */
     void *opened = open_library(name);
     if (!opened) {

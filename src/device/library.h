@@ -138,7 +138,7 @@ struct device_step {
      * the largest scores, and all that equal the last of these in exponent and 4 bits behind it. */
     const float *least; /* [layers]; NULL: none */
     uint32_t neurons;
-    uint32_t *computed; /* [layers]: where neurons were left out, those computed, of all tokens */
+    uint32_t *computed; /* [layers]: if neurons were left out, those computed, of all tokens */
 };
 
 /* Any number of threads may call functions of different contexts at the same time. */
@@ -174,7 +174,7 @@ struct device_decoder_library {
 
     /* Adds tokens to texts. Points *logits to [texts or tokens, vocabulary_size], in memory of the
      * context until its next step; NULL: they are not copied to the host. The bits of a row depend
-     * on only the text before it; where neurons are left out, also on whether the step has one
+     * on only the text before it; if neurons are left out, also on whether the step has one
      * token. */
     device_status (*step)(struct device_context *context, const struct device_step *step,
                           const float **logits, char message[DEVICE_MESSAGE_BYTES]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which blocks of keys the layers and heads of a session have looked at. A map begins with cells of
- * one step; where a text outgrows it, four cells become one. */
+ * one step; when a text outgrows it, four cells become one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,10 +81,12 @@ bool wisp_session_get_attention_map(const wisp_session *session, uint32_t layer,
     struct cell sums[CELLS][CELLS] = {{{0}}};
     size_t steps = 0;
     *found = (wisp_attention_map){0};
-    if (layer >= c->layers || kv_head >= c->kv_heads || !session->workers->attention->map)
+    if (layer >= c->layers || kv_head >= c->kv_heads)
         return false;
     for (uint32_t i = 0; i < session->n_workers; i++) {
-        struct layer_map *map = session->workers[i].attention[layer].map;
+        const struct layer_map *map = session->workers[i].attention[layer].map;
+        if (!map) /* memory ran out when the session began to watch */
+            return false;
         steps = larger(steps, map->steps);
     }
     for (uint32_t i = 0; i < session->n_workers; i++) {

@@ -174,7 +174,7 @@ static wisp_status step(struct beam_search *s, const float *logits, wisp_error *
     return WISP_OK;
 }
 
-/* Chooses what the next pass adds, and returns the number of additions. Sets *reads where that is
+/* Chooses what the next pass adds, and returns the number of additions. Sets *reads if that is
  * not the last token of each running beam, but what comes before it: a part of the prompt, or of a
  * text that has become long and is read again. */
 static size_t plan(const struct beam_search *s, bool *reads) {

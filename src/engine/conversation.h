@@ -6,8 +6,8 @@
 #include "tokenizers/token_list.h"
 
 /* Appends the ids from which the reply to a conversation is generated. Sets *end to the token that
- * ends the reply beside the model's own, or to -1. Fails as wisp_chat does, and where ids have a
- * bound (prompt_bound of generation.h) that is too small. */
+ * ends the reply beside the model's own, or to -1. Fails as wisp_chat does, and if the
+ * bound of ids is too small (prompt_bound of generation.h). */
 wisp_status conversation_encode(const wisp_model *model, const wisp_conversation *conversation,
                                 struct token_list *ids, int32_t *end, wisp_error *error);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/product.h"
 #include "engine/session.h"
 #include "engine/token_vectors.h"
 #include "tokenizers/pair.h"
@@ -114,6 +115,16 @@ static wisp_status tokenize_pair(const struct job *job, struct worker *worker, w
     return WISP_OK;
 }
 
+/* Refuses a text of which nothing is pooled. Vectors of tokens can be none, and values of words 0.
+ */
+static wisp_status require_tokens(const struct job *job, size_t text, wisp_error *error) {
+    const wisp_model *model = job->session->model;
+    if (job->tokens || model->network.config.pooling == POOLING_SPLADE)
+        return WISP_OK;
+    return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "texts",
+                "text %zu has no tokens, and the model's tokenizer adds none", text);
+}
+
 /* Tokenises texts [first, end) into one batch in the worker's memory. The place for skipped tokens
  * holds where the second texts of pairs begin, or how many tokens are seen: these skip none. */
 static wisp_status tokenize_batch(const struct job *job, struct worker *worker, size_t first,
@@ -134,6 +145,8 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
             TRY(tokenize_pair(job, worker, text, ids + used, &tokens, &truncated, &second, error));
         else
             TRY(tokenize_text(job, worker, text, ids + used, &tokens, &truncated, &second, error));
+        if (RANKS && tokens == 0)
+            TRY(require_tokens(job, first + i, error));
         worker->stats.truncated_texts += truncated;
         starts[i] = used;
         skipped[i] = second > 0 ? second : smaller(job->prompt_tokens, tokens - 1);
@@ -390,7 +403,6 @@ static wisp_status begin_job(struct job *job, wisp_error *error) {
     return run_job(job, error);
 }
 
-#ifndef WISP_EMBED_ONLY
 wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text *texts, size_t n,
                         float *scores, wisp_error *error) {
     TRY(require(session, "session", error));
@@ -403,6 +415,8 @@ wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text 
     const wisp_model *model = session->model;
     if (model->network.config.pooling == POOLING_TOKENS)
         return n == 0 ? WISP_OK : token_rerank(session, query, texts, n, scores, error);
+    if (rank_by_asking && !config_embeds(&model->network.config))
+        return rank_by_asking(session, query, texts, n, scores, error);
     if (model->network.config.pooling != POOLING_RANK)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
                     "the model does not score pairs of texts: it is not a cross-encoder");
@@ -423,12 +437,11 @@ wisp_status token_job_run(wisp_session *session, const struct token_job *tokens,
     pool_renew(session->team);
     if (model->network.config.pooling != POOLING_TOKENS)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
-                    "the model makes no vectors of tokens: it is no ColBERT");
+                    "the model makes no vectors of tokens: it is not a ColBERT model");
     struct job job = {.session = session, .texts = texts, .n = n, .tokens = tokens};
     job.prompt = tokens->queries ? model->tokens->queries.prompt : model->tokens->documents.prompt;
     return n == 0 ? WISP_OK : begin_job(&job, error);
 }
-#endif
 
 /* Returns whether a token follows the tokens of each text. */
 static bool has_last_token(const wisp_model *model) {

@@ -48,8 +48,8 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
                             bool all, const float **logits, wisp_error *error);
 
 /* These do what generation_pass does, in two parts. generation_begin prepares it; generation_end
- * runs it, and adds the ids. Where the time `pause_at` comes first (base/clock.h), generation_end
- * sets *paused, and a further call goes on; with INFINITY it never does. */
+ * runs it, and adds the ids. If the time `pause_at` comes first (base/clock.h), generation_end
+ * sets *paused, and another call continues; with INFINITY it never pauses. */
 wisp_status generation_begin(wisp_session *session, const struct addition *additions, size_t n,
                              bool all, wisp_error *error);
 wisp_status generation_end(wisp_session *session, const struct addition *additions, size_t n,

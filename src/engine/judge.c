@@ -78,8 +78,8 @@ static wisp_status judge_open(struct judge *j, const wisp_model *model, wisp_err
     const size_t bytes = model->network.config.vocabulary_size * sizeof *j->logits;
     if (strcmp(model->network.architecture->name, "qwen3") != 0)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "general.architecture",
-                    "the model does not score pairs of texts: it is not a cross-encoder, and no "
-                    "Qwen3-Reranker");
+                    "the model does not score pairs of texts: it is neither a cross-encoder nor "
+                    "a Qwen3-Reranker");
     for (size_t m = 0; m < MARKS; m++) {
         j->mark[m] = codec_spelled(&model->dir, marks[m]);
         if (j->mark[m] < 0)

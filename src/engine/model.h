@@ -35,8 +35,14 @@ struct wisp_model {
 };
 
 /* Steps that read the rest of a model, after its network and tokenizer. Each product has a list
- * (src/products), which NULL ends. Not with WISP_EMBED_ONLY. */
+ * (src/products), which NULL ends. */
 extern wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error);
+
+/* Scores texts by a model that generates, as wisp_judge does. NULL in products that cannot. Like
+ * model_steps not with WISP_EMBED_ONLY. */
+extern wisp_status (*const rank_by_asking)(wisp_session *session, wisp_text query,
+                                           const wisp_text *texts, size_t n, float *scores,
+                                           wisp_error *error);
 
 /* Returns whether the predictor compares logits with thresholds: lowrank and sentence do. */
 bool model_has_thresholds(const wisp_model *model);

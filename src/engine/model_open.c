@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/product.h"
 #include "base/sha256.h"
 #include "device/open.h"
 #include "engine/residency.h"
@@ -158,6 +159,16 @@ static wisp_status check_device(const wisp_model *model, const wisp_model_option
                 : WISP_OK;
 }
 
+static wisp_status open_on(wisp_model *model, const wisp_model_options *options, const char *name,
+                           wisp_error *error) {
+    const wisp_status status =
+        device_open(&model->device, name, &model->network, model->compute == WISP_COMPUTE_INT8,
+                    chooses_by_gates(options->predictor), error);
+    if (status != WISP_OK)
+        device_close(&model->device);
+    return status;
+}
+
 /* Opens the device that the options name. "auto" stands for the first one that computes this model,
  * and for the processor if there is none. */
 static wisp_status open_device(wisp_model *model, const wisp_model_options *options,
@@ -165,15 +176,15 @@ static wisp_status open_device(wisp_model *model, const wisp_model_options *opti
     const char *name = options->device ? options->device : "cpu";
     if (!DEVICES_EXIST || strcmp(name, "cpu") == 0)
         return WISP_OK;
-    const bool any = strcmp(name, "auto") == 0;
     wisp_status status = check_device(model, options, error);
-    if (status == WISP_OK)
-        status = device_open(&model->device, any ? "cuda" : name, &model->network,
-                             model->compute == WISP_COMPUTE_INT8,
-                             chooses_by_gates(options->predictor), error);
-    if (status != WISP_ERROR_UNSUPPORTED || !any)
-        return status;
-    device_close(&model->device);
+    if (strcmp(name, "auto") != 0)
+        return status == WISP_OK ? open_on(model, options, name, error) : status;
+    for (size_t i = DEVICES_WITHOUT_LIBRARY; status == WISP_OK && device_names[i]; i++) {
+        status = open_on(model, options, device_names[i], error);
+        if (status != WISP_ERROR_UNSUPPORTED)
+            return status;
+        status = WISP_OK;
+    }
     return WISP_OK;
 }
 
@@ -307,14 +318,6 @@ static wisp_status check_options(const wisp_model_options *options, wisp_error *
     return WISP_OK;
 }
 
-/* In modules that only embed nothing asks for it: JavaScript compares the headers of models by
- * range (js/ranges/cold.js). */
-#ifdef WISP_EMBED_ONLY
-enum { HEADER_MAY_BE_PINNED = 0 };
-#else
-enum { HEADER_MAY_BE_PINNED = 1 };
-#endif
-
 /* Compares the header with the SHA-256 that the caller expects, and with the header's table all
  * chunks that are there. Those that are not, and hot ones of a model that is opened from them, are
  * compared elsewhere. */
@@ -430,7 +433,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         TRY(read_pair_separators(model, error));
     TRY(read_dimensions(model, error));
     TRY(read_default_prompt(model, error));
-    for (size_t i = 0; RANKS && model_steps[i]; i++)
+    for (size_t i = 0; model_steps[i]; i++)
         TRY(model_steps[i](model, error));
     TRY(residency_reserve(model, options->memory, error));
     if (options->in_memory)

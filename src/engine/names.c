@@ -2,6 +2,7 @@
  * Converts between the values of the enumerations in wisp.h and their names. */
 #include <string.h>
 
+#include "device/device.h"
 #include "wisp.h"
 
 const char *wisp_compute_name(size_t compute) {
@@ -23,6 +24,13 @@ const char *wisp_predictor_name(size_t predictor) {
         [WISP_PREDICTOR_SENTENCE] = "sentence", [WISP_PREDICTOR_GATE] = "gate",
         [WISP_PREDICTOR_TOPK] = "topk"};
     return predictor < sizeof names / sizeof *names ? names[predictor] : NULL;
+}
+
+const char *wisp_device_name(size_t device) {
+    for (size_t i = 0; device_names[i]; i++)
+        if (i == device)
+            return device_names[i];
+    return NULL;
 }
 
 const char *wisp_cache_type_name(size_t cache_type) {

@@ -29,9 +29,9 @@ bool token_ends_text(const struct codec *codec, const int32_t *stop_id, size_t s
 wisp_status reply_check(const wisp_model *model, const wisp_generate_options *options,
                         wisp_error *error);
 
-/* Opens a reply to a prompt of n ids, which the penalties count. The options are good. `order` is
- * needed only if they have a grammar, and outlives the reply. The caller releases it with
- * reply_release, also after an error. */
+/* Opens a reply to a prompt of n ids, which the penalties count. The options must have been
+ * checked. `order` is needed only if they have a grammar, and outlives the reply. The caller
+ * releases it with reply_release, also after an error. */
 wisp_status reply_open(struct reply *reply, const wisp_model *model,
                        const wisp_generate_options *options, const struct token_order *order,
                        const int32_t *prompt, size_t n, wisp_generation *result, wisp_error *error);

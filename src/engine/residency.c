@@ -2,17 +2,10 @@
 #include "engine/residency.h"
 
 #include "base/checked.h"
+#include "base/product.h"
 #include "formats/neurons_read.h"
 #include "models/rest.h"
 #include "sparse/neuron_cold.h"
-
-/* The tokenizer has its own copy of the tokens' texts, and in modules that only embed no function
- * returns one. Their memory is used for weights: WebAssembly memory never shrinks. */
-#ifdef WISP_EMBED_ONLY
-enum { KEEPS_TOKEN_TEXTS = 0 };
-#else
-enum { KEEPS_TOKEN_TEXTS = 1 };
-#endif
 
 /* Fails if memory cannot be limited by leaving experts in the file. */
 static wisp_status check_experts(const wisp_model *model, const wisp_model_options *options,

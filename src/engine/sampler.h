@@ -19,9 +19,9 @@ struct sampler {
 /* Fails if an option is out of range. */
 wisp_status sampler_check(const wisp_sampling *options, size_t vocabulary_size, wisp_error *error);
 
-/* Opens a sampler whose random numbers start from the options' seed. The options are good, and
- * their bias outlives the sampler. The caller releases it with sampler_release, also after an
- * error. */
+/* Opens a sampler whose random numbers start from the options' seed. The options must have
+ * passed sampler_check, and their bias outlives the sampler. The caller releases it with
+ * sampler_release, also after an error. */
 wisp_status sampler_open(struct sampler *sampler, const wisp_sampling *options,
                          size_t vocabulary_size, wisp_error *error);
 

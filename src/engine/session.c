@@ -65,18 +65,11 @@ static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *e
 static wisp_status choose_attention(const wisp_model *model, const char *text,
                                     struct attention_choice *choice, wisp_error *error) {
     const struct model_config *c = &model->network.config;
-    if (config_embeds(c))
+    if (!attention_chosen_by || config_embeds(c))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "attention",
                     "policies are for models that generate text");
-#ifndef WISP_EMBED_ONLY
-    return attention_choose_by_file
-               ? attention_choose_by_file(&model->dir, c->layers - config_conv_layer(c, c->layers),
-                                          c->kv_heads, text, choice, error)
-               : attention_choose(text, choice, error);
-#else
-    (void)text, (void)choice;
-    return WISP_OK;
-#endif
+    return attention_chosen_by(&model->dir, c->layers - config_conv_layer(c, c->layers),
+                               c->kv_heads, text, choice, error);
 }
 
 /* Sets the session's policies. */
@@ -149,7 +142,7 @@ wisp_status session_stop_if_cancelled(void *context, struct cursor at, const flo
     if (atomic_load(&session->cancelled))
         return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
     /* Nothing pauses within a block (x is NULL there), nor before the first one of a run: every run
-     * gets on. */
+     * makes progress. */
     if (isinf(pause->at) || !x || pause->blocks++ == 0 || clock_seconds() < pause->at)
         return WISP_OK;
     pause->reached = true;

@@ -49,9 +49,10 @@ static void read_prompt(const wisp_model *model, const char *name, bool has_pref
     }
 }
 
+enum { LEAST = 4 }; /* tokens of a text */
+
 static wisp_status read_limit(const wisp_model *model, const char *key, struct token_side *side,
                               wisp_error *error) {
-    enum { LEAST = 4 };
     side->limit = model->max_tokens;
     TRY(metadata_u32_or(&model->dir, key, &side->limit, error));
     if (side->limit < LEAST)
@@ -70,9 +71,11 @@ static wisp_status read_expansion(const wisp_model *model, struct token_settings
     TRY(metadata_bool_or(&model->dir, KEY_TOKENS_ATTENDS, &s->attends, error));
     if (s->expanded == 0)
         return WISP_OK;
-    if (s->expanded > model->max_tokens)
+    if (s->expanded < LEAST || s->expanded > model->max_tokens)
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, KEY_TOKENS_EXPANDED,
-                    "%u tokens are more than the %u of a text", s->expanded, model->max_tokens);
+                    s->expanded < LEAST ? "%u tokens are fewer than %u"
+                                        : "%u tokens are more than the %u of a text",
+                    s->expanded, s->expanded < LEAST ? LEAST : model->max_tokens);
     /* The last mask token of a query without words is to see one of its tokens. */
     const uint32_t window = model->network.config.window;
     if (!s->attends && window > 0 && s->expanded > window + 2)
@@ -89,7 +92,7 @@ static wisp_status read_expansion(const wisp_model *model, struct token_settings
     return WISP_OK;
 }
 
-/* Finds the tokens of the words that are skipped. Words that are no tokens do not count. */
+/* Finds the tokens of the words that are skipped. Words that are not tokens do not count. */
 static void find_skipped(const wisp_model *model, const struct metadata *words,
                          struct token_settings *s) {
     for (size_t i = 0; words && i < words->count; i++) {
@@ -141,9 +144,10 @@ static wisp_status encode(const struct token_job *job, const wisp_model *model, 
     const bool prefixed = side->prefix >= 0;
     TRY(tokenizer_encode(model->tokenizer, text, side->limit - prefixed, ids, count, truncated,
                          error));
-    if (prefixed) {
-        memmove(ids + 2, ids + 1, (*count - 1) * sizeof *ids);
-        ids[1] = side->prefix;
+    if (prefixed) { /* behind the first token, if there is one */
+        const size_t at = *count > 0;
+        memmove(ids + at + 1, ids + at, (*count - at) * sizeof *ids);
+        ids[at] = side->prefix;
         ++*count;
     }
     *keys = *count;

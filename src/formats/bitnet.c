@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/half.h"
 #include "formats/schema.h"
 #include "quant/i2_s.h"
@@ -66,6 +67,7 @@ static wisp_status make_t158_rows(const struct directory *dir, const struct tens
             *out++ = values[i];
         }
     }
+    swap_file_numbers(buffer, (size_t)(rows * tensor->dims[0]), sizeof *out);
     *bytes = buffer;
     return WISP_OK;
 }
@@ -99,6 +101,7 @@ static wisp_status make_i2_s_rows(const struct directory *dir, const struct tens
         out += n;
         at += n;
     }
+    swap_file_numbers(buffer, (size_t)(rows * tensor->dims[0]), sizeof *out);
     *bytes = buffer;
     return WISP_OK;
 }

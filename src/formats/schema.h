@@ -93,6 +93,9 @@ enum { DENSE_MODULES = 2 };
  * Default: 1 if tokenizer.ggml.model is bert, else 2. */
 #define KEY_PAIR_SEPARATORS "wisp.tokenizer.pair_separators"
 
+/* bool: tokens of the second text of a pair have type 1. Default: true. */
+#define KEY_PAIR_TYPES "wisp.tokenizer.pair_types"
+
 /* string, with one of these names for %s: the activation that follows the layer,
  * "identity", "tanh", "relu" or "sigmoid". Default: "identity", and of "cls" "tanh". */
 #define KEY_DENSE_ACTIVATION "wisp.%s.activation"

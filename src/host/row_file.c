@@ -166,14 +166,20 @@ bool row_file_read(const struct row_file *file, const unsigned char key[ROW_KEY_
     return false;
 }
 
+/* Returns when a row was used. A time to come is that of a clock that has been set back since, and
+ * counts as the oldest: else no other row would have its place until that time. */
+static uint64_t time_of(const struct set_index *set, size_t way, uint64_t time) {
+    const uint64_t used = load_u64(set->entries[way] + ROW_KEY_BYTES + 8);
+    return used <= time ? used : 0;
+}
+
 /* Returns the way for a row: that of its key, an empty one, or that used longest ago. */
-static size_t choose_way(const struct set_index *set, const unsigned char *key) {
+static size_t choose_way(const struct set_index *set, const unsigned char *key, uint64_t time) {
     size_t oldest = 0;
     for (size_t way = 0; way < WAYS; way++) {
         if (has_key(set, way, key))
             return way;
-        if (load_u64(set->entries[way] + ROW_KEY_BYTES + 8) <
-            load_u64(set->entries[oldest] + ROW_KEY_BYTES + 8))
+        if (time_of(set, way, time) < time_of(set, oldest, time))
             oldest = way;
     }
     return oldest;
@@ -182,11 +188,12 @@ static size_t choose_way(const struct set_index *set, const unsigned char *key) 
 bool row_file_write(const struct row_file *file, const unsigned char *entry) {
     struct set_index set;
     read_index(file, entry, &set);
-    const size_t way = choose_way(&set, entry);
+    const uint64_t time = now();
+    const size_t way = choose_way(&set, entry, time);
     unsigned char *index = set.entries[way];
     memcpy(index, entry, ROW_KEY_BYTES);
     store_u64(index + ROW_KEY_BYTES, checksum(entry, ROW_KEY_BYTES + file->row_bytes));
-    store_u64(index + ROW_KEY_BYTES + 8, now());
+    store_u64(index + ROW_KEY_BYTES + 8, time);
     /* Between the two the old row has another's checksum, and counts as absent. */
     return write_at(file, place_of_row(file, &set, way), entry + ROW_KEY_BYTES, file->row_bytes) &&
            write_at(file, set.place + way * INDEX_ENTRY, index, INDEX_ENTRY);

@@ -15,7 +15,7 @@ enum {
     MOST_REDIRECTS = 10,
     BUFFER_BYTES = 16 * CACHE_BLOCK_BYTES,
     TIMEOUT_SECONDS = 30,
-    SLOWEST = 100, /* bytes a second: a request that brings fewer for so long is given up. All six
+    SLOWEST = 100, /* bytes a second: a request that brings fewer for so long is aborted. All six
                       of a line keep above it with 600, at which 1 MB takes half an hour */
     POLL_MILLISECONDS = 100 /* so soon a cancelled call notices */
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/checked.h"
 #include "formats/schema.h"
 #include "huggingface/tensor_names.h"
@@ -96,6 +97,7 @@ static wisp_status make_changed(const struct directory *dir, const struct tensor
         status = read_floats(dir, &change->right, change->task * rank, rank, &right, error);
     if (status == WISP_OK) {
         add_product(change, left, right, (size_t)rows, base);
+        swap_file_numbers(base, (size_t)(rows * change->base.dims[0]), sizeof *base);
         memcpy(buffer, base, (size_t)(rows * tensor->row_bytes));
     }
     free(base);

@@ -20,12 +20,21 @@ const struct hf_name hf_head_names[] = {
     {0},
 };
 
-/* Types of models whose heads have two layers with nothing else between than an activation. */
+/* What stands around the texts of a pair. */
+struct pair_format {
+    uint32_t separators; /* between them */
+    bool has_types;      /* tokens of the second text have type 1, others 0 */
+};
+static const struct pair_format of_bert = {1, true}, of_roberta = {2, false};
+
+/* Types of models whose heads have two layers with nothing else between than an activation, and
+ * the format of pairs if no tokenizer.json has one. */
 static const struct head {
     const char *type, *activation;
-    uint32_t separators; /* between the two texts */
-} heads[] = {{"bert", "tanh", 1},    {"distilbert", "relu", 1},  {"electra", "gelu", 1},
-             {"roberta", "tanh", 2}, {"xlm-roberta", "tanh", 2}, {"camembert", "tanh", 2}};
+    const struct pair_format *pairs;
+} heads[] = {{"bert", "tanh", &of_bert},           {"distilbert", "relu", &of_bert},
+             {"electra", "gelu", &of_bert},        {"roberta", "tanh", &of_roberta},
+             {"xlm-roberta", "tanh", &of_roberta}, {"camembert", "tanh", &of_roberta}};
 
 bool hf_is_cross_encoder(const struct hf_config *config, const struct hf_modules *modules) {
     const struct json *classes = json_get(config->root, "architectures");
@@ -78,6 +87,48 @@ static wisp_status put_output(struct directory *dir, const char *folder,
                 "%.64s is not supported, only Sigmoid and Identity", hf_shown(given));
 }
 
+/* Reads the template of a pair: [CLS] $A [SEP]... $B [SEP]. */
+static wisp_status read_template(const char *file, const struct json *step,
+                                 struct pair_format *pairs, wisp_error *error) {
+    static const char field[] = "post_processor.pair";
+    const struct json *list = json_get(step, "pair");
+    const struct json *piece = json_is(list, JSON_ARRAY) ? list->first : NULL;
+    uint64_t type = 0;
+    const bool begins = json_get(piece, "SpecialToken") && json_get(piece->next, "Sequence");
+    pairs->separators = 0;
+    for (piece = begins ? piece->next->next : NULL; piece && json_get(piece, "SpecialToken");
+         piece = piece->next)
+        pairs->separators++;
+    const struct json *second = json_get(piece, "Sequence");
+    if (!second || !json_get(piece->next, "SpecialToken") || piece->next->next ||
+        !json_to_u64(json_get(second, "type_id"), &type) || type > 1)
+        return fail(error, WISP_ERROR_UNSUPPORTED, file, field,
+                    "only [CLS] $A [SEP] $B [SEP] is supported");
+    pairs->has_types = type == 1;
+    return WISP_OK;
+}
+
+/* Reads the format of pairs from tokenizer.json, if there is one. */
+static wisp_status read_pairs(struct directory *dir, const char *proper, struct pair_format *pairs,
+                              wisp_error *error) {
+    static const char file[] = "tokenizer.json";
+    const struct json *root;
+    TRY(hf_read_json(dir, proper, file, false, JSON_OBJECT, &root, error));
+    const struct json *step = json_get(root, "post_processor"),
+                      *steps = json_get(step, "processors");
+    for (const struct json *s = json_is(steps, JSON_ARRAY) ? steps->first : NULL; s; s = s->next)
+        if (!json_equals(json_get(s, "type"), "ByteLevel"))
+            step = s;
+    const struct json *type = json_get(step, "type");
+    if (json_equals(type, "TemplateProcessing"))
+        return read_template(file, step, pairs, error);
+    if (json_equals(type, "BertProcessing"))
+        *pairs = of_bert;
+    if (json_equals(type, "RobertaProcessing"))
+        *pairs = of_roberta;
+    return WISP_OK;
+}
+
 wisp_status hf_read_cross_encoder(struct directory *dir, const char *folder, const char *proper,
                                   struct hf_config *config, const struct hf_encoder *encoder,
                                   wisp_error *error) {
@@ -94,7 +145,10 @@ wisp_status hf_read_cross_encoder(struct directory *dir, const char *folder, con
     config->max_seq_length = sentence.max_seq_length;
     snprintf(key, sizeof key, KEY_DENSE_ACTIVATION, TENSOR_HEAD);
     TRY(directory_put_text(dir, key, wisp_text_of(heads[i].activation), error));
-    TRY(directory_put_u32(dir, KEY_PAIR_SEPARATORS, heads[i].separators, error));
+    struct pair_format pairs = *heads[i].pairs;
+    TRY(read_pairs(dir, proper, &pairs, error));
+    TRY(directory_put_u32(dir, KEY_PAIR_SEPARATORS, pairs.separators, error));
+    TRY(directory_put_bool(dir, KEY_PAIR_TYPES, pairs.has_types, error));
     TRY(directory_put_bool(dir, KEY_NORMALIZE, false, error));
     return put_output(dir, folder, config, error);
 }

@@ -130,7 +130,16 @@ static wisp_status put_name(struct directory *dir, const char *folder, wisp_erro
                               error);
 }
 
-/* Reads an encoder's tokenizer. Its tokenizer.json says whether it is WordPiece. */
+/* Returns whether a matrix has so many rows. */
+static bool has_rows(const struct directory *dir, uint64_t rows) {
+    size_t i = 0;
+    while (i < dir->n_tensors && (dir->tensors[i].n_dims != 2 || dir->tensors[i].dims[1] < rows))
+        i++;
+    return i < dir->n_tensors;
+}
+
+/* Reads an encoder's tokenizer. Its tokenizer.json says whether it is WordPiece. The tensors, of
+ * which the embedding's rows bound the size of the vocabulary, are known. */
 static wisp_status read_tokenizer(struct directory *dir, const char *folder,
                                   const struct hf_config *config, bool lowercase_first,
                                   wisp_error *error) {
@@ -143,6 +152,9 @@ static wisp_status read_tokenizer(struct directory *dir, const char *folder,
     if (!json_to_u64(json_get(config->root, "vocab_size"), &words) || words > UINT32_MAX)
         return fail(error, WISP_ERROR_FORMAT, config->file, "vocab_size",
                     "expected a number of tokens");
+    if (!has_rows(dir, words))
+        return fail(error, WISP_ERROR_FORMAT, config->file, "vocab_size",
+                    "%llu tokens, and no tensor has so many rows", (unsigned long long)words);
     return hf_read_codec(dir, folder, config, (uint32_t)words, true, error);
 }
 
@@ -191,8 +203,8 @@ static wisp_status read_encoder(struct directory *dir, const char *folder, const
     TRY(encoder->read_config(dir, config, error));
     snprintf(key, sizeof key, "%s.pooling_type", encoder->architecture);
     TRY(directory_put_u32(dir, key, pooling, error));
-    TRY(read_tokenizer(dir, proper, config, sentence.lowercase_first, error));
     TRY(hf_read_weights(dir, proper, error));
+    TRY(read_tokenizer(dir, proper, config, sentence.lowercase_first, error));
     if (encoder->has_adapters)
         TRY(hf_merge_adapter(dir, config, error));
     if (pooling == POOLING_TYPE_SPLADE)

@@ -12,7 +12,7 @@ struct date {
     bool is_given;
 };
 
-/* Reads "2026-11-26" or "2026-11-26T05:47:20". Returns false if it is no such date. */
+/* Reads "2026-11-26" or "2026-11-26T05:47:20". Returns false if it is neither. */
 bool date_parse(const char *text, struct date *date);
 
 enum { DATE_BYTES = 16 };

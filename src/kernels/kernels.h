@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/product.h"
 #include "kernels/bf16.h"
 #include "kernels/i16.h"
 #include "kernels/kv_step.h"
@@ -74,12 +75,8 @@ struct quantised_rows {
     float *part_sums;
 };
 
-/* In modules that only embed texts, the functions that only decoders use are NULL, and kernels take
- * no activation that only decoders have. */
-#ifndef WISP_EMBED_ONLY
-#define DECODER_KERNELS
-#endif
-
+/* Without DECODER_KERNELS (base/product.h) the functions that only decoders use are NULL, and
+ * kernels take no activation that only decoders have. */
 struct kernels {
     const char *name;
     /* The number of outputs whose weights are interleaved in one panel. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kernels of attention over cached keys and values, KV_STEP positions at a time. Softmax goes from
- * step to step: a row keeps the largest score and the sum of powers so far, and where a step has a
+ * step to step: a row keeps the largest score and the sum of powers so far, and when a step has a
  * larger score, what was added up before is scaled down. Source: Milakov and Gimelshein, Online
  * normalizer calculation for softmax (2018).
  *

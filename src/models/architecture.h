@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An architecture reads, loads and runs one family of transformers. Each has a file in this folder
- * and a line in the table of architectures.c; docs/extending.md shows how to add one.
+ * and a row in lists of src/products; docs/extending.md shows how to add one.
  *
  * The table has few, coarse functions on purpose, so that an implementation for another device can
  * be behind them with weights and working memory of its own. */

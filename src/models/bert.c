@@ -10,6 +10,7 @@
 #include "attention/rope.h"
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/product.h"
 #include "models/encoder.h"
 #include "models/linears.h"
 #include "models/norms_load.h"
@@ -99,7 +100,6 @@ static wisp_status embed_tokens(struct pass *pass, const struct bert_state *s, w
     const struct network *network = pass->network;
     const struct bert_weights *w = network->weights;
     const size_t size = config_token_size(&network->config);
-    /* RANKS and PROJECTS: not with WISP_EMBED_ONLY. */
     const bool projects = PROJECTS && w->projection.n > 0;
     float *positions = s->y, *x = projects ? s->context : s->x;
     TRY(encoder_look_up(pass, s->inner, x, error));
@@ -248,8 +248,7 @@ size_t bert_linears(const struct network *network, uint32_t l, struct linear_ent
     return 2;
 }
 
-/* Returns whether positions have no embeddings: they turn queries and keys, or lower scores.
- * PROJECTS: not with WISP_EMBED_ONLY. */
+/* Returns whether positions have no embeddings: they turn queries and keys, or lower scores. */
 static bool lacks_positions(const struct model_config *c) {
     return c->rope_theta != 0 || (PROJECTS && c->has_slopes);
 }
@@ -305,7 +304,9 @@ static wisp_status load_positions(struct network *network, struct bert_weights *
 static wisp_status load_second_type(struct network *network, struct bert_weights *w,
                                     wisp_error *error) {
     const size_t size = config_token_size(&network->config), types = network->config.token_types;
-    if (network->config.pooling != POOLING_RANK || types < 2)
+    bool differ = true;
+    TRY(metadata_bool_or(network->dir, KEY_PAIR_TYPES, &differ, error));
+    if (network->config.pooling != POOLING_RANK || types < 2 || !differ)
         return WISP_OK;
     TRY(directory_load_floats(network->dir, "token_types.weight", types, size, &w->second_type,
                               error));

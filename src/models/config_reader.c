@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/number_text.h"
+#include "base/product.h"
 #include "formats/schema.h"
 
 enum { MAX_SIZE = 1 << 20 };
@@ -133,7 +134,6 @@ wisp_status config_read_pooling(const struct config_reader *r) {
     uint32_t type = POOLING_MEAN;
     char key[CONFIG_KEY_BYTES];
     TRY(metadata_u32_or(r->dir, config_key(r, "pooling_type", key), &type, r->error));
-    /* RANKS: not with WISP_EMBED_ONLY. */
     const bool has_head = type == POOLING_RANK || type == POOLING_SPLADE || type == POOLING_TOKENS;
     if (type != POOLING_MEAN && type != POOLING_CLS && !(RANKS && has_head))
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
@@ -162,7 +162,6 @@ wisp_status config_refuse_variants(const struct config_reader *r) {
     static const char *const zero[] = {"attention.scale",     "attention.sliding_window",
                                        "attention.clamp_kqv", "attention.max_alibi_bias",
                                        "expert_count",        "moe_every_n_layers"};
-    /* PROJECTS: not with WISP_EMBED_ONLY. */
     const size_t others = PROJECTS && r->config->has_experts ? 2 : 0;
     bool causal = false;
     char key[CONFIG_KEY_BYTES], head_size[16];

@@ -3,7 +3,7 @@
  * or outputs the members split, and logits; and the weights beside their layers.
  * decoder_attention.h has the attention block.
  *
- * Where members split the tokens (pass.h), each computes the rows of its own tokens from one norm
+ * If members split the tokens (pass.h), each computes the rows of its own tokens from one norm
  * to the next. If they split the outputs, each computes a share of every layer's outputs for all
  * tokens, and member 0 alone what is between layers. The functions here serve both, so that a
  * page has one order of steps. */

@@ -274,19 +274,27 @@ wisp_status decoder_read_local_theta(const struct config_reader *r) {
     return WISP_OK;
 }
 
-bool decoder_has_gates(const struct config_reader *r) {
-    const struct metadata *places = directory_find_metadata(r->dir, KEY_NEURONS_PLACES);
-    if (places && places->type == VALUE_ARRAY) /* with neurons as rows there is no such tensor */
-        return places->count == 3 * (uint64_t)r->config->layers;
-    if (r->config->has_experts)
-        return true;
-    for (uint32_t l = 0; l < r->config->layers; l++) {
+/* Returns whether any layer from `first` on has the tensor. */
+static bool has_in_layers(const struct config_reader *r, uint32_t first, const char *part,
+                          const char *suffix) {
+    for (uint32_t l = first; l < r->config->layers; l++) {
         char name[TENSOR_NAME_BYTES];
-        layer_tensor_name(name, l, TENSOR_FFN_GATE, TENSOR_WEIGHT);
+        layer_tensor_name(name, l, part, suffix);
         if (directory_find_tensor(r->dir, name))
             return true;
     }
     return false;
+}
+
+bool decoder_has_choice_bias(const struct config_reader *r) {
+    return has_in_layers(r, r->config->experts.first_layer, TENSOR_ROUTER_CHOICE, TENSOR_BIAS);
+}
+
+bool decoder_has_gates(const struct config_reader *r) {
+    const struct metadata *places = directory_find_metadata(r->dir, KEY_NEURONS_PLACES);
+    if (places && places->type == VALUE_ARRAY) /* with neurons as rows there is no such tensor */
+        return places->count == 3 * (uint64_t)r->config->layers;
+    return r->config->has_experts || has_in_layers(r, 0, TENSOR_FFN_GATE, TENSOR_WEIGHT);
 }
 
 wisp_status decoder_read_activation(const struct config_reader *r,

@@ -37,6 +37,10 @@ wisp_status decoder_read_local_theta(const struct config_reader *reader);
 /* Returns whether any of the file's feed-forward layers has a gate. */
 bool decoder_has_gates(const struct config_reader *reader);
 
+/* Returns whether any layer of experts has a bias for the choice of experts. If one has, all must.
+ */
+bool decoder_has_choice_bias(const struct config_reader *reader);
+
 /* An activation by its name in KEY_HIDDEN_ACT. */
 struct named_activation {
     const char *name;

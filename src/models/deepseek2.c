@@ -96,7 +96,7 @@ static wisp_status read_latents(const struct config_reader *r) {
 static wisp_status read_experts(const struct config_reader *r) {
     static const char *const groups[] = {"expert_group_count", "expert_group_used_count"};
     struct expert_config *e = &r->config->experts;
-    char key[CONFIG_KEY_BYTES], name[TENSOR_NAME_BYTES];
+    char key[CONFIG_KEY_BYTES];
     uint32_t shared = 0, count;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         count = 1;
@@ -111,10 +111,7 @@ static wisp_status read_experts(const struct config_reader *r) {
                     "%u experts for all tokens beside %u for each are not supported", shared,
                     e->used);
     e->shared = shared * e->size;
-    for (uint32_t l = e->first_layer; l < r->config->layers; l++) { /* if one has it, all must */
-        layer_tensor_name(name, l, TENSOR_ROUTER_CHOICE, TENSOR_BIAS);
-        e->has_bias |= directory_find_tensor(r->dir, name) != NULL;
-    }
+    e->has_bias = decoder_has_choice_bias(r);
     if (!e->has_bias && !directory_find_metadata(r->dir, config_key(r, "expert_gating_func", key)))
         e->gate = EXPERTS_SOFTMAX; /* as in llama.cpp */
     return WISP_OK;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models/dense_modules.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/product.h"
 #include "formats/schema.h"
+#include "models/dense_activations.h"
 
 enum { MOST_OUTPUTS = 1 << 20 };
 
@@ -16,73 +17,6 @@ const char *const *dense_module_names(const struct model_config *config) {
     return RANKS && config->pooling == POOLING_RANK ? of_head : names;
 }
 
-struct dense_activation {
-    const char *name;
-    float (*of)(float x);
-};
-
-static float identity(float x) {
-    return x;
-}
-
-static float hyperbolic_tangent(float x) {
-    return (float)tanh((double)x);
-}
-
-static float relu(float x) {
-    return x > 0 ? x : 0;
-}
-
-#ifndef WISP_EMBED_ONLY
-static float sigmoid(float x) {
-    return 1 / (1 + expf(-x));
-}
-
-static float silu(float x) {
-    return x * sigmoid(x);
-}
-
-static float gelu(float x) {
-    return (float)((double)x * 0.5 * erfc((double)x * -0.70710678118654752440));
-}
-
-static float elu(float x) {
-    return x > 0 ? x : expm1f(x);
-}
-
-static float leaky_relu(float x) {
-    return x > 0 ? x : 0.01f * x;
-}
-
-static float softplus(float x) {
-    return x > 20 ? x : log1pf(expf(x));
-}
-
-static float mish(float x) {
-    return x * tanhf(softplus(x));
-}
-
-static float softsign(float x) {
-    return x / (1 + fabsf(x));
-}
-#endif
-
-static const struct dense_activation activations[] = {
-    {"identity", identity},
-    {"tanh", hyperbolic_tangent},
-    {"relu", relu},
-#ifndef WISP_EMBED_ONLY
-    {"sigmoid", sigmoid},
-    {"silu", silu},
-    {"gelu", gelu},
-    {"elu", elu},
-    {"leaky_relu", leaky_relu},
-    {"softplus", softplus},
-    {"mish", mish},
-    {"softsign", softsign},
-#endif
-};
-
 static wisp_status read_activation(const struct directory *dir, const char *module,
                                    const struct dense_activation **activation, wisp_error *error) {
     /* Files of llama.cpp have no key for it, and the first layer of a head has this one there. */
@@ -90,14 +24,19 @@ static wisp_status read_activation(const struct directory *dir, const char *modu
     char key[64];
     snprintf(key, sizeof key, KEY_DENSE_ACTIVATION, module);
     TRY(metadata_text_or(dir, key, &name, error));
-    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
-        if (strcmp(name, activations[i].name) == 0) {
-            *activation = &activations[i];
+    char names[128] = "";
+    size_t length = 0;
+    for (size_t i = 0; dense_activations[i]; i++) {
+        const struct dense_activation *known = dense_activations[i];
+        if (strcmp(name, known->name) == 0) {
+            *activation = known;
             return WISP_OK;
         }
-    return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, key,
-                "%.32s is not supported, only identity, tanh, relu%s", name,
-                RANKS ? ", sigmoid, silu, gelu, elu, leaky_relu, softplus, mish and softsign" : "");
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i > 0 ? ", " : "",
+                                   known->name);
+    }
+    return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, key, "%.32s is not supported, only %s",
+                name, names);
 }
 
 wisp_status dense_modules_load(struct dense_modules *modules, const struct directory *dir,

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "base/product.h"
 #include "layers/mean.h"
 
-/* PROJECTS: not with WISP_EMBED_ONLY. */
 wisp_status encoder_look_up(struct pass *pass, float *stored, float *x, wisp_error *error) {
     const struct network *network = pass->network;
     const struct batch *batch = &pass->batch;
@@ -79,7 +79,6 @@ wisp_status encoder_attend(const struct pass *pass, uint32_t member, struct curs
     const size_t ld = shape.heads * shape.head_size;
     for (size_t i = 0; i < pass->batch.texts; i++) {
         struct text_part part = pass_text_part(pass, i, own);
-        /* RANKS: not with WISP_EMBED_ONLY. */
         if (RANKS && pass->batch.keys && pass->batch.keys[i] < part.tokens) {
             attend_unseen(pass, &shape, rows, part, pass->batch.keys[i], context, scratch);
             part.tokens = pass->batch.keys[i];

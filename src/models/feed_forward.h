@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Feed-forward layers, and the kinds of them. A kind is one struct in one file (ffn_dense.c,
- * ffn_sparse.c, ffn_gate.c, ffn_experts.c, ffn_shared.c) and a row in the table of ffn_kinds.c. */
+ * ffn_sparse.c, ffn_gate.c, ffn_experts.c, ffn_shared.c) and a row in the lists of src/products. */
 #ifndef WISP_MODELS_FEED_FORWARD_H
 #define WISP_MODELS_FEED_FORWARD_H
 
@@ -90,11 +90,12 @@ struct ffn_kind {
 
 extern const struct ffn_kind ffn_dense, ffn_sparse, ffn_gate, ffn_experts, ffn_shared;
 
+/* The kinds that this product has (src/products); NULL ends them. The first that takes a layer
+ * computes it; the last takes all others. */
+extern const struct ffn_kind *const ffn_kinds[];
+
 /* Returns the kind of a layer. There always is one. */
 const struct ffn_kind *ffn_kind_for(const struct network *network, const struct sparse_plan *plan,
                                     uint32_t layer);
-
-/* Returns kind `index`, or NULL past the last. */
-const struct ffn_kind *ffn_kind_at(size_t index);
 
 #endif

@@ -7,7 +7,7 @@
 /* Returns the next kind that layers of the network have, from *index on; NULL past the last. */
 static const struct ffn_kind *next_kind(const struct network *network, size_t *index) {
     const struct ffn_kind *kind;
-    while ((kind = ffn_kind_at((*index)++)))
+    while ((kind = ffn_kinds[(*index)++]))
         for (uint32_t l = 0; l < network->config.layers; l++)
             if (network->feed_forward[l].kind == kind)
                 return kind;

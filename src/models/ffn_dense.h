@@ -6,7 +6,7 @@
 #include "models/feed_forward.h"
 #include "models/pass.h"
 
-/* Applies the activation to n products of W_up and, where the layer is gated, of W_gate. The result
+/* Applies the activation to n products of W_up and, if the layer is gated, of W_gate. The result
  * replaces the products of W_gate in a gated layer, and else those of W_up. */
 void ffn_activate(const struct kernels *kernels, enum activation activation, float *up, float *gate,
                   size_t n);

@@ -238,7 +238,6 @@ static wisp_status lfm2_read_config(const struct directory *dir, struct model_co
 static wisp_status lfm2moe_read_config(const struct directory *dir, struct model_config *config,
                                        wisp_error *error) {
     const struct config_reader r = {dir, architecture_lfm2moe.name, config, error};
-    char name[TENSOR_NAME_BYTES];
     *config = (struct model_config){.activation = ACTIVATION_GATED_SILU,
                                     .rope_theta = USUAL_THETA,
                                     .rope_pairs = ROPE_HALVES,
@@ -246,8 +245,7 @@ static wisp_status lfm2moe_read_config(const struct directory *dir, struct model
                                     .has_experts = true,
                                     .experts = {.gate = EXPERTS_SIGMOID, .normalised = true}};
     TRY(read_config(&r));
-    layer_tensor_name(name, config->experts.first_layer, TENSOR_ROUTER_CHOICE, TENSOR_BIAS);
-    config->experts.has_bias = directory_find_tensor(dir, name) != NULL;
+    config->experts.has_bias = decoder_has_choice_bias(&r);
     return WISP_OK;
 }
 

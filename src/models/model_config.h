@@ -29,15 +29,6 @@ enum norm_places {
     NORMS_AROUND  /* of both */
 };
 
-/* Whether models of POOLING_RANK and others that have heads are there, and those of a token_size:
- * modules that only embed leave them out. Files that ask name WISP_EMBED_ONLY too, by which the
- * Makefile knows that they are compiled twice. */
-#ifdef WISP_EMBED_ONLY
-enum { RANKS = 0, PROJECTS = 0 };
-#else
-enum { RANKS = 1, PROJECTS = 1 };
-#endif
-
 enum { CONFIG_MAX_LAYERS = 1024 };
 
 /* How a router turns its outputs, one for each expert, into weights. */
@@ -186,7 +177,7 @@ static inline uint32_t config_expert_layers(const struct model_config *config) {
 
 /* Returns the number of values of a token's embedding. */
 static inline uint32_t config_token_size(const struct model_config *config) {
-    return PROJECTS && config->token_size ? config->token_size : config->hidden_size;
+    return config->token_size ? config->token_size : config->hidden_size;
 }
 
 /* Returns whether the dense layers that make neurons add a bias. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/product.h"
 #include "models/architectures.h"
 #include "models/linears.h"
 #include "models/positions.h"
@@ -118,7 +119,7 @@ void network_release(struct network *n) {
     free(n->feed_forward);
     positions_release(n);
     dense_modules_release(&n->dense);
-    if (RANKS) /* not with WISP_EMBED_ONLY */
+    if (RANKS)
         splade_release(&n->splade);
     if (COLD_NEURONS_MAY_BE_ABSENT)
         neuron_cold_release(&n->neurons);

@@ -6,7 +6,6 @@
 #include "base/checked.h"
 #include "base/memory.h"
 
-/* PROJECTS: not with WISP_EMBED_ONLY. */
 wisp_status positions_read(const struct network *network, wisp_error *error) {
     static const char types_name[] = "token_types.weight";
     const struct model_config *c = &network->config;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/product.h"
 #include "formats/schema.h"
 #include "models/dense_modules.h"
 #include "models/splade.h"
@@ -52,7 +53,7 @@ static bool is_known(const char *name, const struct architecture *architecture,
     if (config_embeds(config) && is_among(name, dense_module_names(config)))
         return true;
     if (RANKS && config->pooling == POOLING_SPLADE && is_among(name, splade_names))
-        return true; /* not with WISP_EMBED_ONLY */
+        return true;
     return is_among(name, architecture->tensors) || is_among(name, own);
 }
 

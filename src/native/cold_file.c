@@ -29,7 +29,7 @@ static wisp_status read_range(wisp_session *session, wisp_range range, struct bu
     }
     const wisp_status status =
         source_read(source, TENSOR_NEURONS_COLD, range.offset, buffer->bytes, length, error);
-    /* The check follows the read: bytes that were read before the file was written to are good. It
+    /* The check follows the read: bytes that were read before the file was written to are valid. It
      * also tells more than the error of the read. */
     TRY(file_source_check(source, range.offset, range.offset + range.length, error));
     TRY(status);

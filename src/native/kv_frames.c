@@ -258,6 +258,12 @@ static bool read_ahead(struct kv_file *f) {
         struct kv_frame *frame = take_frame(f, block, until);
         if (!frame)
             break;
+        /* While another block was written its text may have been forgotten. */
+        if (!kv_entry_of(f, block)->stored) {
+            kv_lose_frame(f, frame);
+            pthread_cond_broadcast(&f->changed);
+            break;
+        }
         frame->ahead = true;
         frames[n++] = frame;
     }

@@ -205,6 +205,7 @@ wisp_status wisp_vector_cache_embed(
     struct lookup l;
     const wisp_embed_options chosen = options ? *options : (wisp_embed_options){0};
     TRY(require(cache, "cache", error));
+    TRY(require_texts(texts, n, error));
     const size_t all = cache->model->dimensions;
     const size_t dimensions = chosen.dimensions ? chosen.dimensions : all;
     const char *prompt = chosen.prompt ? chosen.prompt : cache->model->default_prompt;

@@ -11,6 +11,8 @@
 #include "models/architectures.h"
 #include "models/bert.h"
 #include "models/bert_variants.h"
+#include "models/dense_activations.h"
+#include "models/feed_forward.h"
 #include "models/modern_bert.h"
 #include "models/static.h"
 #include "quant/block_rows.h"
@@ -34,10 +36,11 @@ const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &token
 
 const struct attention_policy *const attention_policies[] = {&attention_full, NULL};
 
-wisp_status (*const attention_choose_by_file)(const struct directory *dir, size_t layers,
-                                              size_t kv_heads, const char *text,
-                                              struct attention_choice *choice,
-                                              wisp_error *error) = NULL;
+attention_chooser *const attention_chosen_by = NULL;
+
+const struct ffn_kind *const ffn_kinds[] = {&ffn_experts, &ffn_sparse, &ffn_dense, NULL};
+
+const struct dense_activation *const dense_activations[] = {DENSE_ACTIVATIONS, NULL};
 
 const struct weight_kind *const weight_kinds[] = {
     &weights_q4_0, &weights_f16, &weights_bf16, &weights_int8, &weights_narrow, &weights_f32, NULL};
@@ -52,3 +55,6 @@ wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
 
 wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {token_settings_load,
                                                                             NULL};
+
+wisp_status (*const rank_by_asking)(wisp_session *session, wisp_text query, const wisp_text *texts,
+                                    size_t n, float *scores, wisp_error *error) = NULL;

@@ -7,7 +7,9 @@
 #include "formats/neurons_read.h"
 #include "formats/stacked.h"
 #include "models/architectures.h"
+#include "models/dense_activations.h"
 #include "models/eurobert.h"
+#include "models/feed_forward.h"
 #include "models/gemma.h"
 #include "models/glm4.h"
 #include "models/gpt2.h"
@@ -40,10 +42,11 @@ const struct attention_policy *const attention_policies[] = {
     &attention_full, &attention_cached, &attention_local,      &attention_strided,
     &attention_mass, &attention_quest,  &attention_minference, NULL};
 
-wisp_status (*const attention_choose_by_file)(const struct directory *dir, size_t layers,
-                                              size_t kv_heads, const char *text,
-                                              struct attention_choice *choice,
-                                              wisp_error *error) = NULL;
+attention_chooser *const attention_chosen_by = attention_from_text;
+
+const struct ffn_kind *const ffn_kinds[] = {&ffn_experts, &ffn_gate, &ffn_sparse, &ffn_dense, NULL};
+
+const struct dense_activation *const dense_activations[] = {DENSE_ACTIVATIONS, NULL};
 
 const struct weight_kind *const weight_kinds[] = {
     &weights_q4_0,  &weights_q4_1,   &weights_q2_k,   &weights_q3_k,  &weights_q4_k,
@@ -61,3 +64,6 @@ wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
     neurons_read, stacked_divide_phi3, stacked_divide_gated, bitnet_make_rows, NULL};
 
 wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {NULL};
+
+wisp_status (*const rank_by_asking)(wisp_session *session, wisp_text query, const wisp_text *texts,
+                                    size_t n, float *scores, wisp_error *error) = NULL;

@@ -12,7 +12,9 @@
 #include "models/bert_variants.h"
 #include "models/bitnet.h"
 #include "models/deepseek2.h"
+#include "models/dense_activations.h"
 #include "models/eurobert.h"
+#include "models/feed_forward.h"
 #include "models/gemma.h"
 #include "models/glm4.h"
 #include "models/gpt2.h"
@@ -80,10 +82,15 @@ const struct attention_policy *const attention_policies[] = {
     &attention_strided,    &attention_mass,    &attention_quest,
     &attention_minference, &attention_learned, NULL};
 
-wisp_status (*const attention_choose_by_file)(const struct directory *dir, size_t layers,
-                                              size_t kv_heads, const char *text,
-                                              struct attention_choice *choice,
-                                              wisp_error *error) = attention_from_file;
+attention_chooser *const attention_chosen_by = attention_from_file;
+
+const struct ffn_kind *const ffn_kinds[] = {
+#ifndef __wasm__ /* whose modules have no such models */
+    &ffn_shared,
+#endif
+    &ffn_experts, &ffn_gate, &ffn_sparse, &ffn_dense, NULL};
+
+const struct dense_activation *const dense_activations[] = {DENSE_ACTIVATIONS, NULL};
 
 const struct weight_kind *const weight_kinds[] = {
 #ifndef __wasm__ /* whose engines have no products of bfloats */
@@ -106,3 +113,6 @@ wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
 
 wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {token_settings_load,
                                                                             NULL};
+
+wisp_status (*const rank_by_asking)(wisp_session *session, wisp_text query, const wisp_text *texts,
+                                    size_t n, float *scores, wisp_error *error) = wisp_judge;

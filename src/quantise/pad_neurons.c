@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "convert/calibration_tensors.h"
 #include "convert/plan.h"
 #include "formats/schema.h"
@@ -25,6 +26,7 @@ static wisp_status make_padded(const struct directory *dir, const struct tensor 
     for (uint64_t i = 0; i < rows && first + i < stored->rows && status == WISP_OK; i++)
         status = directory_floats(dir, stored, first + i, 1, cache, row, out + i * n, error);
     free(row);
+    swap_file_numbers(out, (size_t)rows * n, sizeof *out); /* as a file has them */
     *bytes = buffer;
     return status;
 }

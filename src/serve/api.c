@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 
 static const struct route *const tables[] = {embed_routes,     rerank_routes,   chat_routes,
@@ -182,7 +183,8 @@ static void refuse_name(struct call *call, const char *name) {
     for (size_t i = 0; (served = models_at(call->api->models, i)); i++)
         text_print(&names, "%s%s", i ? ", " : "", served->of.name);
     reply_problem(call, 404, "invalid_request_error", "model",
-                  "there is no model %.200s here: name one of %.400s", name,
+                  "there is no model %.200s here: name one of %.*s", name,
+                  names.failed ? 0 : (int)smaller(names.length, 400),
                   names.failed ? "" : names.bytes);
     free(names.bytes);
 }

@@ -185,10 +185,17 @@ static void run_similarity(struct call *call) {
 /* Adds the tokens of a text as TEI lists them. */
 static bool add_tokens(struct call *call, wisp_text text, bool special, struct text_buffer *out) {
     wisp_error error = {0};
-    const size_t most = text.length + 16; /* no text has more tokens than bytes and special ones */
-    size_t n = 0;
+    const wisp_model *model = call->served->model;
+    size_t most = text.length + 16, n = 0; /* seldom more: normal forms can be longer than texts */
     int32_t *ids = arena_allocate(&call->arena, most * sizeof *ids);
-    if (!ids || wisp_tokenize(call->served->model, text, ids, most, &n, &error) != WISP_OK) {
+    wisp_status status =
+        ids ? wisp_tokenize(model, text, ids, most, &n, &error) : fail_memory(&error, most);
+    if (status == WISP_OK && n > most) {
+        most = n;
+        ids = arena_allocate(&call->arena, most * sizeof *ids);
+        status = ids ? wisp_tokenize(model, text, ids, most, &n, &error) : fail_memory(&error, n);
+    }
+    if (status != WISP_OK) {
         reply_error(call, &error);
         return false;
     }
@@ -198,7 +205,7 @@ static bool add_tokens(struct call *call, wisp_text text, bool special, struct t
         wisp_text spelling = {"", 0}, bytes = {"", 0};
         wisp_token_spelling(call->served->model, ids[i], &spelling);
         const bool control =
-            call->served->batcher
+            !call->served->writers
                 ? i == 0 || i + 1 == n
                 : wisp_token_text(call->served->model, ids[i], &bytes) && bytes.length == 0;
         if (control && !special)

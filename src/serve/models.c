@@ -23,9 +23,11 @@ static wisp_status begin(const struct models *models, struct served_model *serve
                          wisp_error *error) {
     wisp_model_get_info(served->model, &served->info);
     served->bytes = served->info.resident_bytes;
-    served->ranks =
-        strcmp(served->info.pooling, "rank") == 0 || strcmp(served->info.pooling, "tokens") == 0;
-    if (*served->info.pooling) {
+    const char *pooling = served->info.pooling;
+    const bool generates = !*pooling;
+    const bool judges = generates && strcmp(served->info.architecture, "qwen3") == 0;
+    served->ranks = judges || strcmp(pooling, "rank") == 0 || strcmp(pooling, "tokens") == 0;
+    if (!generates || judges) {
         const struct models_options *options = &models->options;
         if (options->vector_cache && !served->ranks)
             TRY(wisp_vector_cache_open(served->session, options->vector_cache,
@@ -33,8 +35,10 @@ static wisp_status begin(const struct models *models, struct served_model *serve
         struct batcher_options batching = options->batching;
         batching.model = served->model;
         batching.session = served->session;
-        return batcher_open(&batching, &served->batcher, error);
+        TRY(batcher_open(&batching, &served->batcher, error));
     }
+    if (!generates)
+        return WISP_OK;
     struct writers_options writing = models->options.writing;
     writing.model = served->model;
     return writers_open(&writing, &served->writers, error);

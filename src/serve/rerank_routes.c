@@ -40,7 +40,7 @@ static bool take_request(struct call *call, const char *field, bool may_cut, str
     }
     /* A text follows the query and what ends it. */
     if (!texts_take(call, json_get(call->body, field), field, &r->in) ||
-        !texts_count(call, &r->in, tokens - 1, may_cut, field))
+        !texts_count(call, &r->in, tokens > 0 ? tokens - 1 : 0, may_cut, field))
         return false;
     r->shown = most < r->in.n ? (size_t)most : r->in.n;
     r->scores = arena_allocate(&call->arena, r->in.n * sizeof *r->scores);

@@ -35,7 +35,7 @@ struct gathered_ffn {
 bool gathered_sizes_fit(size_t hidden_size, size_t intermediate_size);
 
 /* Reads the weights of layer `index`. Matrices of Q4_0, Q4_1 and Q8_0 keep their numbers; others
- * are quantised to Q8_0. Fails where a tensor is missing or has another shape, or cannot be read;
+ * are quantised to Q8_0. Fails if a tensor is missing or has another shape, or cannot be read;
  * the layer is then to be released. */
 wisp_status gathered_load(struct gathered_ffn *ffn, const struct directory *dir,
                           const struct sparse_plan *plan, const struct kernels *kernels,

@@ -14,15 +14,8 @@
 #ifndef WISP_SPARSE_NEURON_COLD_H
 #define WISP_SPARSE_NEURON_COLD_H
 
+#include "base/product.h"
 #include "sparse/neuron_store.h"
-
-/* Says whether this build opens models without their cold neurons. Modules that generate do not:
- * no generator brings rows, and its pages would load the code for nothing. */
-#if defined(__wasm__) && !defined(WISP_EMBED_ONLY)
-enum { COLD_NEURONS_MAY_BE_ABSENT = 0 };
-#else
-enum { COLD_NEURONS_MAY_BE_ABSENT = 1 };
-#endif
 
 /* The neurons of one layer that a pass computes or waits for. Starts as zeros, but for the arrays.
  */

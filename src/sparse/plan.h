@@ -31,7 +31,7 @@ wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t 
                              struct sparse_plan *plan, wisp_error *error);
 
 /* Reads the plan of a model whose layers choose by their gates, which has no levels, and a share of
- * half of the neurons, where it is not calibrated. Fails as sparse_read_plan does. */
+ * half of the neurons, if it is not calibrated. Fails as sparse_read_plan does. */
 wisp_status sparse_read_gate_plan(const struct directory *dir, struct sparse_plan *plan,
                                   wisp_error *error);
 

@@ -108,7 +108,7 @@ enum { WISP_ATTENTION_CELLS = 32 };
 typedef struct wisp_attention_map {
     uint32_t positions; /* of a cell, each way */
     uint32_t cells;     /* rows and columns that the texts so far have reached */
-    /* The share of the keys of each cell that was looked at; -1 where there was none to see. */
+    /* The share of the keys of each cell that was looked at; -1 if there was none to see. */
     float seen[WISP_ATTENTION_CELLS][WISP_ATTENTION_CELLS];
 } wisp_attention_map;
 

@@ -56,7 +56,7 @@ WISP_API void wisp_vector_cache_close(wisp_vector_cache *cache);
 /* Writes the embeddings of n texts to rows [n, dimensions] as wisp_embed does. `embed`, which does
  * what wisp_embed does with some session or service, is called once at most, with the texts that
  * the cache does not have, and their rows are kept. A row that cannot be kept, as on a full disk,
- * is no failure. */
+ * is not an error. */
 WISP_API wisp_status wisp_vector_cache_embed(
     wisp_vector_cache *cache, const wisp_text *texts, size_t n, const wisp_embed_options *options,
     wisp_status (*embed)(void *context, const wisp_text *texts, size_t n,

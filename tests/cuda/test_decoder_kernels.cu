@@ -425,18 +425,18 @@ static int limit_of(const std::vector<float> &scores, int most) {
 
 /* What the kernels of one row write. */
 struct gathered {
-    std::vector<float> opened, values, h;
-    std::vector<int32_t> arrived, bins;
+    std::vector<float> opened, h;
+    std::vector<int32_t> bins;
     std::vector<uint32_t> computed;
-    bool operator==(const gathered &o) const {
-        return values == o.values && h == o.h && arrived == o.arrived && bins == o.bins && computed == o.computed;
-    }
+    bool operator==(const gathered &o) const { return h == o.h && bins == o.bins && computed == o.computed; }
 };
 
-/* One row: the choice of neurons, their values, and the sums of their columns. */
-template <int FORMAT> static void test_gather(random_source &r) {
-    const int neurons = VALUES * (1 + r.below(r.below(2) ? 12 : 60)), hidden = VALUES * (1 + r.below(r.below(3) ? 8 : 40));
-    const int gate = r.below(3), rounds = 1 + r.below(2), slices = (neurons / VALUES + NEURON_WARPS * rounds - 1) / (NEURON_WARPS * rounds);
+/* One row: the choice of neurons, their values, and the sums of their columns. If `wide`, a warp has several chunks of
+ * the outputs. */
+template <int FORMAT> static void test_gather(random_source &r, bool wide) {
+    const int neurons = VALUES * (1 + r.below(wide ? 2 : r.below(2) ? 12 : 60));
+    const int hidden = VALUES * (1 + (wide ? OUTPUTS * NEURON_WARPS / VALUES + r.below(40) : r.below(r.below(3) ? 8 : 100)));
+    const int gate = r.below(3), each = NEURON_WARPS << r.below(3);
     const bool weighted = r.below(2) == 0, limited = r.below(2) == 0;
     const int most = 1 + r.below(neurons);
     const size_t all = (size_t)neurons * hidden;
@@ -458,49 +458,55 @@ template <int FORMAT> static void test_gather(random_source &r) {
     }
     const neuron_choice choice = {weighted ? weight_array.p : NULL, limited ? limit_array.p : NULL, neurons, most, gate};
     const gathered got = in_all_orders(first_seed, [&] {
-        const device_array<float> opened(neurons), values(neurons), partial((size_t)slices * hidden), h(before);
-        const std::vector<int32_t> no_bins(SCORE_BINS), nobody(hidden);
-        const device_array<int32_t> bins(no_bins), arrived(nobody);
+        const int blocks = neurons / each;
+        const device_array<float> opened(neurons), slices((size_t)blocks * hidden), h(before);
+        const std::vector<int32_t> no_bins(SCORE_BINS);
+        const device_array<int32_t> bins(no_bins);
         const device_array<uint32_t> computed(std::vector<uint32_t>(1));
-        const neuron_arguments a = {{x_array.p, x_scale.p, NULL}, gates.matrix(), up.matrix(), choice, opened.p, values.p, bins.p};
-        run_kernel<open_gates<FORMAT>>(dim3((unsigned)neurons / NEURON_WARPS), NEURON_THREADS, 0, 0, 0, a);
-        if (!limited)
-            run_kernel<multiply_open<FORMAT>>(dim3((unsigned)neurons / VALUES), NEURON_THREADS, 0, 0, 0, a);
-        const sum_arguments sum = {columns, values.p, neurons, hidden, rounds, partial.p, arrived.p, limited ? NULL : bins.p, computed.p, h.p};
-        run_kernel<sum_columns>(dim3((unsigned)(hidden + OUTPUTS - 1) / OUTPUTS, (unsigned)slices), NEURON_THREADS, 0, 0, 0, sum);
+        const neuron_arguments a = {{x_array.p, x_scale.p, NULL}, gates.matrix(), up.matrix(), columns, choice, hidden, each,
+                                    opened.p, bins.p, slices.p, computed.p};
+        if (limited)
+            run_kernel<sum_neurons<FORMAT, false>>(dim3((unsigned)blocks), NEURON_THREADS, 0, 0, 0, a);
+        else {
+            run_kernel<open_gates<FORMAT>>(dim3((unsigned)neurons / NEURON_WARPS), NEURON_THREADS, 0, 0, 0, a);
+            run_kernel<sum_neurons<FORMAT, true>>(dim3((unsigned)blocks), NEURON_THREADS, 0, 0, 0, a);
+        }
+        const slices_arguments sum = {slices.p, blocks, hidden, limited ? NULL : bins.p, h.p};
+        run_kernel<add_slices>(dim3((unsigned)hidden / VALUES), NEURON_THREADS, 0, 0, 0, sum);
         finish();
-        return gathered{opened.get(), values.get(), h.get(), arrived.get(), bins.get(), computed.get()};
+        return gathered{opened.get(), h.get(), bins.get(), computed.get()};
     });
     std::vector<float> scores;
     for (int n = 0; n < neurons && !limited; n++)
         scores.push_back(fabsf(got.opened[n] * (weighted ? weight[n] : 1)));
-    std::vector<double> sum(before.begin(), before.end()), size(hidden, 1);
-    uint32_t computed = 0;
+    /* Scores near the limit are chosen or not, as rounding decides: what they add is allowed to be missing. */
+    std::vector<double> sum(before.begin(), before.end()), size(hidden, 1), slack(hidden);
+    uint32_t least = 0, most_computed = 0;
     for (int n = 0; n < neurons; n++) {
         double g = 0, u = 0;
         for (int i = 0; i < hidden; i++) {
             g += (double)x.values[i] * (double)gates.stored.values[(size_t)n * hidden + i];
             u += (double)x.values[i] * (double)up.stored.values[(size_t)n * hidden + i];
         }
-        const double opened = opened_by(g, gate), score = fabs(opened) * (weighted ? (double)weight[n] : 1), least = (double)limit[0];
-        const bool chosen = limited ? score > 0 && score >= least : bits_of(scores[n]) >= limit_of(scores, most);
-        const bool near = limited && fabs(score - least) < 1e-3 * (1 + fabs(g)); /* rounding decides */
+        const double opened = opened_by(g, gate), score = fabs(opened) * (weighted ? (double)weight[n] : 1), bound = (double)limit[0];
+        const bool chosen = limited ? score > 0 && score >= bound : bits_of(scores[n]) >= limit_of(scores, most);
+        const bool near = limited && fabs(score - std::max(bound, 0.0)) < 1e-3 * (1 + fabs(g)) && score > 0;
         CHECK(limited || fabs((double)got.opened[n] - opened) < 1e-3 * (1 + fabs(g)), "gate %d: %g, expected %g", n,
               (double)got.opened[n], opened);
-        const double value = got.values[n];
-        CHECK((near && value == 0) || fabs(value - (chosen || near ? opened * u : 0)) < 1e-3 * (1 + fabs(g)) * (1 + fabs(u)),
-              "neuron %d: %g, expected %g, chosen %d", n, value, opened * u, chosen);
-        computed += value != 0;
+        least += chosen && !near;
+        most_computed += chosen || near;
         for (int o = 0; o < hidden; o++) {
-            const double term = value * (double)down.stored.values[(size_t)o * neurons + n];
-            sum[o] += term;
+            const double term = opened * u * (double)down.stored.values[(size_t)o * neurons + n];
+            sum[o] += chosen ? term : 0;
             size[o] += fabs(term);
+            slack[o] += near ? fabs(term) : 0;
         }
     }
     for (int o = 0; o < hidden; o++)
-        CHECK(fabs((double)got.h[o] - sum[o]) < 1e-5 * size[o], "output %d: %g, expected %g", o, (double)got.h[o], sum[o]);
-    CHECK(got.computed[0] == computed, "%u neurons are counted, of %u", got.computed[0], computed);
-    CHECK(got.arrived == std::vector<int32_t>(hidden) && got.bins == std::vector<int32_t>(SCORE_BINS), "counters are not 0");
+        CHECK(fabs((double)got.h[o] - sum[o]) < 1e-3 * size[o] + slack[o], "output %d: %g, expected %g", o, (double)got.h[o], sum[o]);
+    CHECK(got.computed[0] >= least && got.computed[0] <= most_computed, "%u neurons are counted, of %u to %u", got.computed[0],
+          least, most_computed);
+    CHECK(got.bins == std::vector<int32_t>(SCORE_BINS), "counters are not 0");
 }
 
 /* Several rows: which gates stay open. Gates are whole numbers, so that scores are exact and many are the same. */
@@ -551,8 +557,8 @@ int main(int argc, char **argv) {
         test_norm(r);
         test_gates(r);
         test_look_up(r);
-        test_gather<DEVICE_Q8_0>(r);
-        test_gather<DEVICE_Q4_0>(r);
+        test_gather<DEVICE_Q8_0>(r, i == 0);
+        test_gather<DEVICE_Q4_0>(r, i == 1);
         test_masks(r);
     }
     for (int i = 0; i < (CASES + 2) / 3; i++) {

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "checkpoints.h"
 #include "folder_files.h"
 #include "support/builder_llama.h"
-#include "support/decoder_folder.h"
 #include "support/folder.h"
 #include "support/sparse_models.h"
 
@@ -161,6 +161,31 @@ static void put_decoder(void) {
             bytes_put(&input, start, sizeof start);
             bytes_put(&input, file->bytes.data, file->bytes.size);
             put("decoder", name, input.data, input.size);
+            bytes_release(&input);
+        }
+        folder_release(&folder);
+    }
+}
+
+/* The files of the folders of fuzz_checkpoint.c with the two bytes that name them, safetensors
+ * files as headers. Decoders share tokenizers, which fuzz_decoder.c changes. */
+static void put_checkpoints(void) {
+    for (unsigned c = 0; c < CHECKPOINTS; c++) {
+        struct folder folder;
+        checkpoint_make(&folder, c);
+        for (size_t i = 0; i < folder.n; i++) {
+            const unsigned char start[] = {(unsigned char)c, (unsigned char)i};
+            const struct folder_file *file = &folder.files[i];
+            const size_t header = checkpoint_header(file);
+            struct bytes input = {0};
+            char name[128];
+            if (c >= CHECKPOINT_MODELS && strstr(file->name, "token"))
+                continue;
+            snprintf(name, sizeof name, "%u-%s", c, file->name);
+            bytes_put(&input, start, sizeof start);
+            bytes_put(&input, file->bytes.data + (header > 0 ? 8 : 0),
+                      header > 0 ? header : file->bytes.size);
+            put("checkpoint", name, input.data, input.size);
             bytes_release(&input);
         }
         folder_release(&folder);
@@ -392,6 +417,7 @@ int main(int argc, char **argv) {
     put_decoders();
     put_folder();
     put_decoder();
+    put_checkpoints();
     put_tokenizer();
     put_codec();
     put_chats();

@@ -224,7 +224,7 @@ describe('whatever holds the files', () => {
   test('a URL of a folder, or of a GGUF file', async () => {
     const server = await serve();
     try {
-      for (const name of ['cls12', 'mean-shards', 'overridden']) {
+      for (const name of ['cls12', 'mean-shards', 'overridden', 'colbert-stanford']) {
         /** @type {any[]} */
         const seen = [];
         const url = `${server.origin}/tests/data/models/${name}/`;
@@ -280,7 +280,14 @@ describe('whatever holds the files', () => {
         code: 'unsupported',
         message: /model_type/,
       });
-      for (const name of ['checkpoint', 'checkpoint-old', 'onnx', 'onnx-new', 'onnx-int8']) {
+      for (const name of [
+        'checkpoint',
+        'checkpoint-old',
+        'onnx',
+        'onnx-new',
+        'onnx-int8',
+        'colbert-stanford',
+      ]) {
         const source = join(MODELS, name);
         const native = fresh();
         assert.equal(wisp(['convert', source, native]).code, 0);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -23,12 +23,14 @@ const serve = (args = [], env = {}) =>
 
 /** A server that keeps what it is asked, and answers a stream. */
 async function other() {
-  /** @type {{ path: string | undefined, key: string | undefined, body: any }[]} */
+  /** @type {{ path: string | undefined, key: unknown, body: any }[]} */
   const asked = [];
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const part of request) body += part;
-    asked.push({ path: request.url, key: request.headers.authorization, body: JSON.parse(body) });
+    const { authorization, 'x-api-key': other } = request.headers;
+    asked.push({ path: request.url, key: authorization ?? other, body: JSON.parse(body) });
+    if (request.url === '/moved') return void response.writeHead(301, { Location: '/' }).end();
     const status = request.url === '/v1/nothing' ? 404 : 200;
     response.writeHead(status, { 'Content-Type': 'text/event-stream', 'Retry-After': '7' });
     response.write('data: 1\n\n');
@@ -81,6 +83,7 @@ describe('wisp-engine serve', () => {
       ['/v1/embeddings', '[1]', 400, /must be a JSON object/],
       ['/v1/embeddings', {}, 400, /input: is missing or empty/],
       ['/v1/embeddings', { input: [[1]] }, 400, /input: must be a string or a list of strings/],
+      ['/v1/embeddings', { input: ['a', 'b\ud800'] }, 400, /input: has a lone surrogate/],
       ['/v1/embeddings', { input: 'a', dimensions: 385 }, 400, /dimensions: .* from 1 to 384/],
       ['/v1/embeddings', { input: 'a', encoding_format: 'hex' }, 400, /encoding_format/],
       ['/v1/embeddings', { input: Array(2049).fill('a') }, 413, /2048/],
@@ -92,6 +95,10 @@ describe('wisp-engine serve', () => {
       assert.equal(reply.status, status, JSON.stringify(reply.body));
       assert.match(reply.body.error.message, message);
     }
+    const latin = await fetch(`${server.url}/v1/embeddings`, { method: 'POST', body: Buffer.from('{"input":"\xff"}', 'latin1') }); // prettier-ignore
+    assert.equal(latin.status, 400);
+    const nulls = await post(server, '/v1/embeddings', { input: 'a', dimensions: null, encoding_format: null }); // prettier-ignore
+    assert.equal(nulls.status, 200);
     const head = (/** @type {string} */ lines) => ask(server, `GET /health HTTP/1.1\r\nConnection: close\r\n${lines}\r\n`); // prettier-ignore
     assert.equal((await head('Host: evil.example\r\n')).status, 403);
     assert.equal((await head('Host: localhost\r\nOrigin: https://evil.example\r\n')).status, 403);
@@ -143,12 +150,66 @@ test('another server gets other models and other routes', async (t) => {
   assert.match((await gone.json()).error.message, /the other server cannot be asked: /);
 });
 
+test('only what the user has named is asked', async (t) => {
+  const upstream = await other();
+  // Without a port a target that is appended could change the name of the host.
+  const [below, bare] = await Promise.all([serve(['--upstream', `${upstream.url}/base/`]), serve(['--upstream', 'http://localhost'])]); // prettier-ignore
+  t.after(async () => {
+    upstream.stop();
+    await Promise.all([below.stop(), bare.stop()]);
+  });
+  const send = (/** @type {Server} */ server, /** @type {string} */ target) =>
+    ask(server, `POST ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}`); // prettier-ignore
+  for (const target of ['/../v1/a', '/%2e%2e/v1/a', '/\\..\\..\\a', 'x://evil/', '*']) {
+    assert.equal((await send(below, target)).status, 404, target);
+  }
+  for (const target of ['.example://x/', 'x://x/', '*']) {
+    const { status } = await send(bare, target);
+    assert.ok(status === 404 || status === 400, `${target}: ${status}`); // 400: Node refuses it
+  }
+  assert.equal(upstream.asked.length, 0);
+  const init = { method: 'POST', body: '{}', headers: { 'x-api-key': 'theirs' } };
+  assert.equal((await fetch(`${below.url}/v1/messages?beta=true`, init)).status, 200);
+  assert.deepEqual(upstream.asked, [{ path: '/base/v1/messages?beta=true', key: 'theirs', body: {} }]); // prettier-ignore
+});
+
+test('a redirect of the other server is not followed', async (t) => {
+  const upstream = await other();
+  const server = await serve(['--upstream', upstream.url]);
+  t.after(async () => {
+    upstream.stop();
+    await server.stop();
+  });
+  const { status, body } = await post(server, '/moved', {});
+  assert.equal(status, 502);
+  assert.match(body.error.message, /redirect/);
+  assert.equal(upstream.asked.length, 1);
+});
+
+test('a server at any address of this machine answers requests to it only', async (t) => {
+  const server = await serve(['--address', '127.0.0.2']);
+  t.after(server.stop);
+  const status = (/** @type {string} */ host) =>
+    new Promise((resolve, reject) => {
+      const url = `http://127.0.0.2:${server.port}/health`;
+      get(url, { headers: { host }, agent: false }, (reply) => resolve(reply.resume().statusCode)).on('error', reject); // prettier-ignore
+    });
+  assert.equal(await status('evil.example'), 403);
+  assert.equal(await status('127.0.0.2'), 200);
+});
+
 test('wrong options', () => {
+  const file = join(folder, 'no-key');
+  writeFileSync(file, 'schl\u00fcssel\u0001\n');
   for (const [args, status, message] of /** @type {[string[], number, RegExp][]} */ ([
     [['--port', 'x'], 2, /--port x/],
     [['--upstream', 'example.com'], 2, /expected a URL/],
+    [['--upstream', 'http://[::1'], 2, /expected a URL/],
+    [['--upstream', 'http://user:word@example.com'], 2, /a URL without a user/],
+    [['--upstream', 'http://example.com?a=b'], 2, /a URL without a user, a query/],
+    [['--upstream-key-file', file], 2, /--upstream-key-file: the key.*printable/],
     [['--api-key-file', join(folder, 'none')], 2, /--api-key-file/],
-    [['a.gguf'], 2, /there are no arguments/],
+    [['a.gguf'], 2, /takes no arguments/],
     [['-m', 'no/such.gguf'], 3, /such\.gguf/],
   ])) {
     const done = spawnSync(process.execPath, [CLI, 'serve', ...args], { encoding: 'utf8' });

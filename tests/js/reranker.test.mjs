@@ -19,6 +19,9 @@ const MODELS = [
   'colbert-modernbert',
 ];
 
+/** Models that the modules of encoders do not have. */
+const NATIVE = ['rank-qwen3'];
+
 /** The most that a score may differ from sentence-transformers' in f32. */
 const MOST_ERROR = 2e-5;
 
@@ -44,10 +47,10 @@ const WAYS = {
 
 for (const [way, options] of Object.entries(WAYS)) {
   describe(way, { skip: options.addon ? noAddon : false }, () => {
-    for (const name of MODELS) {
+    for (const name of options.addon ? [...MODELS, ...NATIVE] : MODELS) {
       test(name, async () => {
         const reranker = await Reranker.load(smallModel(name), { ...options, compute: 'f32' });
-        assert.equal(reranker.info().pooling, name.startsWith('colbert') ? 'tokens' : 'rank');
+        assert.equal(reranker.info().pooling, NATIVE.includes(name) ? '' : name.startsWith('colbert') ? 'tokens' : 'rank'); // prettier-ignore
         assert.equal(reranker.info().workers, options.workers);
         for (const { query, texts, scores } of golden(name)) {
           const found = await reranker.scores(query, texts);

@@ -2,6 +2,7 @@
 // wisp serve with several models: by name, opened when they are asked for, within a limit of memory.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { env, post, serve, skip } from './serve-program.mjs';
 import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, wisp } from './support.mjs';
@@ -9,6 +10,7 @@ import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, wisp } from './support.mjs';
 /** @typedef {import('./serve-program.mjs').Server} Server */
 
 const RANK = `${ROOT}tests/data/models/rank-bert`;
+const ASKED = `${ROOT}tests/data/models/rank-qwen3`;
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
 
 /** @param {Server} server @returns {Promise<{ id: string, loaded: boolean }[]>} */
@@ -36,7 +38,8 @@ describe('wisp serve with several models', { skip }, () => {
   /** @type {Server} */
   let server;
   before(async () => {
-    server = await serve(['--name', 'first', '--also', `rank=${RANK}`, '--also', `org/stories=${STORIES}`]); // prettier-ignore
+    const others = ['--also', `rank=${RANK}`, '--also', `org/stories=${STORIES}`];
+    server = await serve(['--name', 'first', ...others], { MALLOC_PERTURB_: '85' }); // so that no reply has more by luck
   });
   after(() => server?.stop());
 
@@ -67,9 +70,24 @@ describe('wisp serve with several models', { skip }, () => {
     for (const path of ['/v1/embeddings', '/embed', '/v1/chat/completions']) {
       const { status, body } = await post(server, path, { model: 'gpt', input: 'a', inputs: 'a' });
       assert.equal(status, 404);
-      assert.match(body.error.message, /no model gpt here: name one of first, rank, org\/stories/);
+      assert.match(body.error.message, /no model gpt here: name one of first, rank, org\/stories$/);
     }
   });
+});
+
+test('a model that generates scores texts too', { skip }, async (t) => {
+  const server = await serve(['-m', ASKED, '--name', 'asked', '--compute', 'f32']);
+  t.after(server.stop);
+  const golden = JSON.parse(readFileSync(`${ASKED}/golden.json`, 'utf8'));
+  for (const { query, texts, scores } of golden) {
+    const { body } = await post(server, '/rerank', { query, texts });
+    for (const { index, score } of body) assert.ok(Math.abs(score - scores[index]) < 2e-5);
+    assert.equal(body.length, texts.length);
+  }
+  const text = await post(server, '/v1/completions', { prompt: 'yes', max_tokens: 4 });
+  assert.equal(text.status, 200);
+  const none = await post(server, '/v1/embeddings', { input: 'yes' });
+  assert.equal(none.status, 400);
 });
 
 test('models that have no room together take turns', { skip }, async (t) => {

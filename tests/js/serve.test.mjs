@@ -2,7 +2,7 @@
 // wisp serve: the rows of the program over HTTP, in the forms of OpenAI and of text-embeddings-inference.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -522,6 +522,24 @@ describe('options of wisp serve', { skip }, () => {
     const ended = server.stop();
     assert.equal((await long).body.length, 1500);
     assert.equal(await ended, 0);
+  });
+
+  test('a text of more tokens than bytes has all of them', async () => {
+    const model = join(folder, 'normalised');
+    const tokenizer = join(model, 'tokenizer.json');
+    cpSync(`${ROOT}tests/data/models/qwen3-embedding`, model, { recursive: true });
+    const settings = JSON.parse(readFileSync(tokenizer, 'utf8'));
+    writeFileSync(tokenizer, JSON.stringify({ ...settings, normalizer: { type: 'NFC' } }));
+    const text = '\u{1d160}'.repeat(8); // of 4 bytes, and its normal form of 12
+    const server = await serve(['-m', model]);
+    const { body } = await post(server, '/tokenize', { inputs: text });
+    await server.stop();
+    const ids = JSON.parse(wisp(['tokenize', '-m', model, '--text', text]).out);
+    assert.ok(ids.length > Buffer.byteLength(text) + 16);
+    assert.deepEqual(
+      body[0].map((/** @type {{ id: number }} */ token) => token.id),
+      ids,
+    );
   });
 
   test('a port that is taken, and wrong options', async () => {

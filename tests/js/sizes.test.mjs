@@ -39,7 +39,7 @@ test('a page that embeds loads nothing of the generator, whose page has 29.8 KB'
   assert.ok(bytes <= 29_800, `${bytes} bytes`);
 });
 
-test('a page loads what scores texts only when it does so: 22.4 KB, and a module of 161.5', () => {
+test('a page loads what scores texts only when it does so: 22.4 KB, and a module of 155', () => {
   const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
   const { reached, bytes } = scriptsOf('rerank-browser.js', 'rerank-worker-browser.js');
   for (const name of ['calls/reranker.js', 'engine/rank-engine.js'])
@@ -47,7 +47,7 @@ test('a page loads what scores texts only when it does so: 22.4 KB, and a module
   assert.ok(bytes <= 22_400, `${bytes} bytes`);
   for (const build of ['simd128', 'relaxed']) {
     const module = bytesOf([`wisp-encoders-${build}.wasm`]);
-    assert.ok(module <= 161_500, `${build}: ${module} bytes`);
+    assert.ok(module <= 155_000, `${build}: ${module} bytes`);
   }
 });
 
@@ -102,13 +102,13 @@ test('a text with messages, a grammar or a schema loads a module of 70 KB', () =
   assert.ok(module <= 70_000, `${module} bytes`);
 });
 
-test('modules that only embed have at most 90.5 KB after brotli, with threads 92.2, those that generate 206', () => {
+test('modules that only embed have at most 90.5 KB after brotli, with threads 92.2, those that generate 204', () => {
   for (const build of ['simd128', 'relaxed']) {
     const size = (/** @type {string} */ name) => bytesOf([`${name}-${build}.wasm`]);
     assert.ok(size('wisp') <= 90_500, `${build}: ${size('wisp')} bytes`);
     const threads = size('wisp-embed-threads');
     assert.ok(threads <= 92_200, `${build}: ${threads} bytes`);
     for (const name of ['wisp-generate', 'wisp-threads'])
-      assert.ok(size(name) <= 206_000, `${name}-${build}: ${size(name)} bytes`);
+      assert.ok(size(name) <= 204_000, `${name}-${build}: ${size(name)} bytes`);
   }
 });

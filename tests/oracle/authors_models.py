@@ -1,5 +1,6 @@
 """Encoders that transformers has as code of their authors alone, as plain forward passes under the same names, for
-make_models.py: jina-embeddings v2 and v3, and nomic-embed-text v2-moe. Like BERT, all have norms behind their blocks.
+make_models.py and make_rankers.py: jina-embeddings v2 and v3, with heads that score pairs of texts too, and
+nomic-embed-text v2-moe. Like BERT, all have norms behind their blocks.
 
 Sources: Jina Embeddings 2 (Guenther et al., 2023), ALiBi (Press et al., 2021); jina-embeddings-v3 (Sturua et al., 2024),
 LoRA (Hu et al., 2021); Training Sparse Mixture of Experts Text Embedding Models (Nussbaum and Duderstadt, 2025).
@@ -10,8 +11,8 @@ import math
 import torch
 from new_model import angles, rotate
 from torch import nn
-from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
 
 class AuthorsConfig(PretrainedConfig):
@@ -70,8 +71,9 @@ def module(**members):
 class AuthorsModel(PreTrainedModel):
     """Looks up tokens, and runs `layer` for each layer."""
 
-    def embed(self, input_ids):
-        return self.embeddings.word_embeddings(input_ids) + self.embeddings.token_type_embeddings.weight[0]
+    def embed(self, input_ids, types=None):
+        types = torch.zeros_like(input_ids) if types is None else types
+        return self.embeddings.word_embeddings(input_ids) + self.embeddings.token_type_embeddings(types)
 
     def make_embeddings(self, config):
         return module(word_embeddings=nn.Embedding(config.vocab_size, config.hidden_size),
@@ -103,11 +105,11 @@ class JinaV2Model(AuthorsModel):
         self.encoder = module(layer=nn.ModuleList(layer() for _ in range(config.num_hidden_layers)))
         self.post_init()
 
-    def forward(self, input_ids, attention_mask=None, **_):
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None, **_):
         heads, places = self.config.num_attention_heads, torch.arange(input_ids.shape[1])
         distances = (places[:, None] - places[None, :]).abs()
         bias = -torch.tensor(slopes(heads))[:, None, None] * distances
-        x = self.embeddings.LayerNorm(self.embed(input_ids))
+        x = self.embeddings.LayerNorm(self.embed(input_ids, token_type_ids))
         for layer in self.encoder.layer:
             own, output, neurons = layer.attention.self, layer.attention.output, layer.mlp
             context = attend([own.query(x), own.key(x), own.value(x)], heads, attention_mask.bool(), bias=bias)
@@ -202,6 +204,44 @@ class NomicMoeModel(AuthorsModel):
         return run_flash(self, x, attention_mask.bool(), "attn", self.config.rotary_emb_base)
 
 
+# ---- heads ------------------------------------------------------------------------------------------------------------
+
+
+class JinaV2Ranker(PreTrainedModel):
+    """BERT's head: a pooler and a score of the first token."""
+
+    config_class = JinaV2Config
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert = JinaV2Model(config)
+        self.bert.pooler = module(dense=nn.Linear(config.hidden_size, config.hidden_size))
+        self.classifier = nn.Linear(config.hidden_size, 1)
+        self.post_init()
+
+    def forward(self, **inputs):
+        first = self.bert(**inputs).last_hidden_state[:, 0]
+        return SequenceClassifierOutput(logits=self.classifier(self.bert.pooler.dense(first).tanh()))
+
+
+class JinaV3Ranker(PreTrainedModel):
+    """RoBERTa's head."""
+
+    config_class = JinaV3Config
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.roberta, size = JinaV3Model(config), config.hidden_size
+        self.classifier = module(dense=nn.Linear(size, size), out_proj=nn.Linear(size, 1))
+        self.post_init()
+
+    def forward(self, **inputs):
+        first = self.roberta(**inputs).last_hidden_state[:, 0]
+        return SequenceClassifierOutput(logits=self.classifier.out_proj(self.classifier.dense(first).tanh()))
+
+
 for config, model in [(JinaV2Config, JinaV2Model), (JinaV3Config, JinaV3Model), (NomicMoeConfig, NomicMoeModel)]:
     AutoConfig.register(config.model_type, config)
     AutoModel.register(config, model)
+for config, model in [(JinaV2Config, JinaV2Ranker), (JinaV3Config, JinaV3Ranker)]:
+    AutoModelForSequenceClassification.register(config, model)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/models/rank-*: tiny random cross-encoders, with sentence-transformers' scores of pairs of texts.
+"""Writes tests/data/models/rank-*: tiny random cross-encoders, with sentence-transformers' scores of pairs of texts, and
+rank-qwen3, which is asked as Qwen3-Reranker is, with transformers' scores.
 
 Needs torch, transformers, sentence-transformers; the result is committed, so tests need none of them.
 """
@@ -7,15 +8,21 @@ Needs torch, transformers, sentence-transformers; the result is committed, so te
 import json
 import shutil
 import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / ".tools" / "sentence")]
 
 import numpy as np
 import torch
+from judge import AFTER, BEFORE, TEXT
 from sentence_transformers import CrossEncoder
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (BertConfig, BertForSequenceClassification, DistilBertConfig,
                           DistilBertForSequenceClassification, ElectraConfig, ElectraForSequenceClassification,
-                          RobertaConfig, RobertaForSequenceClassification)
+                          PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, RobertaConfig, RobertaForSequenceClassification)
 
-from make_models import OUT, TEXTS, trained_tokenizer, words_tokenizer
+from authors_models import JinaV2Config, JinaV2Ranker, JinaV3Config, JinaV3Ranker
+from make_models import OUT, SETTINGS, TEXTS, edit, trained_tokenizer, words_tokenizer
 
 SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 2,
          "max_position_embeddings": 50, "layer_norm_eps": 1e-12}
@@ -26,7 +33,16 @@ VARIANTS = {
     "rank-electra": (ElectraConfig, ElectraForSequenceClassification, {**SIZES, "embedding_size": 16}, None),
     "rank-distilbert": (DistilBertConfig, DistilBertForSequenceClassification,
                         {"dim": 24, "n_heads": 2, "hidden_dim": 36, "n_layers": 2, "max_position_embeddings": 48}, None),
+    # two types of tokens, of which RoBERTa's tokenizer gives one; a bias by distance
+    "rank-jina-v2": (JinaV2Config, JinaV2Ranker, {**SIZES, "max_position_embeddings": 256}, "bytes"),
+    # rotary positions
+    "rank-jina-v3": (JinaV3Config, JinaV3Ranker,
+                     {**SIZES, "num_attention_heads": 2, "type_vocab_size": 1, "pad_token_id": 1,
+                      "rotary_emb_base": 20000.0}, "unigram"),
 }
+# config.json as the authors' classes write it.
+AUTHORS = {"rank-jina-v2": {**SETTINGS["jina-v2"], "architectures": ["JinaBertForSequenceClassification"]},
+           "rank-jina-v3": {**SETTINGS["jina-v3"], "architectures": ["XLMRobertaForSequenceClassification"]}}
 QUERIES = ["the cat sat", "", "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 2]
 
 
@@ -50,10 +66,51 @@ def build(name):
     cases = [{"query": query, "texts": TEXTS, "scores": np.asarray(
         ranker.predict([(query, text) for text in TEXTS], batch_size=1), np.float64).round(8).tolist()} for query in QUERIES]
     (folder / "golden.json").write_text(json.dumps(cases, ensure_ascii=False) + "\n")
+    if name in AUTHORS:
+        edit(folder / "config.json", AUTHORS[name])
     if name == "rank-roberta":  # as version 6 stores the activation; the others have what older versions stored
         ranker.save_pretrained(folder)
 
 
+# The pieces that Qwen's tokenizer divides texts into.
+WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def asked_tokenizer():
+    """A byte-level vocabulary as Qwen's, of the prompt's words, with yes and no."""
+    trained = Tokenizer(models.BPE())
+    trained.normalizer, trained.decoder = normalizers.NFC(), decoders.ByteLevel()
+    trained.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(WORDS), "isolated"),
+                                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    trainer = trainers.BpeTrainer(vocab_size=420, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    trained.train_from_iterator(["yes"] * 50 + ["no"] * 50 + [BEFORE, TEXT] * 5, trainer)
+    trained.add_special_tokens([AddedToken(mark, special=True) for mark in ("<|endoftext|>", "<|im_start|>", "<|im_end|>")])
+    trained.add_tokens([AddedToken(mark, special=False) for mark in ("<think>", "</think>")])
+    return trained
+
+
+@torch.inference_mode()
+def build_asked(name):
+    torch.manual_seed(7)
+    folder, tokenizer = OUT / name, asked_tokenizer()
+    shutil.rmtree(folder, ignore_errors=True)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>").save_pretrained(folder)
+    model = Qwen3ForCausalLM(Qwen3Config(
+        vocab_size=tokenizer.get_vocab_size(), hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=8, tie_word_embeddings=True, max_position_embeddings=1024, initializer_range=0.3)).eval()
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink()
+
+    def score(query, text):
+        ids = [i for part in (BEFORE, TEXT.format(query=query, text=text), AFTER)
+               for i in tokenizer.encode(part, add_special_tokens=False).ids]
+        answers = model(torch.tensor([ids])).logits[0, -1, [tokenizer.token_to_id(word) for word in ("no", "yes")]]
+        return torch.softmax(answers.double(), 0)[1].item()
+
+    cases = [{"query": query, "texts": TEXTS, "scores": [round(score(query, text), 8) for text in TEXTS]} for query in QUERIES]
+    (folder / "golden.json").write_text(json.dumps(cases, ensure_ascii=False) + "\n")
+
+
 if __name__ == "__main__":
-    for each in sys.argv[1:] or VARIANTS:
-        build(each)
+    for each in sys.argv[1:] or [*VARIANTS, "rank-qwen3"]:
+        (build_asked if each == "rank-qwen3" else build)(each)

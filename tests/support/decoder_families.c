@@ -46,22 +46,37 @@ static const struct folder_shape gpt2[] = {{"wte.weight", {FOLDER_TOKENS, HIDDEN
                                            {"h.%.mlp.c_proj.weight", {INNER, HIDDEN}},
                                            {"h.%.mlp.c_proj.bias", {HIDDEN}}};
 
-static const struct folder_shape lfm2[] = {{"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
-                                           {"embedding_norm.weight", {HIDDEN}},
-                                           {"layers.%.operator_norm.weight", {HIDDEN}},
-                                           {"layers.%.ffn_norm.weight", {HIDDEN}},
+#define LFM2_SHAPES                                                                                \
+    {"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}}, {"embedding_norm.weight", {HIDDEN}},         \
+        {"layers.%.operator_norm.weight", {HIDDEN}}, {"layers.%.ffn_norm.weight", {HIDDEN}},       \
+        {"layers.0.conv.conv.weight", {HIDDEN, 1, 3}},                                             \
+        {"layers.0.conv.in_proj.weight", {3 * HIDDEN, HIDDEN}},                                    \
+        {"layers.0.conv.out_proj.weight", {HIDDEN, HIDDEN}},                                       \
+        {"layers.1.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},                                    \
+        {"layers.1.self_attn.k_proj.weight", {KV, HIDDEN}},                                        \
+        {"layers.1.self_attn.v_proj.weight", {KV, HIDDEN}},                                        \
+        {"layers.1.self_attn.out_proj.weight", {HIDDEN, HIDDEN}},                                  \
+        {"layers.1.self_attn.q_layernorm.weight", {KV}}, {                                         \
+        "layers.1.self_attn.k_layernorm.weight", {                                                 \
+            KV                                                                                     \
+        }                                                                                          \
+    }
+
+static const struct folder_shape lfm2[] = {LFM2_SHAPES,
                                            {"layers.%.feed_forward.w1.weight", {INNER, HIDDEN}},
                                            {"layers.%.feed_forward.w3.weight", {INNER, HIDDEN}},
-                                           {"layers.%.feed_forward.w2.weight", {HIDDEN, INNER}},
-                                           {"layers.0.conv.conv.weight", {HIDDEN, 1, 3}},
-                                           {"layers.0.conv.in_proj.weight", {3 * HIDDEN, HIDDEN}},
-                                           {"layers.0.conv.out_proj.weight", {HIDDEN, HIDDEN}},
-                                           {"layers.1.self_attn.q_proj.weight", {HIDDEN, HIDDEN}},
-                                           {"layers.1.self_attn.k_proj.weight", {KV, HIDDEN}},
-                                           {"layers.1.self_attn.v_proj.weight", {KV, HIDDEN}},
-                                           {"layers.1.self_attn.out_proj.weight", {HIDDEN, HIDDEN}},
-                                           {"layers.1.self_attn.q_layernorm.weight", {KV}},
-                                           {"layers.1.self_attn.k_layernorm.weight", {KV}}};
+                                           {"layers.%.feed_forward.w2.weight", {HIDDEN, INNER}}};
+
+static const struct folder_shape lfm2_moe[] = {
+    LFM2_SHAPES,
+    {"layers.%.feed_forward.gate.weight", {2, HIDDEN}},
+    {"layers.%.feed_forward.expert_bias", {2}},
+    {"layers.%.feed_forward.experts.0.w1.weight", {INNER, HIDDEN}},
+    {"layers.%.feed_forward.experts.0.w3.weight", {INNER, HIDDEN}},
+    {"layers.%.feed_forward.experts.0.w2.weight", {HIDDEN, INNER}},
+    {"layers.%.feed_forward.experts.1.w1.weight", {INNER, HIDDEN}},
+    {"layers.%.feed_forward.experts.1.w3.weight", {INNER, HIDDEN}},
+    {"layers.%.feed_forward.experts.1.w2.weight", {HIDDEN, INNER}}};
 
 static const struct folder_shape phi3[] = {
     {"embed_tokens.weight", {FOLDER_TOKENS, HIDDEN}},
@@ -266,6 +281,14 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
         "\"tie_word_embeddings\":true,\"attention_bias\":false,\"vocab_size\":300,"
         "\"num_experts\":2,\"num_experts_per_tok\":1,\"moe_intermediate_size\":12,"
         "\"norm_topk_prob\":false,\"decoder_sparse_step\":1,\"mlp_only_layers\":[]}";
+    static const char lfm2_moe_config[] =
+        "{\"architectures\":[\"Lfm2MoeForCausalLM\"],\"model_type\":\"lfm2_moe\",\"hidden_size\":8,"
+        "\"intermediate_size\":20,\"moe_intermediate_size\":12,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"conv_L_cache\":3,"
+        "\"conv_bias\":false,\"layer_types\":[\"conv\",\"full_attention\"],\"norm_eps\":1e-05,"
+        "\"rope_theta\":500.0,\"tie_embedding\":true,\"max_position_embeddings\":64,"
+        "\"vocab_size\":300,\"num_experts\":2,\"num_experts_per_tok\":1,\"num_dense_layers\":0,"
+        "\"norm_topk_prob\":true,\"use_expert_bias\":true}";
     static const char granite_moe_config[] =
         "{\"architectures\":[\"GraniteMoeForCausalLM\"],\"model_type\":\"granitemoe\","
         "\"hidden_size\":8,\"intermediate_size\":12,\"num_hidden_layers\":2,"
@@ -300,10 +323,10 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
         "\"num_local_experts\":0,\"shared_intermediate_size\":12,\"residual_multiplier\":0.22,"
         "\"position_embedding_type\":\"rope\",\"layer_types\":[\"attention\",\"attention\"]}";
     static const char *const configs[] = {
-        gpt2_config,          gemma2_config,        gemma3_text_config, gemma3_config,
-        lfm2_config,          phi3_config,          bitnet_config,      bitnet_floats_config,
-        qwen3_moe_config,     granite_moe_config,   gpt_oss_config,     gpt_oss_packed_config,
-        glm4_moe_lite_config, granite_hybrid_config};
+        gpt2_config,           gemma2_config,        gemma3_text_config,   gemma3_config,
+        lfm2_config,           phi3_config,          bitnet_config,        bitnet_floats_config,
+        qwen3_moe_config,      lfm2_moe_config,      granite_moe_config,   gpt_oss_config,
+        gpt_oss_packed_config, glm4_moe_lite_config, granite_hybrid_config};
     *folder = (struct folder){0};
     switch (family) {
     case FAMILY_GPT2:
@@ -333,6 +356,9 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
         break;
     case FAMILY_QWEN3_MOE:
         WEIGHTS_OF(folder, "model.", 2, qwen3_moe);
+        break;
+    case FAMILY_LFM2_MOE:
+        WEIGHTS_OF(folder, "model.", 2, lfm2_moe);
         break;
     case FAMILY_GRANITE_MOE:
         WEIGHTS_OF(folder, "model.", 2, granite_moe);

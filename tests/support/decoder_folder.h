@@ -35,6 +35,7 @@ enum decoder_family {
     FAMILY_BITNET,         /* packed matrices */
     FAMILY_BITNET_FLOATS,  /* of which matrices are made ternary */
     FAMILY_QWEN3_MOE,      /* two experts, with tensors of their own */
+    FAMILY_LFM2_MOE,       /* LFM2's layers, and two experts that a bias helps to choose */
     FAMILY_GRANITE_MOE,    /* two experts, stacked */
     FAMILY_GPT_OSS,        /* two experts, stacked, of floats */
     FAMILY_GPT_OSS_PACKED, /* in MXFP4 */

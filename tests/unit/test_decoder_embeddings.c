@@ -170,6 +170,32 @@ static void rows_depend_on_their_text_alone(void **state) {
         }
 }
 
+/* Else it would get the row of the text beside it. */
+static void a_text_without_tokens_is_refused(void **state) {
+    (void)state;
+    static const char *const models[] = {"qwen3-embedding", "modernbert", "eurobert"};
+    const wisp_text texts[] = {wisp_text_of("the cat"), wisp_text_of(""), wisp_text_of("a")};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct folder folder;
+        wisp_error error;
+        float rows[3 * 64];
+        folder_read_model(&folder, models[i]);
+        folder_replace(&folder, "tokenizer.json", "\"post_processor\": {",
+                       "\"post_processor\": null, \"other\": {");
+        const char *path = temporary_path("no-tokens");
+        folder_write(&folder, path);
+        folder_release(&folder);
+        wisp_model *model = open_model_or_fail(path, WISP_COMPUTE_F32, NULL);
+        wisp_session *session = open_session_or_fail(model, 1);
+        assert_true(wisp_model_dimensions(model) <= 64);
+        assert_int_equal(wisp_embed(session, texts, 3, NULL, rows, &error), WISP_ERROR_ARGUMENT);
+        assert_non_null(strstr(error.message, "text 1 has no tokens"));
+        assert_int_equal(wisp_embed(session, texts, 1, NULL, rows, &error), WISP_OK);
+        wisp_session_close(session);
+        wisp_model_close(model);
+    }
+}
+
 static void what_decoders_that_embed_cannot_do(void **state) {
     char path[GOLDEN_PATH_BYTES];
     wisp_error error;
@@ -270,6 +296,7 @@ int main(void) {
         cmocka_unit_test(folders_of_other_decoders),
         cmocka_unit_test(keys_of_files),
         cmocka_unit_test(rows_depend_on_their_text_alone),
+        cmocka_unit_test(a_text_without_tokens_is_refused),
         cmocka_unit_test(what_decoders_that_embed_cannot_do),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(activations_of_dense_modules),

@@ -47,7 +47,7 @@ static void unknown_names_are_refused(void **state) {
     (void)state;
     const char *message = device_of(&(wisp_model_options){.device = "tpu"}, WISP_ERROR_UNSUPPORTED);
     assert_non_null(strstr(message, "tpu"));
-    assert_non_null(strstr(message, "cpu, auto or cuda"));
+    assert_non_null(strstr(message, "cpu, auto, cuda"));
 }
 
 static void a_missing_library_is_named(void **state) {

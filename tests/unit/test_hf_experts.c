@@ -18,7 +18,8 @@ enum { NOT_FOUND = WISP_ERROR_NOT_FOUND };
 static const char CONFIG[] = "config.json", WEIGHTS[] = "model.safetensors";
 
 static void settings_of_experts(void **state) {
-    static const enum decoder_family f = FAMILY_QWEN3_MOE, g = FAMILY_GRANITE_MOE;
+    static const enum decoder_family f = FAMILY_QWEN3_MOE, g = FAMILY_GRANITE_MOE,
+                                     l = FAMILY_LFM2_MOE;
     static const struct family_edit edits[] = {
         {f, CONFIG, "\"num_experts\":2", "\"num_local_experts\":2", WISP_OK, NULL, NULL},
         {f, CONFIG, "\"num_experts_per_tok\":1", "\"num_experts_per_tok\":2", WISP_OK, NULL, NULL},
@@ -47,6 +48,11 @@ static void settings_of_experts(void **state) {
          "model.layers.0.mlp.experts.1.down_proj.weight", "other experts"},
         {g, CONFIG, "\"num_local_experts\":2", "\"num_local_experts\":3", FORMAT,
          "blk.0.ffn_gate_inp.weight", NULL},
+        /* Layers beyond the last are left out: one layer has no bias. */
+        {l, WEIGHTS, "layers.0.feed_forward.expert_bias", "layers.9.feed_forward.expert_bias",
+         NOT_FOUND, "blk.0.exp_probs_b.bias", "missing"},
+        {l, WEIGHTS, "layers.1.feed_forward.expert_bias", "layers.9.feed_forward.expert_bias",
+         NOT_FOUND, "blk.1.exp_probs_b.bias", "missing"},
         {g, WEIGHTS, "[2,24,8]", "[2,24,4,2]", FORMAT, NULL, "two matrices"},
         {g, WEIGHTS, "[2,24,8]", "[384]", FORMAT, NULL, "two matrices"},
     };

@@ -37,6 +37,17 @@ static void finds_each_predictor(void **state) {
     assert_null(wisp_predictor_name(SIZE_MAX));
 }
 
+static void names_each_device(void **state) {
+    size_t n = 0;
+    (void)state;
+    while (wisp_device_name(n))
+        n++;
+    assert_true(n > 2);
+    assert_string_equal(wisp_device_name(0), "cpu");
+    assert_string_equal(wisp_device_name(2), "cuda");
+    assert_null(wisp_device_name(SIZE_MAX));
+}
+
 static void finds_each_cache_type(void **state) {
     wisp_cache_type cache_type;
     size_t i = 0;
@@ -80,7 +91,7 @@ static void names_each_stage_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_each_compute_mode), cmocka_unit_test(finds_each_predictor),
-        cmocka_unit_test(finds_each_cache_type), cmocka_unit_test(finds_no_other_name),
-        cmocka_unit_test(names_each_stage_once)};
+        cmocka_unit_test(names_each_device),       cmocka_unit_test(finds_each_cache_type),
+        cmocka_unit_test(finds_no_other_name),     cmocka_unit_test(names_each_stage_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,9 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-static const char *const models[] = {"models/rank-bert", "models/rank-roberta",
-                                     "models/rank-distilbert", "models/rank-electra"};
+static const char *const models[] = {"models/rank-bert",       "models/rank-roberta",
+                                     "models/rank-distilbert", "models/rank-electra",
+                                     "models/rank-jina-v2",    "models/rank-jina-v3"};
 
 enum { MOST_TEXTS = 16 };
 
@@ -144,6 +145,10 @@ static void settings_are_checked(void **state) {
          "cls.output.weight", "missing"},
         {"rank-distilbert", WEIGHTS, "\"pre_classifier.weight\"", "\"vocab_projector.weig1\"",
          NOT_FOUND, NULL, "missing"},
+        {"rank-jina-v3", "tokenizer.json",
+         "\"Sequence\": {\n          \"id\": \"B\",\n          \"type_id\": 0",
+         "\"Sequence\": {\n          \"id\": \"B\",\n          \"type_id\": 2", UNSUPPORTED,
+         "post_processor.pair", "only [CLS]"},
         {"mpnet", CONFIG, "MPNetModel", "MPNetForSequenceClassification", WISP_OK, NULL, NULL},
     };
     (void)state;
@@ -165,7 +170,29 @@ static void settings_are_checked(void **state) {
     }
 }
 
-/* tests/oracle/judge.py compares the scores of a model that does. */
+/* A tiny Qwen3 with the tokens of Qwen3-Reranker's prompt. tests/oracle/judge.py does so with the
+ * official tokenizer. */
+static void a_model_that_generates_is_asked(void **state) {
+    static const char folder[] = "models/rank-qwen3";
+    char path[GOLDEN_PATH_BYTES];
+    struct arena arena = {0};
+    char *text;
+    (void)state;
+    const struct json *golden =
+        read_json_file(data_path("models/rank-qwen3/golden.json", path), &arena, &text);
+    wisp_model *model = open_model_or_fail(data_path(folder, path), WISP_COMPUTE_F32, NULL);
+    wisp_session *session = open_session_or_fail(model, 2);
+    for (const struct json *example = golden->first; example; example = example->next) {
+        const double worst = worst_of_query(session, example);
+        print_message("%s: error %.2g\n", folder, worst);
+        assert_true(worst <= 2e-5);
+    }
+    wisp_session_close(session);
+    wisp_model_close(model);
+    free(text);
+    arena_release(&arena);
+}
+
 static void models_of_other_families_do_not_judge(void **state) {
     (void)state;
     const wisp_text text = wisp_text_of("By light.");
@@ -175,6 +202,7 @@ static void models_of_other_families_do_not_judge(void **state) {
     float score;
     assert_int_equal(wisp_judge(session, text, &text, 1, &score, &error), WISP_ERROR_UNSUPPORTED);
     assert_string_equal(error.field, "general.architecture");
+    assert_int_equal(wisp_rerank(session, text, &text, 1, &score, &error), WISP_ERROR_UNSUPPORTED);
     assert_int_equal(wisp_judge(session, text, NULL, 0, NULL, &error), WISP_OK);
     assert_int_equal(wisp_judge(session, text, &text, 1, NULL, &error), WISP_ERROR_ARGUMENT);
     assert_string_equal(error.field, "scores");
@@ -188,6 +216,7 @@ int main(void) {
         cmocka_unit_test(converted_files_match_too),
         cmocka_unit_test(each_kind_of_model_says_what_it_does),
         cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test(a_model_that_generates_is_asked),
         cmocka_unit_test(models_of_other_families_do_not_judge),
     };
     return cmocka_run_group_tests_name("rerank", tests, NULL, tear_down_temporary_folder);

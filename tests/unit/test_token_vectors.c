@@ -185,6 +185,33 @@ static void other_calls_are_refused(void **state) {
     assert_string_equal(error.field, "portable");
 }
 
+/* A tokenizer may add no token to a text. */
+static void an_empty_text_has_its_prefix(void **state) {
+    (void)state;
+    const wisp_text text = wisp_text_of("");
+    struct folder folder;
+    wisp_token_vectors *vectors;
+    wisp_error error;
+    size_t count;
+    folder_read_model(&folder, "colbert-modernbert");
+    folder_replace(&folder, "tokenizer.json", "\"post_processor\": {",
+                   "\"post_processor\": null, \"other\": {");
+    const char *path = temporary_path("empty");
+    folder_write(&folder, path);
+    folder_release(&folder);
+    wisp_model *model = open_model_or_fail(path, WISP_COMPUTE_F32, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    for (int queries = 0; queries < 2; queries++) {
+        if (wisp_embed_tokens(session, &text, 1, queries, &vectors, &error) != WISP_OK)
+            fail_msg("%s", error.message);
+        assert_non_null(wisp_token_vectors_get(vectors, 0, &count));
+        assert_int_equal(count, queries ? 20 : 1);
+        wisp_token_vectors_close(vectors);
+    }
+    wisp_session_close(session);
+    wisp_model_close(model);
+}
+
 static void settings_are_checked(void **state) {
     enum { FORMAT = WISP_ERROR_FORMAT, UNSUPPORTED = WISP_ERROR_UNSUPPORTED };
     static const char bert[] = "colbert-bert", own[] = "colbert-own",
@@ -200,6 +227,10 @@ static void settings_are_checked(void **state) {
          "do_query_expansion", "true or false"},
         {bert, MODEL, "\"query_length\": 18", "\"query_length\": 61", FORMAT,
          "wisp.tokens.expanded_length", "more than the 60"},
+        {bert, MODEL, "\"query_length\": 18", "\"query_length\": 3", FORMAT,
+         "wisp.tokens.expanded_length", "fewer than 4"},
+        {stanford, METADATA, "\"query_maxlen\": 16", "\"query_maxlen\": 1", FORMAT,
+         "wisp.tokens.expanded_length", "fewer than 4"},
         {bert, MODEL, "\"query_length\": 18", "\"query_length\": \"x\"", FORMAT, "query_length",
          "a number of tokens"},
         {bert, MODEL, "\"document_length\": 40", "\"document_length\": 3", FORMAT,
@@ -235,13 +266,41 @@ static void settings_are_checked(void **state) {
     check_model_edits(edits, sizeof edits / sizeof *edits);
 }
 
+/* A tokenizer that puts no special tokens around a text, so that an empty text has none. */
+static void a_text_may_have_no_tokens(void **state) {
+    static const size_t expected[] = {1, 20}; /* the prefix, and mask tokens behind a query's */
+    const wisp_text text = wisp_text_of("");
+    struct folder folder;
+    wisp_error error;
+    (void)state;
+    folder_read_model(&folder, "colbert-modernbert");
+    folder_replace(&folder, "tokenizer.json", "\"post_processor\"", "\"no_processor\"");
+    folder_write(&folder, temporary_path("model"));
+    wisp_model *model = open_model_or_fail(temporary_path("model"), WISP_COMPUTE_F32, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    for (int query = 0; query < 2; query++) {
+        wisp_token_vectors *vectors;
+        size_t count;
+        if (wisp_embed_tokens(session, &text, 1, query, &vectors, &error) != WISP_OK)
+            fail_msg("%s", error.message);
+        wisp_token_vectors_get(vectors, 0, &count);
+        assert_int_equal(count, expected[query]);
+        wisp_token_vectors_close(vectors);
+    }
+    wisp_session_close(session);
+    wisp_model_close(model);
+    folder_release(&folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_match_sentence_transformers),
         cmocka_unit_test(converted_files_match_too),
         cmocka_unit_test(max_sim_adds_the_largest_products),
         cmocka_unit_test(other_calls_are_refused),
+        cmocka_unit_test(an_empty_text_has_its_prefix),
         cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test(a_text_may_have_no_tokens),
     };
     return cmocka_run_group_tests_name("token vectors", tests, NULL, tear_down_temporary_folder);
 }

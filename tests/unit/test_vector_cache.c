@@ -257,6 +257,28 @@ static void a_file_keeps_its_bound(void **state) {
     end(&user);
 }
 
+/* A clock that was set back leaves rows of a time to come, which must not keep places for good. */
+static void rows_of_a_time_to_come_go_first(void **state) {
+    (void)state;
+    const unsigned char later[8] = {0, 0, 0, 0, 0, 0, 0, 1};
+    char path[600];
+    new_folder();
+    struct user user = begin();
+    const uint64_t one = 4096 + 8 * (48 + 4 * user.dimensions);
+    end(&user);
+    new_folder();
+    user = begin_with(mpnet, NULL, one);
+    use(&user, 0, 8, NULL);
+    assert_int_equal(find_file(0, path), 1);
+    const int file = open(path, O_RDWR);
+    for (off_t way = 0; way < 8; way++)
+        assert_int_equal(pwrite(file, later, sizeof later, 4096 + way * 48 + 40), sizeof later);
+    close(file);
+    use(&user, 8, 8, NULL);
+    assert_int_equal(use(&user, 8, 8, NULL), 8);
+    end(&user);
+}
+
 static void files_of_others_go(void **state) {
     (void)state;
     char path[600];
@@ -359,6 +381,7 @@ int main(void) {
         cmocka_unit_test(models_and_choices_have_files_of_their_own),
         cmocka_unit_test(damage_is_noticed),
         cmocka_unit_test(a_file_keeps_its_bound),
+        cmocka_unit_test(rows_of_a_time_to_come_go_first),
         cmocka_unit_test(files_of_others_go),
         cmocka_unit_test(processes_share_a_file),
         cmocka_unit_test(a_full_disk_is_no_error),

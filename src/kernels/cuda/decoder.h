@@ -48,10 +48,10 @@ struct step_memory {
     float *part;        /* [split_rows, heads, head_size]: of merge_splits */
     float2 *state;      /* [split_rows, heads] */
     float *logits;      /* [logit_rows, vocabulary_size] */
-    float *kept_logits; /* the same in memory of the host */
+    float *kept_logits; /* a copy of `logits` in memory of the host */
     /* Of a sparse decoder (decoder_sparse.h): */
     float *slices;                      /* [gather_slices, hidden_size] */
-    int32_t *arrived, *bins;            /* [hidden_size]; [SCORE_BINS] */
+    int32_t *bins;                      /* [SCORE_BINS] */
     uint32_t *computed, *kept_computed; /* [layers], on the device and on the host */
     /* Where tiles and limits are in the index, and its end. A text has a tile for each PROMPT_ROWS
      * of its rows. */

@@ -28,7 +28,6 @@ static void memory_release(step_memory *m) {
     cudaFree(m->logits);
     cudaFreeHost(m->kept_computed);
     cudaFree(m->slices);
-    cudaFree(m->arrived);
     cudaFree(m->bins);
     cudaFree(m->computed);
     *m = step_memory();
@@ -135,7 +134,6 @@ template <class T> static device_status take_zeros(T **p, size_t count, uint64_t
 static device_status take_sparse(const device_decoder_shape &s, step_memory *m, char message[DEVICE_MESSAGE_BYTES]) {
     DEVICE_TRY(take_host(&m->kept_computed, s.layers, message));
     DEVICE_TRY(runtime_allocate(&m->slices, gather_slices(&s) * s.hidden_size, &m->bytes, message));
-    DEVICE_TRY(take_zeros(&m->arrived, s.hidden_size, &m->bytes, message));
     DEVICE_TRY(take_zeros(&m->bins, SCORE_BINS, &m->bytes, message));
     return runtime_allocate(&m->computed, s.layers, &m->bytes, message);
 }

@@ -149,7 +149,7 @@ template <int FORMAT> struct weight_block {
 
 /* A lane's blocks of a column: `lane`, lane + 32 and so on, of which AHEAD are on their way. */
 template <int FORMAT> struct weight_stream {
-    enum { AHEAD = 4 };
+    enum { AHEAD = 2 };
     weight_block<FORMAT> next[AHEAD];
     const unsigned char *values;
     const uint16_t *scale;

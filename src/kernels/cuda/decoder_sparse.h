@@ -4,9 +4,10 @@
  * known before, or the one that the largest of them have, which are counted in bins.
  *
  * A step of one row gathers: it reads rows of W_up, and columns of W_down, of chosen neurons alone.
- * With the layer's limit open_gates, a warp for each neuron, goes on to W_up by itself; else
- * multiply_open follows. sum_columns comes last. A step of several rows would read nearly all
- * neurons for one row or another: it computes all, and mask_gates shuts the gates of the others.
+ * sum_neurons does it, each block for some neurons, and add_slices adds up what the blocks have
+ * summed. With the layer's limit sum_neurons computes the gates, too; else open_gates comes first.
+ * A step of several rows would read nearly all neurons for one row or another: it computes all, and
+ * mask_gates shuts the gates of the others.
  *
  * All sums have a fixed order. */
 #ifndef WISP_KERNELS_CUDA_DECODER_SPARSE_H
@@ -17,8 +18,8 @@
 enum {
     NEURON_WARPS = 8,
     NEURON_THREADS = NEURON_WARPS * WARP,
-    LANE = 8,              /* outputs of a lane of sum_columns */
-    OUTPUTS = LANE * WARP, /* of a block */
+    LANE = 16,             /* outputs of a lane of sum_columns */
+    OUTPUTS = LANE * WARP, /* of a warp */
     COLUMNS_AHEAD = 8      /* columns of W_down that a warp has on their way */
 };
 
@@ -106,13 +107,17 @@ static __device__ __forceinline__ int counted_limit(const int32_t *bins, int mos
 struct neuron_arguments {
     decoder_rows x; /* one row */
     decoder_matrix gate, up;
+    neuron_columns down;
     neuron_choice choice;
-    float *opened; /* [neurons]: f(gate), where scores are counted */
-    float *values; /* [neurons]: f(gate) * up of those chosen, 0 of others */
-    int32_t *bins; /* [SCORE_BINS]: 0 before; how many scores each has */
+    int outputs;        /* of W_down */
+    int each;           /* neurons of a block of sum_neurons: 8, 16 or 32 */
+    float *opened;      /* [neurons]: f(gate), if scores are counted */
+    int32_t *bins;      /* [SCORE_BINS]: 0 before; how many scores each has */
+    float *slices;      /* [neurons / each, outputs]: the sums of each block */
+    uint32_t *computed; /* neurons that are chosen are added to it */
 };
 
-/* The product of the row with that of a neuron, in all lanes of a warp. */
+/* A lane's share of the product of the row with that of a neuron. */
 template <int FORMAT>
 static __device__ __forceinline__ float multiply_neuron(weight_stream<FORMAT> &weights,
                                                         const decoder_rows &x, int lane) {
@@ -120,10 +125,10 @@ static __device__ __forceinline__ float multiply_neuron(weight_stream<FORMAT> &w
     weights.each(lane, [&](const weight_block<FORMAT> &own, int block) {
         sum = multiply_bytes(own, x, block, sum);
     });
-    return lanes_sum<WARP>(sum);
+    return sum;
 }
 
-/* Computes the gates of all neurons, a warp for each. */
+/* Computes the gates of all neurons, a warp for each, and counts their scores. */
 template <int FORMAT>
 static __global__ void __launch_bounds__(NEURON_THREADS) open_gates(const neuron_arguments a) {
     const int lane = threadIdx.x % WARP, blocks = (int)a.gate.columns / VALUES;
@@ -132,83 +137,37 @@ static __global__ void __launch_bounds__(NEURON_THREADS) open_gates(const neuron
     start_next_kernel();
     weights.begin(a.gate.values, a.gate.scale, neuron, blocks, lane); /* weights do not wait */
     wait_for_kernel();
-    const float opened = open_gate(multiply_neuron(weights, a.x, lane), a.choice.gate);
-    const int bits = score_bits(a.choice, opened, neuron);
-    float value = 0;
-    if (a.choice.least && bits >= known_limit(a.choice.least)) {
-        weights.begin(a.up.values, a.up.scale, neuron, blocks, lane);
-        value = opened * multiply_neuron(weights, a.x, lane);
-    }
+    const float opened =
+        open_gate(lanes_sum<WARP>(multiply_neuron(weights, a.x, lane)), a.choice.gate);
     if (lane > 0)
         return;
-    if (a.choice.least) {
-        a.values[neuron] = value;
-    } else {
-        a.opened[neuron] = opened;
-        atomicAdd(&a.bins[bits >> SCORE_SHIFT], 1);
-    }
+    a.opened[neuron] = opened;
+    atomicAdd(&a.bins[score_bits(a.choice, opened, neuron) >> SCORE_SHIFT], 1);
 }
-
-/* Computes the values of the neurons of a group of 32 whose scores are among the largest. */
-template <int FORMAT>
-static __global__ void __launch_bounds__(NEURON_THREADS) multiply_open(const neuron_arguments a) {
-    start_next_kernel();
-    wait_for_kernel();
-    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, first = blockIdx.x * VALUES;
-    const float opened = a.opened[first + lane];
-    const int bits = score_bits(a.choice, opened, first + lane);
-    const bool chosen = bits >= counted_limit(a.bins, a.choice.most);
-    if (warp == 0 && !chosen)
-        a.values[first + lane] = 0;
-    unsigned left = __ballot_sync(ALL_LANES, chosen);
-    for (int at = 0; left; at++, left &= left - 1) { /* warps take neurons in turn */
-        if (at % NEURON_WARPS != warp)
-            continue;
-        const int i = __ffs((int)left) - 1;
-        weight_stream<FORMAT> weights;
-        weights.begin(a.up.values, a.up.scale, first + i, (int)a.up.columns / VALUES, lane);
-        const float value = __shfl_sync(ALL_LANES, opened, i) * multiply_neuron(weights, a.x, lane);
-        if (lane == 0)
-            a.values[first + i] = value;
-    }
-}
-
-struct sum_arguments {
-    neuron_columns down;
-    const float *values; /* [neurons] */
-    int neurons, outputs;
-    int rounds;         /* groups of 32 neurons that a warp sums */
-    float *slices;      /* [gridDim.y, outputs] */
-    int32_t *arrived;   /* [gridDim.x]: 0 before and after */
-    int32_t *bins;      /* are 0 after; NULL: none */
-    uint32_t *computed; /* neurons that have values are added to it */
-    float *h;           /* [outputs]: sums are added to it */
-};
 
 /* A lane's bytes of a column. */
 struct column_bytes {
-    uint32_t word[LANE / 4];
-    __device__ __forceinline__ void load(const int8_t *from) {
-        const uint2 v = *(const uint2 *)from;
-        word[0] = v.x, word[1] = v.y;
-    }
+    uint4 words;
     /* A byte as a float: a word of 2^23 has a unit in its last place. */
     __device__ __forceinline__ float at(int i) const {
+        const uint32_t word[4] = {words.x, words.y, words.z, words.w};
         const uint32_t shifted = word[i / 4] ^ 0x80808080u;
         return __int_as_float((int)__byte_perm(shifted, 0x4b000000u, 0x7440 + i % 4)) - 8388736.0f;
     }
 };
 
-/* Adds the columns of a group of 32 neurons, times the neurons' values, to a lane's sums. */
-static __device__ __forceinline__ void sum_group(float sums[LANE], const sum_arguments &a,
-                                                 int group, float value, unsigned left,
-                                                 int output) {
+/* Sums, for the outputs of a lane, the columns of neurons first + i, for each bit i of `left`. Lane
+ * i has the value of neuron first + i. */
+static __device__ __forceinline__ void sum_columns(float sum[LANE], const neuron_arguments &a,
+                                                   int first, float value, unsigned left,
+                                                   int output) {
     const bool valid = output < a.outputs;
-    float sum[LANE] = {};
-    uint4 scale = {0, 0, 0, 0}; /* on its way while columns are */
-    if (valid)
-        scale = *(const uint4 *)(a.down.scale + (size_t)group * a.outputs + output);
-    const uint32_t scales[LANE / 2] = {scale.x, scale.y, scale.z, scale.w};
+    uint4 scale[2] = {}; /* on their way while columns are */
+    if (valid) {
+        const uint4 *from =
+            (const uint4 *)(a.down.scale + (size_t)(first / VALUES) * a.outputs + output);
+        scale[0] = from[0], scale[1] = from[1];
+    }
     while (left) {
         column_bytes column[COLUMNS_AHEAD] = {};
         float own[COLUMNS_AHEAD];
@@ -218,7 +177,8 @@ static __device__ __forceinline__ void sum_group(float sums[LANE], const sum_arg
             own[k] = __shfl_sync(ALL_LANES, value, i);
             own[k] = left ? own[k] : 0;
             if (valid && left)
-                column[k].load(a.down.values + ((size_t)group * VALUES + i) * a.outputs + output);
+                column[k].words =
+                    *(const uint4 *)(a.down.values + (size_t)(first + i) * a.outputs + output);
             left &= left - 1;
         }
 #pragma unroll
@@ -227,87 +187,146 @@ static __device__ __forceinline__ void sum_group(float sums[LANE], const sum_arg
             for (int i = 0; i < LANE; i++)
                 sum[i] = fmaf(own[k], column[k].at(i), sum[i]);
     }
+    const uint32_t scales[LANE / 2] = {scale[0].x, scale[0].y, scale[0].z, scale[0].w,
+                                       scale[1].x, scale[1].y, scale[1].z, scale[1].w};
 #pragma unroll
     for (int i = 0; i < LANE; i++)
-        sums[i] = fmaf(sum[i], i % 2 ? high_half(scales[i / 2]) : low_half(scales[i / 2]), sums[i]);
+        sum[i] *= i % 2 ? high_half(scales[i / 2]) : low_half(scales[i / 2]);
 }
 
-/* Returns, in all threads of a block, whether it is the last of `blocks` that call this. What all
- * have written before can then be read. */
-static __device__ __forceinline__ bool arrive_last(int32_t *arrived, int blocks) {
-    __shared__ bool last;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        last = atomicAdd(arrived, 1) == blocks - 1;
-        if (last)
-            *arrived = 0;
-    }
-    __syncthreads();
-    __threadfence();
-    return last;
-}
-
-/* Adds all slices of a block's outputs to the hidden states. Threads share out the slices. */
-static __device__ __forceinline__ void add_slices(float (*share)[OUTPUTS], const sum_arguments &a,
-                                                  int first, int end) {
-    enum { FOURS = OUTPUTS / 4, PARTS = NEURON_THREADS / FOURS };
-    const int part = threadIdx.x / FOURS, at = threadIdx.x % FOURS * 4;
-    float4 sum = {0, 0, 0, 0};
-    if (at < end)
-#pragma unroll 8
-        for (int slice = part; slice < (int)gridDim.y; slice += PARTS) {
-            const float4 x =
-                __ldcg((const float4 *)(a.slices + (size_t)slice * a.outputs + first + at));
-            sum = {sum.x + x.x, sum.y + x.y, sum.z + x.z, sum.w + x.w};
-        }
-    *(float4 *)&share[part][at] = sum;
-    __syncthreads();
-    for (int i = threadIdx.x; i < end; i += NEURON_THREADS) {
-        float all = a.h[first + i];
+/* Sums the columns of a block's neurons: a warp those of OUTPUTS outputs. If there are fewer
+ * outputs, several warps share out their neurons. */
+static __device__ __forceinline__ void sum_block(const neuron_arguments &a, int first, float value,
+                                                 bool chosen) {
+    alignas(16) __shared__ float share[NEURON_WARPS][OUTPUTS];
+    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const int chunks = (a.outputs + OUTPUTS - 1) / OUTPUTS;
+    const int parts = chunks < NEURON_WARPS ? NEURON_WARPS / chunks : 1;
+    const int before =
+        __popc(__ballot_sync(ALL_LANES, chosen) & ((1u << lane) - 1)); /* that are chosen */
+    float *slice = a.slices + (size_t)blockIdx.x * a.outputs;
+    for (int base = 0; base < chunks; base += NEURON_WARPS) {
+        const int chunk = base + warp % min(chunks, (int)NEURON_WARPS), part = warp / chunks;
+        float sum[LANE] = {};
+        const unsigned own = __ballot_sync(ALL_LANES, chosen && before % parts == part);
+        const int output = chunk * OUTPUTS + lane * LANE;
+        sum_columns(sum, a, first, value, own, output);
 #pragma unroll
-        for (int p = 0; p < PARTS; p++)
-            all += share[p][i];
-        a.h[first + i] = all;
+        for (int i = 0; i < LANE; i += 4) {
+            const float4 four = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};
+            if (parts > 1)
+                *(float4 *)&share[warp][lane * LANE + i] = four;
+            else if (output < a.outputs)
+                *(float4 *)(slice + output + i) = four;
+        }
+    }
+    if (parts == 1)
+        return;
+    __syncthreads();
+    for (int i = threadIdx.x; i < a.outputs; i += NEURON_THREADS) {
+        float all = 0;
+        for (int part = 0; part < parts; part++)
+            all += share[part * chunks + i / OUTPUTS][i % OUTPUTS];
+        slice[i] = all;
     }
 }
 
-/* Sums columns of W_down: a block those of some outputs and a slice of the neurons, and the
- * last block of these outputs the slices. */
-static __global__ void __launch_bounds__(NEURON_THREADS) sum_columns(const sum_arguments a) {
+/* Returns f(gate) of neuron first + lane, of `each` lanes, if its score is among the largest, else
+ * 0. All warps of a block have the same. */
+static __device__ __forceinline__ float choose_counted(const neuron_arguments &a, int first) {
+    const int lane = threadIdx.x % WARP, limit = counted_limit(a.bins, a.choice.most);
+    const float own = lane < a.each ? a.opened[first + lane] : 0;
+    return lane < a.each && score_bits(a.choice, own, first + lane) >= limit ? own : 0;
+}
+
+/* The same by the layer's limit. Computes the gates, of which `weights` has begun a warp's first.
+ */
+template <int FORMAT>
+static __device__ __forceinline__ float choose_limited(weight_stream<FORMAT> &weights,
+                                                       const neuron_arguments &a, int first) {
+    __shared__ float opened[VALUES];
+    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    for (int i = warp; i < a.each; i += NEURON_WARPS) {
+        const float sum = multiply_neuron(weights, a.x, lane);
+        if (i + NEURON_WARPS < a.each)
+            weights.begin(a.gate.values, a.gate.scale, first + i + NEURON_WARPS,
+                          (int)a.gate.columns / VALUES, lane);
+        const float own = open_gate(lanes_sum<WARP>(sum), a.choice.gate);
+        if (lane == 0)
+            opened[i] =
+                score_bits(a.choice, own, first + i) >= known_limit(a.choice.least) ? own : 0;
+    }
+    __syncthreads();
+    return lane < a.each ? opened[lane] : 0;
+}
+
+/* Computes the chosen neurons of a block, and sums their columns of W_down. */
+template <int FORMAT, bool COUNTED>
+static __global__ void __launch_bounds__(NEURON_THREADS, 3) sum_neurons(const neuron_arguments a) {
+    __shared__ float values[VALUES];
+    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, first = blockIdx.x * a.each;
+    const int blocks = (int)a.up.columns / VALUES;
+    weight_stream<FORMAT> weights;
+    start_next_kernel();
+    if (!COUNTED) /* weights do not wait */
+        weights.begin(a.gate.values, a.gate.scale, first + warp, blocks, lane);
+    wait_for_kernel();
+    const float opened =
+        COUNTED ? choose_counted(a, first) : choose_limited<FORMAT>(weights, a, first);
+    const bool chosen = opened != 0;
+    const unsigned all = __ballot_sync(ALL_LANES, chosen);
+    if (threadIdx.x == 0)
+        atomicAdd(a.computed, (uint32_t)__popc(all));
+    unsigned left = all;
+    for (int at = 0; left; at++, left &= left - 1) { /* warps take neurons in turn */
+        if (at % NEURON_WARPS != warp)
+            continue;
+        const int i = __ffs((int)left) - 1;
+        weights.begin(a.up.values, a.up.scale, first + i, blocks, lane);
+        const float up = lanes_sum<WARP>(multiply_neuron(weights, a.x, lane));
+        const float value = __shfl_sync(ALL_LANES, opened, i) * up;
+        if (lane == 0)
+            values[i] = value;
+    }
+    __syncthreads();
+    sum_block(a, first, chosen ? values[lane] : 0, chosen);
+}
+
+struct slices_arguments {
+    const float *slices; /* [count, outputs] */
+    int count, outputs;
+    int32_t *bins; /* are 0 after; NULL: none */
+    float *h;      /* [outputs]: sums are added to it */
+};
+
+/* Adds slices to the hidden states: a block for each 32 outputs, whose threads share out the
+ * slices. */
+static __global__ void __launch_bounds__(NEURON_THREADS) add_slices(const slices_arguments a) {
+    enum { FOURS = VALUES / 4, PARTS = NEURON_THREADS / FOURS };
+    alignas(16) __shared__ float share[PARTS][VALUES];
     start_next_kernel();
     wait_for_kernel();
-    alignas(16) __shared__ float share[NEURON_WARPS][OUTPUTS];
-    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, first = blockIdx.x * OUTPUTS;
-    const int end = min(a.outputs - first, (int)OUTPUTS), groups = a.neurons / VALUES;
-    float sums[LANE] = {};
-    int group = blockIdx.y * a.rounds * NEURON_WARPS + warp;
-    float next = group < groups ? a.values[group * VALUES + lane] : 0;
-    for (int round = 0; round < a.rounds; round++, group += NEURON_WARPS) {
-        const float value = next;
-        const bool more = round + 1 < a.rounds && group + NEURON_WARPS < groups;
-        next = more ? a.values[(group + NEURON_WARPS) * VALUES + lane] : 0;
-        const unsigned chosen = __ballot_sync(ALL_LANES, value != 0);
-        if (!chosen)
-            continue;
-        if (blockIdx.x == 0 && lane == 0)
-            atomicAdd(a.computed, (uint32_t)__popc(chosen));
-        sum_group(sums, a, group, value, chosen, first + LANE * lane);
+    const int part = threadIdx.x / FOURS, at = threadIdx.x % FOURS * 4;
+    const int first = blockIdx.x * VALUES;
+    float4 sum = {0, 0, 0, 0};
+#pragma unroll 8
+    for (int slice = part; slice < a.count; slice += PARTS) {
+        const float4 x =
+            __ldcg((const float4 *)(a.slices + (size_t)slice * a.outputs + first + at));
+        sum = {sum.x + x.x, sum.y + x.y, sum.z + x.z, sum.w + x.w};
     }
-    for (int i = 0; i < LANE; i++)
-        share[warp][LANE * lane + i] = sums[i];
-    for (int bin = threadIdx.x; a.bins && blockIdx.x + blockIdx.y == 0 && bin < SCORE_BINS;
+    *(float4 *)&share[part][at] = sum;
+    for (int bin = threadIdx.x; a.bins && blockIdx.x == 0 && bin < SCORE_BINS;
          bin += NEURON_THREADS)
         a.bins[bin] = 0;
     __syncthreads();
-    for (int i = threadIdx.x; i < end; i += NEURON_THREADS) {
-        float all = 0;
-        for (int w = 0; w < NEURON_WARPS; w++)
-            all += share[w][i];
-        a.slices[(size_t)blockIdx.y * a.outputs + first + i] = all;
-    }
-    if (arrive_last(a.arrived + blockIdx.x, (int)gridDim.y))
-        add_slices(share, a, first, end);
+    if (threadIdx.x >= VALUES)
+        return;
+    float all = a.h[first + threadIdx.x];
+#pragma unroll
+    for (int p = 0; p < PARTS; p++)
+        all += share[p][threadIdx.x];
+    a.h[first + threadIdx.x] = all;
 }
 
 /* ---- several rows --------------------------------------------------------------------------- */

@@ -187,18 +187,17 @@ static void attention_block(const run &r, uint32_t layer) {
 
 /* ---- layers that leave out neurons ---------------------------------------------------------- */
 
-enum { GATHER_BLOCKS = 512 }; /* of sum_columns, at most: as many as a large GPU runs at once */
+enum { GATHER_BLOCKS = 256 }; /* of sum_neurons, at least, if there are neurons for them: two for each multiprocessor */
 
-/* Returns the groups of neurons that each warp of sum_columns has. */
-static unsigned gather_rounds(const device_decoder_shape *s) {
-    const unsigned groups = s->intermediate_size / VALUES, slices = (groups + NEURON_WARPS - 1) / NEURON_WARPS;
-    return (slices * ((s->hidden_size + OUTPUTS - 1) / OUTPUTS) + GATHER_BLOCKS - 1) / GATHER_BLOCKS;
+/* Returns the neurons of a block of sum_neurons. */
+static unsigned gather_neurons_each(const device_decoder_shape *s) {
+    unsigned each = VALUES;
+    while (each > NEURON_WARPS && s->intermediate_size / each < GATHER_BLOCKS)
+        each /= 2;
+    return each;
 }
 
-size_t gather_slices(const device_decoder_shape *s) {
-    const size_t neurons = (size_t)VALUES * NEURON_WARPS * gather_rounds(s);
-    return (s->intermediate_size + neurons - 1) / neurons;
-}
+size_t gather_slices(const device_decoder_shape *s) { return s->intermediate_size / gather_neurons_each(s); }
 
 static neuron_choice choice_of(const run &r, uint32_t layer) {
     const device_decoder_shape &s = r.context->decoder->shape;
@@ -209,9 +208,11 @@ static neuron_choice choice_of(const run &r, uint32_t layer) {
 }
 
 template <int FORMAT> static void gather_values(const run &r, const neuron_arguments &a) {
+    const dim3 grid((unsigned)(a.choice.neurons / a.each));
+    if (a.choice.least)
+        return start<sum_neurons<FORMAT, false>>(r, grid, NEURON_THREADS, a);
     start<open_gates<FORMAT>>(r, dim3((unsigned)a.choice.neurons / NEURON_WARPS), NEURON_THREADS, a);
-    if (!a.choice.least)
-        start<multiply_open<FORMAT>>(r, dim3((unsigned)a.choice.neurons / VALUES), NEURON_THREADS, a);
+    start<sum_neurons<FORMAT, true>>(r, grid, NEURON_THREADS, a);
 }
 
 /* Adds the neurons that the gates choose to the hidden states of the one row. */
@@ -220,16 +221,14 @@ static void gather_neurons(const run &r, uint32_t layer) {
     const step_memory &m = r.context->memory;
     const decoder_layer &l = r.context->decoder->layers[layer];
     const neuron_choice choice = choice_of(r, layer);
-    float *values = m.gate_up + s.intermediate_size;
-    const neuron_arguments gates = {m.x, l.gate, l.up, choice, m.gate_up, values, m.bins};
+    const neuron_arguments a = {m.x, l.gate, l.up, l.down_neurons, choice, (int)s.hidden_size, (int)gather_neurons_each(&s),
+                                m.gate_up, m.bins, m.slices, m.computed + layer};
     if (l.gate.format == DEVICE_Q8_0)
-        gather_values<DEVICE_Q8_0>(r, gates);
+        gather_values<DEVICE_Q8_0>(r, a);
     else
-        gather_values<DEVICE_Q4_0>(r, gates);
-    const sum_arguments sum = {l.down_neurons, values, (int)s.intermediate_size, (int)s.hidden_size, (int)gather_rounds(&s),
-                               m.slices, m.arrived, choice.least ? NULL : m.bins, m.computed + layer, m.h};
-    const dim3 grid((s.hidden_size + OUTPUTS - 1) / OUTPUTS, (unsigned)gather_slices(&s));
-    start<sum_columns>(r, grid, NEURON_THREADS, sum);
+        gather_values<DEVICE_Q4_0>(r, a);
+    const slices_arguments sum = {m.slices, (int)gather_slices(&s), (int)s.hidden_size, choice.least ? NULL : m.bins, m.h};
+    start<add_slices>(r, dim3(s.hidden_size / VALUES), NEURON_THREADS, sum);
 }
 
 device_status decoder_copy_columns(const decoder_layer *l, size_t first, size_t rows, char message[DEVICE_MESSAGE_BYTES]) {

@@ -122,7 +122,7 @@ static void strips_of(const device_encoder *e, const device_lane *lane, const pr
                       : strips<OPERAND, WARPS, TILES, 2, false>(e, lane, p);
 }
 
-/* The same by wgmma. Returns false if a block would need more shared memory than there is. */
+/* Computes a product in strips by wgmma. Returns false if a block would need more shared memory than there is. */
 template <class OPERAND, int WARPGROUPS>
 static bool warpgroup_strips(const device_encoder *e, const device_lane *lane, const product_arguments &p) {
     const size_t shared = warpgroup_rows_shared_bytes<WARPGROUPS, 3>(p.k_bytes / TILE_BYTES);

@@ -89,7 +89,7 @@ static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUM
     }
 }
 
-/* The same for halves, which need no scales. */
+/* Multiplies one stage of halves, which need no scales, and adds it to the sums. */
 static __device__ __forceinline__ void tile_multiply(float sums[ROW_TILES][COLUMN_TILES][4],
                                                      const unsigned char *a, const unsigned char *b,
                                                      const float2 *, const float *, int lane,
@@ -244,7 +244,7 @@ strip_multiply(float sums[STRIP_ROW_TILES][TILES][4], const unsigned char *a,
     }
 }
 
-/* The same for halves, which need no scales. */
+/* Multiplies one stage of halves, which need no scales, and adds it to the sums. */
 template <int TILES>
 static __device__ __forceinline__ void
 strip_multiply(float sums[STRIP_ROW_TILES][TILES][4], const unsigned char *a,

@@ -40,7 +40,7 @@ static __device__ __forceinline__ void copy8_async(void *to, const void *from, b
                  "l"(from), "r"(valid ? 8 : 0));
 }
 
-/* The same of 4 bytes. */
+/* Copies 4 bytes likewise, or writes zeros if not `valid`. */
 static __device__ __forceinline__ void copy4_async(void *to, const void *from, bool valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)),
                  "l"(from), "r"(valid ? 4 : 0));
@@ -83,7 +83,7 @@ static __device__ __forceinline__ void mma_u8(int32_t d[4], const uint32_t a[4],
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* The same for signed bytes. */
+/* mma_u8 with signed bytes of a. */
 static __device__ __forceinline__ void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0,
                                               uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
@@ -92,7 +92,7 @@ static __device__ __forceinline__ void mma_s8(int32_t d[4], const uint32_t a[4],
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* The same for halves, a [16, 16] and b [8, 16], with sums in f32. */
+/* d [16, 8] += a [16, 16] b [8, 16]^T of halves, with sums in f32, in the lanes of mma_u8. */
 static __device__ __forceinline__ void mma_f16(float d[4], const uint32_t a[4], uint32_t b0,
                                                uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
@@ -189,7 +189,7 @@ template <int N> static __device__ __forceinline__ void lanes_sums(float x[N]) {
             x[i] += __shfl_xor_sync(ALL_LANES, x[i], step);
 }
 
-/* The same for maxima. */
+/* Maxima over all lanes of N values; all lanes get them. */
 template <int N> static __device__ __forceinline__ void lanes_maxima(float x[N]) {
 #pragma unroll
     for (int step = WARP / 2; step > 0; step >>= 1)

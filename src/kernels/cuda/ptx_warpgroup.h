@@ -71,7 +71,7 @@ static __device__ __forceinline__ void warpgroup_mma_u8(int32_t d[64], uint64_t 
                  : "l"(a), "l"(b), "r"(add));
 }
 
-/* The same for halves, 16 of each row. */
+/* warpgroup_mma_u8 of halves, 16 of each row, with sums in f32. */
 static __device__ __forceinline__ void warpgroup_mma_f16(float d[64], uint64_t a, uint64_t b,
                                                          int add) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "

@@ -138,7 +138,8 @@ static __device__ __forceinline__ void warpgroup_add_hidden(float sums[64], cons
 static __device__ __forceinline__ void warpgroup_add_hidden(float *, const float *, const float2 *,
                                                             const float *, int, int) {}
 
-/* The same for whole rows, whose bytes have one shift, which with_shift adds. */
+/* Adds sums of whole rows, with the scale of the row. Their bytes have one shift, which with_shift
+ * adds. */
 static __device__ __forceinline__ void warpgroup_add_row(float sums[64], const int32_t group[64],
                                                          const float *scales, int row) {
     const float low = scales[row], high = scales[row + 8];
