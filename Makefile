@@ -9,6 +9,7 @@
 #   make coverage  lines that the C tests reach           make fuzz            look for inputs that break it
 #   make campaign  fuzz and inject faults for hours       make bench           how fast it is (bench/README.md)
 #   make install   PREFIX=/usr/local, DESTDIR=; make uninstall
+#   make release   all archives and packages of a release, in build/release
 #
 # The rules that test are in tests/rules.mk, and those that measure in bench/rules.mk. Everything is built in
 # build/. Tools that are missing are fetched into .tools/ by tools/setup.py.
@@ -675,6 +676,17 @@ install: native
 uninstall:
 	rm -f $(foreach file,$(INSTALLED_PROGRAMS) $(INSTALLED_FILES) $(INSTALLED_LINKS),$(call TO,$(file)))
 	-rmdir $(call TO,include/wisp) $(call TO,share/wisp)
+
+# ---- release --------------------------------------------------------------------------------------
+
+# All that a release consists of, in build/release (tools/release.py): archives, npm packages and wheels of all platforms,
+# sources, notes, digests. RELEASE_FLAGS=--draft takes the unreleased changes as its notes.
+.PHONY: release
+release: native package addon-packages wheels sbom
+	rm -rf build/release build/release.tree
+	$(MAKE) --no-print-directory install DESTDIR=build/release.tree PREFIX=/usr/local
+	$(Q)for package in build/packages/*/; do npm pack --silent --pack-destination build/packages "./$$package"; done
+	python3 tools/release.py $(RELEASE_FLAGS) build/release.tree build/release
 
 # ---- tools ----------------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ def show_list():
 
 def report_of(arguments, runners, chosen):
     described = machine.describe()  # comes first, before the benchmark loads the machine
-    settings = {"rounds": arguments.rounds, "starts": arguments.starts, "quality": not arguments.no_quality}
+    settings = {"rounds": arguments.rounds, "starts": arguments.starts, "reference": "" if arguments.no_quality else "torch-fp32"}
     begin = time.monotonic()
     found_peaks = {}
     if arguments.peaks:

@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True  # keeps __pycache__ out of the checkout
 
 from harness import files, table  # noqa: E402
 
-PANELS = (("W1", "STS-B sentences a second"), ("W2", "WikiText-2 tokens a second"),
+PANELS = (("W1", "sentences a second"), ("W2", "passages, tokens a second"),
           ("W3-1x16", "one text of 16 tokens: milliseconds, shorter is better"))
 TITLES = {"native": "Native", "javascript": "Node and Chromium", "firefox": "Firefox"}
 WIDTH, NAMES, VALUES, ROW, BAR, TOP, GAP = 760, 230, 110, 22, 15, 44, 46
@@ -69,7 +69,7 @@ def picture(report, group):
         y += len(entries) * ROW + GAP
     if not parts:
         return None
-    note = f"all-MiniLM-L6-v2 on {report['machine']['cpu']}, {report['date']}; after @: threads"
+    note = f"{report.get('model', 'all-MiniLM-L6-v2')} on {report['machine']['cpu']}, {report['date']}; after @: threads"
     note += "; node-tjs and node-wisp-native run native code" if group == "javascript" else ""
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y + 8}" role="img">',

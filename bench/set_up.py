@@ -74,20 +74,24 @@ def install_with_debians_pip(python, requirements):
         run(python, wheel / "pip", "install", "--quiet", "--require-hashes", "-r", requirements)
 
 
-def set_up_python():
-    """Installs the peers in Python. Writes the stamp last, so that an interrupted run starts again."""
-    requirements, stamp = BENCH / "requirements.txt", PEERS / "requirements.sha256"
+def install(folder, requirements):
+    """Installs packages in an environment of their own. Writes the stamp last, so that an interrupted run starts again."""
+    stamp = folder / "requirements.sha256"
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
         return
-    python = PEERS / "bin/python"
-    run(sys.executable, "-m", "venv", "--clear", "--without-pip", PEERS)
+    python = folder / "bin/python"
+    run(sys.executable, "-m", "venv", "--clear", "--without-pip", folder)
     if importlib.util.find_spec("ensurepip"):
         run(python, "-m", "ensurepip", stdout=subprocess.DEVNULL)
         run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", requirements)
     else:
         install_with_debians_pip(python, requirements)
     stamp.write_text(digest, encoding="utf-8")
+
+
+def set_up_python():
+    install(PEERS, BENCH / "requirements.txt")
 
 
 def set_up_onnx():

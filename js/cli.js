@@ -26,7 +26,7 @@ search and generate, are not in this package: "make" builds the program from its
 `;
 
 /** Commands of the native program (src/cli/commands.c) that the package does not have. */
-const NATIVE = ['similarity', 'index', 'search', 'generate'];
+const NATIVE = ['similarity', 'rerank', 'index', 'search', 'generate', 'pull', 'list', 'doctor'];
 
 /** Commands of the native program that the package has (wasm/program/commands.c). */
 const PROGRAM = ['quantize', 'calibrate', 'inspect', 'tokenize', 'eval'];

@@ -5,8 +5,6 @@ from . import quality, starts, workloads
 from .contestant import Contestant, say
 from .registry import GROUPS, REPO
 
-REFERENCE_ENGINE = "torch-fp32"
-REFERENCE = REPO / "build/bench/reference.f32"
 
 
 def start_all(contestants):
@@ -34,19 +32,20 @@ def run_rounds(contestants, chosen, rounds):
                     contestant.attempt(contestant.run, workload)
 
 
-def judge_all(contestants):
+def judge_all(contestants, reference_engine):
     """Judges one runner of each engine, the one with the most threads: threads do not change results. The reference is
-    first."""
+    first, and its rows are kept for runs without it."""
+    kept = REPO / f"build/bench/{reference_engine}.f32"
     engines = {contestant.runner.engine: contestant for contestant in contestants
                if contestant.alive and contestant.runner.kind == "embed"}
-    judged = sorted(engines.values(), key=lambda contestant: contestant.runner.engine != REFERENCE_ENGINE)
+    judged = sorted(engines.values(), key=lambda contestant: contestant.runner.engine != reference_engine)
     for contestant in judged:
-        is_reference = contestant.runner.engine == REFERENCE_ENGINE
+        is_reference = contestant.runner.engine == reference_engine
         say(f"embedding with {contestant.runner.name}")
         contestant.attempt(contestant.embed, is_reference)
         if is_reference and contestant.rows:
-            REFERENCE.write_bytes(contestant.results_path.read_bytes())
-    reference = quality.read_rows(REFERENCE) if REFERENCE.exists() else None
+            kept.write_bytes(contestant.results_path.read_bytes())
+    reference = quality.read_rows(kept) if kept.exists() else None
     for contestant in judged:
         if contestant.rows:
             contestant.record["quality"] = quality.judge(*contestant.rows, workloads.scores(), reference)
@@ -78,8 +77,8 @@ def measure_group(contestants, chosen, settings):
             if contestant.alive:
                 contestant.note_peak()
         compare_tokens(contestants)
-        if settings["quality"]:
-            judge_all(contestants)
+        if settings["reference"]:
+            judge_all(contestants, settings["reference"])
     finally:
         for contestant in contestants:
             contestant.close()

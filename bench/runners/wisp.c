@@ -13,6 +13,7 @@ struct arguments {
     const char *texts; /* the folder of the workloads */
     const char *compute;
     const char *kernels; /* NULL: the fastest */
+    const char *predictor;
     uint32_t threads;
     bool tokenize; /* computes token ids instead of embeddings */
 };
@@ -43,12 +44,16 @@ static _Noreturn void list_kernels(void) {
 }
 
 static struct arguments take_arguments(int argc, char **argv) {
-    static const struct option options[] = {
-        {"model", required_argument, NULL, 'm'},   {"texts", required_argument, NULL, 'f'},
-        {"compute", required_argument, NULL, 'c'}, {"kernels", required_argument, NULL, 'k'},
-        {"threads", required_argument, NULL, 't'}, {"tokenize", no_argument, NULL, 'i'},
-        {"list-kernels", no_argument, NULL, 'l'},  {NULL, 0, NULL, 0}};
-    struct arguments a = {.compute = "auto", .threads = 1};
+    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                            {"texts", required_argument, NULL, 'f'},
+                                            {"compute", required_argument, NULL, 'c'},
+                                            {"kernels", required_argument, NULL, 'k'},
+                                            {"threads", required_argument, NULL, 't'},
+                                            {"tokenize", no_argument, NULL, 'i'},
+                                            {"list-kernels", no_argument, NULL, 'l'},
+                                            {"predictor", required_argument, NULL, 'p'},
+                                            {NULL, 0, NULL, 0}};
+    struct arguments a = {.compute = "auto", .predictor = "auto", .threads = 1};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
         case 'm':
@@ -62,6 +67,9 @@ static struct arguments take_arguments(int argc, char **argv) {
             break;
         case 'k':
             a.kernels = optarg;
+            break;
+        case 'p':
+            a.predictor = optarg;
             break;
         case 'i':
             a.tokenize = true;
@@ -172,6 +180,8 @@ static void load(struct runner *runner) {
     const struct arguments *a = &runner->arguments;
     wisp_model_options model = {.kernels = a->kernels};
     wisp_compute_find(a->compute, &model.compute); /* AUTO for types of weights, such as q4_0 */
+    if (!wisp_predictor_find(a->predictor, &model.predictor))
+        give_up("unknown predictor");
     const wisp_session_options session = {.threads = a->threads};
     wisp_error error = {0};
     const double start = seconds_now();

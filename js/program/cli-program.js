@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { WispError, isEngineLimit, outOfMemory } from '../base/errors.js';
+import { folderFromHub, fromHub } from '../hub/hub-node.js';
 import { PACKAGES, loadAddon } from '../native/addon-node.js';
 import { compileRead } from '../platform/platform-node.js';
 import { EXIT } from './cli-console.js';
@@ -42,11 +43,31 @@ function findProgram() {
 /** @param {string} name of a command */
 export const command = (name) => ({
   /** @param {string[]} args @returns {Promise<number>} the exit code */
-  run(args) {
+  async run(args) {
     const program = findProgram();
-    return program ? runNative(program, [name, ...args]) : runModule([name, ...args]);
+    if (program) return runNative(program, [name, ...args]);
+    return runModule([name, ...(await Promise.all(args.map((arg) => placed(name, arg))))]);
   },
 });
+
+/**
+ * Replaces the name of a model on the Hub by its path: the module has no connections. Models are made of what was
+ * trained, and other commands take a GGUF file, if there is one.
+ * @param {string} command
+ * @param {string} argument
+ */
+async function placed(command, argument) {
+  const [, option = '', name] = /^(--model=)?(hf:.*)$/i.exec(argument) ?? [];
+  if (!name) return argument;
+  if (/^(quantize|calibrate)$/.test(command)) return option + (await folderFromHub(name));
+  return (
+    option +
+    (await fromHub(name).catch((error) => {
+      if (error.code === 'unsupported' && error.field === 'file') return folderFromHub(name);
+      throw error;
+    }))
+  );
+}
 
 /**
  * @param {string} program its path

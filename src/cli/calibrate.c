@@ -10,6 +10,7 @@
 #include "cli/calibrate_attention.h"
 #include "cli/calibrate_report.h"
 #include "cli/gates_report.h"
+#include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/report_files.h"
@@ -105,6 +106,9 @@ static const struct command_option options[] = {
 
 static const struct command_line this_command = {
     usage, options, 25,
+    "\n"
+    "Example:\n"
+    "  wisp calibrate model.gguf --data texts.txt --output sparse.gguf\n"
     "\n"
     "wisp convert --plain removes what was added. Exit codes: see wisp embed --help.\n",
     NULL};
@@ -328,6 +332,11 @@ int command_calibrate(int argc, char **argv) {
         code = report_files_check(a.report, a.force);
     if (code == EXIT_GOOD)
         code = sample_read(a.data, a.samples, a.seed, &texts);
+    char found[PATH_MAX];
+    wisp_error error;
+    if (code == EXIT_GOOD &&
+        find_model(a.model, HUB_FOLDER_FIRST, false, found, &a.model, &error) != WISP_OK)
+        code = complain_of(&error);
     if (code == EXIT_GOOD)
         code = a.attention ? run_attention(&a, &texts) : run_calibrate(&a, &texts);
     sample_release(&texts);

@@ -23,6 +23,9 @@ int command_calibrate(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_serve(int argc, char **argv);
+int command_pull(int argc, char **argv);
+int command_list(int argc, char **argv);
+int command_doctor(int argc, char **argv);
 
 struct named_command {
     const char *name;
@@ -97,6 +100,9 @@ struct model_arguments {
                                     whole file is fetched (cli/remote.h) */
 };
 
+/* Returns whether a model is named by an http(s):// address. */
+bool is_url(const char *path);
+
 /* Returns the number of cores. */
 unsigned long default_threads(void);
 
@@ -106,9 +112,9 @@ uint32_t threads_of(const struct model_arguments *arguments);
 /* Opens model and session. Returns an exit code, after complaining if it is not EXIT_GOOD. */
 int open_model(const struct model_arguments *arguments, wisp_model **model, wisp_session **session);
 
-/* Opens the model at a path or URL, and its session, by the other arguments. On failure the model,
- * and the session, may be open. */
-wisp_status open_model_at(const struct model_arguments *arguments, const char *path,
+/* Opens the model at a path or URL or of the Hub, and its session, by the other arguments. On
+ * failure the model, and the session, may be open. */
+wisp_status open_model_at(const struct model_arguments *arguments, const char *given,
                           wisp_model **model, wisp_session **session, wisp_error *error);
 
 /* Warns of texts that the session has cut to the length that the model reads, and adds `advice`. */

@@ -26,6 +26,10 @@
      "make a model sparse: let it compute only the neurons that matter"}
 #define ROW_INSPECT {"inspect", command_inspect, "list the metadata and tensors of a model"}
 #define ROW_EVAL {"eval", command_eval, "measure the quality of a model on your data"}
+#define ROW_PULL                                                                                   \
+    {"pull", command_pull, "fetch models of the Hugging Face Hub, or by their addresses"}
+#define ROW_LIST {"list", command_list, "list the models that were fetched, or remove some"}
+#define ROW_DOCTOR {"doctor", command_doctor, "look at this machine: what makes wisp slow here"}
 #define ROW_SERVE {"serve", command_serve, "answer requests over HTTP"}
 
 #endif

@@ -11,7 +11,9 @@
 #endif
 
 #include "base/clock.h"
+#include "base/status.h"
 #include "cli/cli.h"
+#include "cli/hub_models.h"
 #include "cli/remote.h"
 #include "host/file.h"
 
@@ -138,7 +140,7 @@ uint32_t threads_of(const struct model_arguments *arguments) {
     return (uint32_t)(arguments->threads ? arguments->threads : default_threads());
 }
 
-static bool is_url(const char *path) {
+bool is_url(const char *path) {
     return strncasecmp(path, "http://", 7) == 0 || strncasecmp(path, "https://", 8) == 0;
 }
 
@@ -151,8 +153,10 @@ static void give_memory_back(void) {
 #endif
 }
 
-wisp_status open_model_at(const struct model_arguments *arguments, const char *path,
+wisp_status open_model_at(const struct model_arguments *arguments, const char *given,
                           wisp_model **model, wisp_session **session, wisp_error *error) {
+    char found[PATH_MAX];
+    const char *path;
     wisp_assumption assumption;
     const wisp_model_options options = {.compute = arguments->compute,
                                         .kernels = arguments->kernels,
@@ -168,6 +172,7 @@ wisp_status open_model_at(const struct model_arguments *arguments, const char *p
                                                   .skip_absent = arguments->skip_absent,
                                                   .cache_type = arguments->cache_type,
                                                   .attention = arguments->attention};
+    TRY(find_model(given, HUB_GGUF_FIRST, arguments->offline, found, &path, error));
     wisp_status status = is_url(path) ? remote_open(path, arguments, &options, model, error)
                                       : wisp_model_open(path, &options, model, error);
     if (status != WISP_OK)
@@ -243,8 +248,9 @@ void progress_show(struct progress *progress, size_t done, double fraction) {
     if (!(in_place || progress->logs) || now - progress->shown < (in_place ? 0.1 : 60))
         return;
     progress->shown = now;
-    fprintf(stderr, "%s%zu %s, %.0f/s", in_place ? "\r\033[K" : "wisp: ", done, progress->what,
-            seconds > 0 ? (double)(done - progress->before) / seconds : 0);
+    const double rate = seconds > 0 ? (double)(done - progress->before) / seconds : 0;
+    fprintf(stderr, "%s%zu %s, %.*f/s", in_place ? "\r\033[K" : "wisp: ", done, progress->what,
+            rate < 0.095 ? 2 : rate < 9.5, rate);
     const double part = fraction - progress->before_part; /* of this run */
     if (fraction > 0 && part > 0) {
         const int filled = in_place ? (int)(fraction * (double)BAR) : 0;

@@ -74,6 +74,11 @@ int finish_output(void) {
     return EXIT_FAILED;
 }
 
+void say_that_input_is_awaited(void) {
+    if (isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1)
+        fputs("wisp: reads from the terminal; Ctrl-D at the beginning of a line ends\n", stderr);
+}
+
 bool is_output_file(const struct stat *info) {
     struct stat output;
     return fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(output.st_mode) &&

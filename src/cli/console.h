@@ -54,6 +54,9 @@ bool close_memstream(FILE *stream, char *const *text);
 /* Complains that there is no memory. Returns EXIT_FAILED. */
 int complain_of_memory(void);
 
+/* Says at a terminal that the program waits for input there. */
+void say_that_input_is_awaited(void);
+
 /* Prints "wisp: ..." to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -3,15 +3,16 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 
-static const char usage[] =
-    "usage: wisp convert [OPTION]... INPUT OUTPUT\n"
-    "\n"
-    "Writes a GGUF file from a Hugging Face folder or another GGUF file. OUTPUT appears complete\n"
-    "or not at all.\n"
-    "\n";
+static const char usage[] = "usage: wisp convert [OPTION]... INPUT OUTPUT\n"
+                            "\n"
+                            "Writes a GGUF file from a Hugging Face folder, another GGUF file, or "
+                            "hf:owner/name[@revision] on\n"
+                            "the Hugging Face Hub. OUTPUT appears complete or not at all.\n"
+                            "\n";
 
 struct arguments {
     wisp_convert_options options;
@@ -55,8 +56,14 @@ static const struct command_option options[] = {
     LAST_OPTION,
 };
 
-static const struct command_line this_command = {usage, options, 29,
-                                                 "\nExit codes: see wisp embed --help.\n", NULL};
+static const struct command_line this_command = {
+    usage, options, 29,
+    "\n"
+    "Examples:\n"
+    "  wisp convert path/to/all-MiniLM-L6-v2 minilm.gguf --type q8_0\n"
+    "  wisp convert hf:sentence-transformers/all-MiniLM-L6-v2 minilm.gguf\n"
+    "\nExit codes: see wisp embed --help.\n",
+    NULL};
 
 int command_convert(int argc, char **argv) {
     struct progress progress;
@@ -81,8 +88,12 @@ int command_convert(int argc, char **argv) {
     if (code != EXIT_GOOD)
         return code;
     watch_signals(NULL);
+    const char *input;
+    char found[PATH_MAX];
+    wisp_status status = find_model(argv[optind], HUB_FOLDER_FIRST, false, found, &input, &error);
     progress_start(&progress, "tensors");
-    const wisp_status status = wisp_convert(argv[optind], argv[optind + 1], o, &error);
+    if (status == WISP_OK)
+        status = wisp_convert(input, argv[optind + 1], o, &error);
     progress_end(&progress);
     return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/byte_order.h"
 #include "base/clock.h"
@@ -65,9 +66,13 @@ static const struct command_option options[] = {
     TAKEN(input_take_text, input, "text", 0, "TEXT",
           "embed this text (may be given more than once)"),
     TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "lines (default), or ndjson: each line is a JSON string, or an object\n"
-          "whose \"text\" is embedded and whose other fields are kept; blank\n"
-          "lines are skipped"),
+          "lines (default); ndjson: each line is a JSON string, or an object whose\n"
+          "\"text\" is embedded and whose other fields are kept; csv or tsv: rows\n"
+          "behind a header, whose other columns are kept, as strings. Blank lines\n"
+          "are skipped but for lines"),
+    TAKEN(input_take_column, input, "column", 0, "NAME",
+          "the column, or the member of objects, that is the text (default:\n"
+          "text)"),
     TAKEN(take_format, format, "format", 0, "FORMAT",
           "text (default): a line of numbers for each text; json: one array of\n"
           "arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
@@ -120,6 +125,12 @@ static const struct command_option options[] = {
 
 static const struct command_line this_command = {
     usage, options, 25,
+    "\n"
+    "Examples:\n"
+    "  wisp embed --text 'The cat sleeps on the sofa.'\n"
+    "  wisp embed --format npy < sentences.txt > rows.npy\n"
+    "  wisp embed --input csv --column title --format ndjson books.csv\n"
+    "  wisp embed --input ndjson --format ndjson --output rows.ndjson --resume texts.ndjson\n"
     "\n"
     "Exit code: 0 done, 1 reading or writing failed, 2 wrong usage, 3 the model cannot be used,\n"
     "4 a line of the input is malformed, 130 interrupted, 141 the output was closed.\n",
@@ -222,6 +233,9 @@ static int write_trace(const struct arguments *a, const wisp_session *session) {
         return EXIT_GOOD;
     return complain_of(&error);
 }
+
+/* The first batch has few texts, so that the first results come soon. */
+enum { FIRST_RECORDS = 4 };
 
 struct run {
     struct arguments *arguments;
@@ -399,18 +413,31 @@ static int open_vectors(struct run *run) {
                : complain_of(&error);
 }
 
+/* Refuses to write bytes to a terminal, which may act on them. */
+static int check_terminal(enum output_format format) {
+    if ((format != OUTPUT_NPY && format != OUTPUT_F32) || isatty(STDOUT_FILENO) != 1)
+        return EXIT_GOOD;
+    complain("--format %s: bytes are not for a terminal: write them to a file (> FILE, or --output "
+             "FILE)",
+             output_format_name(format));
+    return EXIT_USAGE;
+}
+
 static int run_embed(struct arguments *a, const wisp_model *model, wisp_session *session) {
     const size_t dimensions = a->dimensions ? a->dimensions : wisp_model_dimensions(model);
     struct run run = {.arguments = a, .session = session, .options.dimensions = dimensions};
     int code = check_tokens(a, model);
     if (code == EXIT_GOOD)
         code = choose_prompt(model, &a->prompt, &run.options.prompt);
+    if (code == EXIT_GOOD && !a->bulk.path)
+        code = check_terminal(a->format);
     if (code == EXIT_GOOD && a->trace)
         code = check_output("--trace", a->trace, OUTPUT_REPORT, a->bulk.force);
     if (code != EXIT_GOOD)
         return code;
     if (a->model.skip_absent)
         run.options.skipped = run.skipped;
+    a->input.most = FIRST_RECORDS;
     run.batch = calloc(1, sizeof *run.batch);
     run.rows = calloc(BATCH_RECORDS, dimensions * sizeof *run.rows);
     if (!run.batch || !run.rows) {

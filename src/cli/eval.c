@@ -70,8 +70,13 @@ static const struct command_option options[] = {
     LAST_OPTION,
 };
 
-static const struct command_line this_command = {
-    usage, options, 25, "\nExit codes: see wisp embed --help.\n", take_data};
+static const struct command_line this_command = {usage, options, 25,
+                                                 "\n"
+                                                 "Examples:\n"
+                                                 "  wisp eval sts stsb-test.tsv\n"
+                                                 "  wisp eval ppl --model model.gguf text.txt\n"
+                                                 "\nExit codes: see wisp embed --help.\n",
+                                                 take_data};
 
 static const char *data_of(const struct arguments *a) {
     return a->data ? a->data : "-";

@@ -112,7 +112,14 @@ static const struct command_option options[] = {
 };
 
 static const struct command_line this_command = {
-    usage, options, 25, "\nExit codes: see wisp embed --help.\n", take_file};
+    usage, options, 25,
+    "\n"
+    "Examples:\n"
+    "  wisp generate --text 'Once upon a time'\n"
+    "  wisp generate --chat --model hf:Qwen/Qwen3-0.6B-GGUF\n"
+    "  wisp generate --data prompts.ndjson --json-schema answer.json > answers.ndjson\n"
+    "\nExit codes: see wisp embed --help.\n",
+    take_file};
 
 /* Returns whether an option of sampling is given, by which another token than the most likely one
  * may be chosen. */

@@ -105,7 +105,11 @@ static int take_operand(void *arguments, const char *value) {
 #define ARGUMENTS struct arguments
 
 static const struct command_option options[] = {
-    TAKEN(input_take_format, input, "input", 0, "FORMAT", "lines (default) or ndjson"),
+    TAKEN(input_take_format, input, "input", 0, "FORMAT",
+          "lines (default), ndjson, csv or tsv: see wisp embed --help"),
+    TAKEN(input_take_column, input, "column", 0, "NAME",
+          "the column, or the member of objects, that is the text (default:\n"
+          "text)"),
     TAKEN(take_kind, kind, "kind", 0, "KIND",
           "int8 (default): a byte for each value; f32: four times as large"),
     COUNT(dimensions, 1, 65536, "dimensions", 0, "N",
@@ -127,7 +131,13 @@ static const struct command_option options[] = {
 
 static const struct command_line this_command = {
     usage, options, 25,
-    "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n", take_operand};
+    "\n"
+    "Examples:\n"
+    "  wisp index build notes.index notes.txt\n"
+    "  wisp index add notes.index more.txt\n"
+    "  wisp index info notes.index\n"
+    "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n",
+    take_operand};
 
 static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     static const char *const actions[] = {"build", "add", "remove", "list", "info"};

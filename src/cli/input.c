@@ -16,7 +16,7 @@
 enum { READ_BYTES = 256 * 1024 };
 
 bool input_open(struct input *input, size_t capacity) {
-    *input = (struct input){.descriptor = -1};
+    *input = (struct input){.descriptor = -1, .most = BATCH_RECORDS};
     input->items = calloc(capacity + 1, sizeof *input->items);
     if (!input->items)
         complain("out of memory");
@@ -26,9 +26,17 @@ bool input_open(struct input *input, size_t capacity) {
 int input_take_format(void *field, const char *name) {
     struct input *input = field;
     input->ndjson = strcmp(name, "ndjson") == 0;
-    return input->ndjson || strcmp(name, "lines") == 0
+    input->columns.separator = (char)(strcmp(name, "csv") == 0   ? ','
+                                      : strcmp(name, "tsv") == 0 ? '\t'
+                                                                 : '\0');
+    return input->ndjson || input->columns.separator || strcmp(name, "lines") == 0
                ? EXIT_GOOD
-               : complain_of_choice("input", name, "lines, ndjson");
+               : complain_of_choice("input", name, "lines, ndjson, csv, tsv");
+}
+
+int input_take_column(void *field, const char *name) {
+    ((struct input *)field)->member = name;
+    return EXIT_GOOD;
 }
 
 int input_take_shard(void *field, const char *value) {
@@ -83,6 +91,7 @@ void print_member(FILE *stream, const struct json *member) {
 void input_close(struct input *input) {
     if (input->descriptor > STDIN_FILENO)
         close(input->descriptor);
+    columns_release(&input->columns);
     free(input->buffer);
     free(input->items);
     *input = (struct input){.descriptor = -1};
@@ -93,6 +102,7 @@ void input_close(struct input *input) {
 static int open_item(struct input *input, const char *path) {
     struct stat info;
     input->begin = input->end = input->line = 0;
+    columns_release(&input->columns);
     input->at_end = input->past_mark = false;
     if (!check_path("input", path))
         return EXIT_USAGE;
@@ -103,6 +113,8 @@ static int open_item(struct input *input, const char *path) {
                  errno == ENOENT && strchr(path, ' ') ? " (--text TEXT gives a text itself)" : "");
         return EXIT_FAILED;
     }
+    if (input->descriptor == STDIN_FILENO)
+        say_that_input_is_awaited();
     if (fstat(input->descriptor, &info) == 0 && is_output_file(&info)) {
         complain("%s: the input is the output, too", path);
         return EXIT_FAILED;
@@ -173,12 +185,17 @@ static bool buffered_line(struct input *input, wisp_text *line) {
         return false;
     char *start = input->buffer + input->begin;
     const size_t left = input->end - input->begin;
+    size_t within = 0;
     const char *newline = memchr(start, '\n', left);
+    if (newline && input->columns.separator) {
+        const size_t length = columns_row_length(&input->columns, start, left, &within);
+        newline = length < left ? start + length : NULL;
+    }
     if (!newline && !input->at_end)
         return false;
     line->bytes = start;
     line->length = newline ? (size_t)(newline - start) : left;
-    input->line++;
+    input->line += 1 + within;
     input->past_mark = true;
     input->begin += line->length + (newline != NULL);
     input->bytes_done += line->length + (newline != NULL);
@@ -230,6 +247,10 @@ static bool is_of_other_shard(struct input *input) {
     return input->shards > 0 && input->seen++ % input->shards != input->shard - 1;
 }
 
+static const char *member_of(const struct input *input) {
+    return input->member ? input->member : "text";
+}
+
 static int add_json_record(struct input *input, struct batch *batch, wisp_text line,
                            const char *name) {
     const struct json *root;
@@ -238,7 +259,7 @@ static int add_json_record(struct input *input, struct batch *batch, wisp_text l
         const int code = complain_of_text(name, input->line, &error);
         return code == EXIT_INPUT ? add_malformed(input, batch, within_line(&error), name) : code;
     }
-    const char *member = input->member ? input->member : "text";
+    const char *member = member_of(input);
     const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, member) : root;
     if (!json_is(text, JSON_STRING)) {
         char fault[128];
@@ -273,16 +294,36 @@ static int add_record(struct input *input, struct batch *batch, wisp_text line, 
     return EXIT_GOOD;
 }
 
+/* Adds a row of values, of which the first is the header. */
+static int add_row(struct input *input, struct batch *batch, wisp_text row, const char *name) {
+    char fault[128];
+    wisp_text json;
+    if (input->columns.n == 0)
+        return columns_take_header(&input->columns, row, name, member_of(input));
+    if (is_of_other_shard(input))
+        return EXIT_GOOD;
+    const int code =
+        columns_to_json(&input->columns, row, &batch->arena, &json, fault, sizeof fault);
+    if (code == EXIT_GOOD)
+        return add_json_record(input, batch, json, name);
+    if (code != EXIT_INPUT)
+        return code;
+    complain("%s: line %zu: %s", name, input->line, fault);
+    return add_malformed(input, batch, fault, name);
+}
+
 /* Takes lines of the current item until the batch is full, the item has ended (*ended), or the next
  * line would have to be waited for while the batch already has records. */
 static int take_lines(struct input *input, struct batch *batch, const char *path, bool *ended) {
     *ended = false;
-    while (batch->n < BATCH_RECORDS && batch->arena.total < BATCH_BYTES) {
+    while (batch->n < input->most && batch->arena.total < BATCH_BYTES) {
         wisp_text line;
         if (buffered_line(input, &line)) {
-            if ((input->ndjson || input->skip_blank) && is_blank(line))
+            const bool has_columns = input->columns.separator != '\0';
+            if ((input->ndjson || has_columns || input->skip_blank) && is_blank(line))
                 continue;
-            const int code = add_record(input, batch, line, path);
+            const int code = has_columns ? add_row(input, batch, line, path)
+                                         : add_record(input, batch, line, path);
             if (code != EXIT_GOOD)
                 return code;
             continue;
@@ -339,8 +380,9 @@ int input_next(struct input *input, struct batch *batch) {
         if (code != EXIT_GOOD)
             return code;
         const bool item_goes_on = input->current == before;
-        if (batch->n > 0 && (item_goes_on || batch->n == BATCH_RECORDS))
+        if (batch->n > 0 && (item_goes_on || batch->n == input->most))
             break;
     }
+    input->most = input->most < BATCH_RECORDS ? 2 * input->most : BATCH_RECORDS;
     return was_interrupted() ? EXIT_INTERRUPTED : EXIT_GOOD;
 }

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "cli/columns.h"
 
 enum { BATCH_RECORDS = 1024, BATCH_BYTES = 1 << 20, MAX_LINE_BYTES = 64 << 20 };
 
@@ -21,15 +22,18 @@ struct input {
     struct input_item *items;
     size_t n_items, current;
     bool ndjson;
-    bool skip_blank;     /* plain lines without a character but spaces are left out, too */
+    struct columns columns; /* without a separator: the input has no columns */
+    bool skip_blank;        /* plain lines without a character but spaces are left out, too */
     bool keep_malformed; /* the input continues after a malformed line, which becomes a record with
                             `fault` */
     const char *member;  /* the member of an object that is its text; NULL: "text" */
     unsigned long shard, shards; /* only records shard, shard + shards, ... count, from 1 on. 0: all
                                     do */
     uint64_t seen;               /* records so far, with those of other shards */
-    int descriptor;              /* of the current item; -1: not open */
-    char *buffer;                /* [capacity]: bytes [begin, end) are read and not yet used */
+    /* The most records of the next batch. It doubles up to BATCH_RECORDS, where it begins. */
+    size_t most;
+    int descriptor; /* of the current item; -1: not open */
+    char *buffer;   /* [capacity]: bytes [begin, end) are read and not yet used */
     size_t begin, end, capacity;
     bool at_end;                      /* the descriptor has no more bytes */
     bool past_mark;                   /* a byte order mark before the first line was skipped */
@@ -56,9 +60,13 @@ struct batch {
  * there is no memory. */
 bool input_open(struct input *input, size_t capacity);
 
-/* Sets the format of lines: with "lines" each is a text, with "ndjson" it is JSON. Returns an exit
- * code, after complaining of another name. */
+/* Sets the format of lines: with "lines" each is a text, with "ndjson" it is JSON, with "csv" and
+ * "tsv" a row of values, behind a header. Returns an exit code, after complaining of another name.
+ */
 int input_take_format(void *field, const char *name);
+
+/* Sets the member or the column that is the text. Returns EXIT_GOOD. */
+int input_take_column(void *field, const char *name);
 
 /* Sets the shard by a text such as "2/8". Returns an exit code, after complaining of another. */
 int input_take_shard(void *field, const char *value);

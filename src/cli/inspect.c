@@ -7,11 +7,12 @@
 #include "base/sha256.h"
 #include "base/status.h"
 #include "cli/cli.h"
+#include "cli/hub_models.h"
 #include "cli/inspect_histogram.h"
 #include "cli/inspect_neurons.h"
 #include "cli/options.h"
 
-static const char usage[] = "usage: wisp inspect [OPTION]... FILE|FOLDER\n"
+static const char usage[] = "usage: wisp inspect [OPTION]... FILE|FOLDER|hf:NAME\n"
                             "\n"
                             "Lists the metadata and tensors of a model, and the settings that\n"
                             "the file lacks and wisp assumes.\n"
@@ -42,7 +43,12 @@ static const struct command_option options[] = {
 };
 
 static const struct command_line this_command = {usage, options, 25,
-                                                 "\nExit codes: see wisp embed --help.\n", NULL};
+                                                 "\n"
+                                                 "Examples:\n"
+                                                 "  wisp inspect model.gguf\n"
+                                                 "  wisp inspect --format json path/to/folder\n"
+                                                 "\nExit codes: see wisp embed --help.\n",
+                                                 NULL};
 
 /* The SHA-256 of a part of the file, in hexadecimal. */
 struct digest {
@@ -258,7 +264,10 @@ int command_inspect(int argc, char **argv) {
     }
     if (!check_path("inspect", argv[optind]))
         return EXIT_USAGE;
-    if (wisp_file_open(argv[optind], &file, &error) != WISP_OK)
+    char found[PATH_MAX];
+    const char *path;
+    if (find_model(argv[optind], HUB_GGUF_FIRST, false, found, &path, &error) != WISP_OK ||
+        wisp_file_open(path, &file, &error) != WISP_OK)
         return complain_of(&error);
     code = print(file, &a);
     wisp_file_close(file);

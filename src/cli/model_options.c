@@ -55,7 +55,9 @@ static int take_header_sha256(void *field, const char *value) {
 #define MODEL_OPTIONS(variable)                                                                    \
     TAKEN(take_model_path, path, "model", 'm', "PATH",                                             \
           "GGUF file or Hugging Face folder (default: " variable ", else\n"                        \
-          "the model that comes with wisp); or the http(s):// address of a\n"                      \
+          "the model that comes with wisp); or hf:owner/name[@revision][/file]\n"                  \
+          "on the Hugging Face Hub, which is kept in its cache ($HF_HOME/hub,\n"                   \
+          "else ~/.cache/huggingface/hub); or the http(s):// address of a\n"                       \
           "GGUF file, which is kept in a cache ($WISP_CACHE, else\n"                               \
           "$XDG_CACHE_HOME/wisp, else ~/.cache/wisp) of at most\n"                                 \
           "$WISP_CACHE_BYTES (default: 16G)"),                                                     \

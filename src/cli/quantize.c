@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/quantize_report.h"
@@ -126,8 +127,14 @@ static const struct command_option options[] = {
     LAST_OPTION,
 };
 
-static const struct command_line this_command = {usage, options, 29,
-                                                 "\nExit codes: see wisp embed --help.\n", NULL};
+static const struct command_line this_command = {
+    usage, options, 29,
+    "\n"
+    "Examples:\n"
+    "  wisp quantize --dry-run model.gguf\n"
+    "  wisp quantize --type q4_k --fallback q5_0 model.gguf smaller.gguf\n"
+    "\nExit codes: see wisp embed --help.\n",
+    NULL};
 
 /* The bytes and the error of all tensors of a type. */
 struct total {
@@ -415,6 +422,11 @@ int command_quantize(int argc, char **argv) {
         complain("%s: no texts", a.data);
         code = EXIT_FAILED;
     }
+    char found[PATH_MAX];
+    wisp_error error;
+    if (code == EXIT_GOOD &&
+        find_model(input, HUB_FOLDER_FIRST, false, found, &input, &error) != WISP_OK)
+        code = complain_of(&error);
     if (code == EXIT_GOOD)
         code = quantize(input, output, types, n, o, &texts, a.report, a.json);
     sample_release(&texts);

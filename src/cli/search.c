@@ -79,8 +79,12 @@ static const struct command_option options[] = {
           "queries; json: one array of objects with \"query\" and \"matches\";\n"
           "ndjson: a line for each of these objects"),
     TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "format of the files: lines (default), or ndjson: each line is a JSON\n"
-          "string or an object with a string \"text\""),
+          "format of the files: lines (default); ndjson: each line is a JSON\n"
+          "string or an object with a string \"text\"; csv or tsv: rows behind a\n"
+          "header"),
+    TAKEN(input_take_column, input, "column", 0, "NAME",
+          "the column, or the member of objects, that is the text (default:\n"
+          "text)"),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each query (default: the model's\n"
            "default prompt)"),
@@ -91,7 +95,12 @@ static const struct command_option options[] = {
 
 static const struct command_line this_command = {
     usage, options, 25,
-    "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n", take_operand};
+    "\n"
+    "Examples:\n"
+    "  wisp search notes.index --query 'how do plants eat?'\n"
+    "  wisp search notes.index --format ndjson queries.txt\n"
+    "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n",
+    take_operand};
 
 static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     if (!take_options(&this_command, a, argc, argv, code))

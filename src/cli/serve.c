@@ -153,7 +153,12 @@ static const struct command_option options[] = {
 
 static const struct command_line this_command = {
     usage, options, 25,
-    "\nExit code: 0 done, 1 serving failed, 2 wrong usage, 3 the model cannot be used.\n", NULL};
+    "\n"
+    "Examples:\n"
+    "  wisp serve\n"
+    "  wisp serve --model hf:Qwen/Qwen3-0.6B-GGUF --port 8081\n"
+    "\nExit code: 0 done, 1 serving failed, 2 wrong usage, 3 the model cannot be used.\n",
+    NULL};
 
 /* Opens a model of --also. Options of only the first model's file are left out. */
 static wisp_status open_other(void *context, const char *path, wisp_model **model,

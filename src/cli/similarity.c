@@ -86,7 +86,13 @@ static const struct command_option options[] = {
 };
 
 static const struct command_line this_command = {
-    usage, options, 25, "\nExit codes: see wisp embed --help.\n", take_file};
+    usage, options, 25,
+    "\n"
+    "Examples:\n"
+    "  wisp similarity --query 'how do plants eat?' notes.txt\n"
+    "  wisp similarity --pairs pairs.tsv\n"
+    "\nExit codes: see wisp embed --help.\n",
+    take_file};
 
 static const struct command_option rerank_options[] = {
     OPTION(TEXT, query, "query", 'q', "TEXT", "the query that the lines answer"),
@@ -99,7 +105,13 @@ static const struct command_option rerank_options[] = {
 };
 
 static const struct command_line rerank_command = {
-    rerank_usage, rerank_options, 25, "\nExit codes: see wisp embed --help.\n", take_file};
+    rerank_usage, rerank_options, 25,
+    "\n"
+    "Example:\n"
+    "  wisp rerank --model hf:cross-encoder/ms-marco-MiniLM-L6-v2 --query 'how do plants eat?' "
+    "notes.txt\n"
+    "\nExit codes: see wisp embed --help.\n",
+    take_file};
 
 static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     if (!take_options(a->ranks ? &rerank_command : &this_command, a, argc, argv, code))

@@ -38,8 +38,11 @@ static const struct command_option options[] = {
     TAKEN(input_take_text, input, "text", 0, "TEXT",
           "tokenise this text (may be given more than once)"),
     TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "lines (default), or ndjson: each line is a JSON string or an object\n"
-          "with a string \"text\""),
+          "lines (default); ndjson: each line is a JSON string or an object with a\n"
+          "string \"text\"; csv or tsv: rows behind a header"),
+    TAKEN(input_take_column, input, "column", 0, "NAME",
+          "the column, or the member of objects, that is the text (default:\n"
+          "text)"),
     OPTION(TEXT, format_name, "format", 0, "FORMAT",
            "json (default): the ids as an array on a line; ndjson: an object with\n"
            "\"ids\", \"pieces\" as the vocabulary spells them, and \"starts\" and\n"
@@ -57,7 +60,13 @@ static const struct command_option options[] = {
 };
 
 static const struct command_line this_command = {
-    usage, options, 25, "\nExit codes: see wisp embed --help.\n", take_file};
+    usage, options, 25,
+    "\n"
+    "Examples:\n"
+    "  wisp tokenize --format table --text 'any text'\n"
+    "  wisp tokenize notes.txt\n"
+    "\nExit codes: see wisp embed --help.\n",
+    take_file};
 
 static int check_usage(struct command *c) {
     static const char *const names[] = {"text", "json", "ndjson", "table"};

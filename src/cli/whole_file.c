@@ -30,6 +30,8 @@ int read_whole_file(const char *path, char **text, size_t *length) {
         complain("%s: cannot open: %s", path, strerror(errno));
         return EXIT_FAILED;
     }
+    if (standard)
+        say_that_input_is_awaited();
     int code = EXIT_GOOD;
     do {
         if (*length == capacity) {

@@ -40,15 +40,14 @@ static void hash_text(const char *text, size_t digits, char *hex) {
     hex[digits] = '\0';
 }
 
-static wisp_status find_folder(char *path, size_t capacity, wisp_error *error) {
+wisp_status cache_folder(char *path, size_t capacity, wisp_error *error) {
     static const char *const variables[] = {"WISP_CACHE", "XDG_CACHE_HOME", "HOME"};
     static const char *const below[] = {"http", "wisp/http", ".cache/wisp/http"};
     for (size_t i = 0; i < 3; i++) {
         const char *folder = getenv(variables[i]);
         if (!folder || *folder == '\0')
             continue;
-        TRY(file_join(folder, below[i], path, capacity, error));
-        return own_folder_open(path, "WISP_CACHE", error);
+        return file_join(folder, below[i], path, capacity, error);
     }
     return fail(error, WISP_ERROR_ARGUMENT, NULL, "WISP_CACHE",
                 "neither this variable nor HOME says where files from servers are kept");
@@ -130,7 +129,8 @@ wisp_status cached_file_open(struct cached_file *file, const char *url, const ch
     char folder[PATH_MAX], hex[CACHE_HASH_DIGITS + 1];
     *file = (struct cached_file){
         .url = url, .name = name, .lock = -1, .data = -1, .table = -1, .use = -1};
-    TRY(find_folder(folder, sizeof folder - 64, error));
+    TRY(cache_folder(folder, sizeof folder - 64, error));
+    TRY(own_folder_open(folder, "WISP_CACHE", error));
     hash_text(url, CACHE_HASH_DIGITS, hex);
     TRY(file_join(folder, hex, file->stem, sizeof file->stem, error));
     cached_file_use(file);

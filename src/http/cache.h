@@ -47,6 +47,19 @@ struct cached_file {
     char checks[PATH_MAX + 64];
 };
 
+/* Writes the path of the cache's folder, which need not exist. Fails with WISP_ERROR_ARGUMENT if no
+ * variable of the environment says where it is. */
+wisp_status cache_folder(char *path, size_t capacity, wisp_error *error);
+
+/* Calls `visit` for each file of the cache, with the bytes that it takes on the disk and the time
+ * of its last use in seconds since 1970. Fails with WISP_ERROR_ARGUMENT as cache_folder does. */
+wisp_status cache_visit(void (*visit)(void *context, const char *url, uint64_t bytes, int64_t used),
+                        void *context, wisp_error *error);
+
+/* Deletes the files whose URL is this one, but for a query. Adds the bytes that are free now to
+ * *freed. Fails with WISP_ERROR_IO if one is in use. */
+wisp_status cache_remove(const char *url, uint64_t *freed, wisp_error *error);
+
 /* Finds what the cache knows of a URL, and makes its folder. `url` and `name` have to outlive the
  * file. Fails with WISP_ERROR_IO if the folder cannot be made, and WISP_ERROR_ARGUMENT if no
  * variable of the environment says where it is. The caller calls cached_file_close, also after a

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "host/file.h"
 #include "host/input_file.h"
 #include "host/own_file.h"
 #include "http/cache.h"
@@ -206,6 +207,64 @@ wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *er
     }
     free(entries.all);
     return WISP_OK;
+}
+
+/* ---- the list ------------------------------------------------------------------------------- */
+
+/* Opens the cache's folder as that of a file without a name. */
+static wisp_status open_folder(struct cached_file *place, wisp_error *error) {
+    char folder[PATH_MAX];
+    TRY(cache_folder(folder, sizeof folder - 64, error));
+    return file_join(folder, "", place->stem, sizeof place->stem, error);
+}
+
+/* Reads the URL of an entry, which the caller frees. Returns NULL if it has none. */
+static char *read_url(const struct cached_file *place, const char *hash) {
+    char path[2 * PATH_MAX];
+    struct file_bytes record;
+    path_of(place, hash, ".url", path);
+    if (file_read(path, &record, NULL) != WISP_OK)
+        return NULL;
+    record.data[record.size] = '\0'; /* file_read leaves room for it */
+    record.data[strcspn(record.data, "\n")] = '\0';
+    return record.data;
+}
+
+wisp_status cache_visit(void (*visit)(void *context, const char *url, uint64_t bytes, int64_t used),
+                        void *context, wisp_error *error) {
+    struct cached_file place = {.use = -1};
+    struct entries entries = {0};
+    TRY(open_folder(&place, error));
+    list_entries(&place, &entries);
+    for (size_t i = 0; i < entries.n; i++) {
+        char *url = read_url(&place, entries.all[i].hash);
+        if (url)
+            visit(context, url, entries.all[i].bytes, (int64_t)entries.all[i].used.tv_sec);
+        free(url);
+    }
+    free(entries.all);
+    return WISP_OK;
+}
+
+wisp_status cache_remove(const char *url, uint64_t *freed, wisp_error *error) {
+    struct cached_file place = {.use = -1};
+    struct entries entries = {0};
+    wisp_status status = WISP_OK;
+    const size_t length = strcspn(url, "?#");
+    TRY(open_folder(&place, error));
+    list_entries(&place, &entries);
+    for (size_t i = 0; i < entries.n && status == WISP_OK; i++) {
+        char *other = read_url(&place, entries.all[i].hash);
+        const bool same =
+            other && strcspn(other, "?#") == length && strncmp(other, url, length) == 0;
+        free(other);
+        if (same && delete_entry(&place, entries.all[i].hash))
+            *freed += entries.all[i].bytes;
+        else if (same)
+            status = fail(error, WISP_ERROR_IO, NULL, NULL, "%.*s is in use", (int)length, url);
+    }
+    free(entries.all);
+    return status;
 }
 
 /* ---- URLs that are signed again -------------------------------------------------------- */

@@ -1,35 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/fetch.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "http/answer.h"
 
 enum {
     MOST_FLIGHTS = 6, /* requests at a time */
     MOST_FAILURES = 4,
     MOST_REDIRECTS = 10,
     BUFFER_BYTES = 16 * CACHE_BLOCK_BYTES,
-    TIMEOUT_SECONDS = 30,
-    SLOWEST = 100, /* bytes a second: a request that brings fewer for so long is aborted. All six
-                      of a line keep above it with 600, at which 1 MB takes half an hour */
     POLL_MILLISECONDS = 100 /* so soon a cancelled call notices */
 };
 
 /* Seconds: a server that wants a longer pause is not waited for. */
 static const double longest_wait = 30;
-
-/* The headers of an answer. Texts that are longer are cut, and then match nothing. */
-struct answer {
-    long status;
-    char etag[256], modified[64], range[96], encoding[32];
-    uint64_t length; /* Content-Length; 0: not said */
-    double wait;     /* Retry-After, in seconds; -1: not said */
-};
 
 /* A range that is fetched, in as many requests as it takes. */
 struct transfer {
@@ -58,16 +47,10 @@ struct transfer {
     char reason[CURL_ERROR_BYTES]; /* why a connection failed */
 };
 
-static bool is_https(const char *url) {
-    return strncasecmp(url, "https", 5) == 0;
-}
-
 wisp_status server_file_open(struct server_file *file, const char *url, bool (*cancelled)(void),
                              wisp_error *error) {
-    *file = (struct server_file){.url = url,
-                                 .cancelled = cancelled,
-                                 .timeout = TIMEOUT_SECONDS,
-                                 .random = (uint64_t)(clock_seconds() * 1e9)};
+    *file = (struct server_file){
+        .url = url, .cancelled = cancelled, .random = (uint64_t)(clock_seconds() * 1e9)};
     /* Queries are long, and may hold keys. */
     snprintf(file->name, sizeof file->name, "%.*s", (int)strcspn(url, "?#"), url);
     const char *authority = strstr(url, "//") + 2;
@@ -75,14 +58,7 @@ wisp_status server_file_open(struct server_file *file, const char *url, bool (*c
     if (memchr(authority, '@', length))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "model",
                     "a URL with a user's name or password is not supported");
-    const char *seconds = getenv("WISP_HTTP_TIMEOUT");
-    if (seconds) {
-        char *end;
-        file->timeout = strtol(seconds, &end, 10);
-        if (end == seconds || *end != '\0' || file->timeout < 1 || file->timeout > 86400)
-            return fail(error, WISP_ERROR_ARGUMENT, NULL, "WISP_HTTP_TIMEOUT",
-                        "%s: expected a number of seconds from 1 to 86400", seconds);
-    }
+    TRY(http_read_timeout(&file->timeout, error));
     TRY(curl_load(file->name, &file->curl, error));
     file->multi = file->curl->multi_init();
     return file->multi ? WISP_OK : fail_memory(error, sizeof(struct transfer));
@@ -105,46 +81,10 @@ void server_file_close(struct server_file *file) {
      refuse(t, WISP_ERROR_IO, "the file has changed since it was opened (" format ")",             \
             __VA_ARGS__))
 
-static void take_header(const char *line, size_t length, const char *name, char *value,
-                        size_t capacity) {
-    const size_t name_length = strlen(name);
-    if (length <= name_length || line[name_length] != ':' ||
-        strncasecmp(line, name, name_length) != 0)
-        return;
-    const char *from = line + name_length + 1, *end = line + length;
-    while (from < end && (*from == ' ' || *from == '\t'))
-        from++;
-    while (end > from && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
-        end--;
-    snprintf(value, capacity, "%.*s", (int)(end - from), from);
-}
-
-/* Takes a line of headers. libcurl hands on those of redirects, too: each answer begins again. */
 static size_t on_header(char *line, size_t size, size_t n, void *context) {
     struct transfer *t = context;
-    struct answer *a = &t->answer;
-    const size_t length = size * n;
-    char number[32] = "";
-    if (length > 5 && memcmp(line, "HTTP/", 5) == 0) {
-        const char *space = memchr(line, ' ', length);
-        *a = (struct answer){.wait = -1};
-        for (const char *c = space ? space + 1 : line + length;
-             c < line + length && *c >= '0' && *c <= '9' && a->status < 1000; c++)
-            a->status = a->status * 10 + (*c - '0');
-        return length;
-    }
-    take_header(line, length, "ETag", a->etag, sizeof a->etag);
-    take_header(line, length, "Last-Modified", a->modified, sizeof a->modified);
-    take_header(line, length, "Content-Range", a->range, sizeof a->range);
-    take_header(line, length, "Content-Encoding", a->encoding, sizeof a->encoding);
-    take_header(line, length, "Content-Length", number, sizeof number);
-    if (*number)
-        a->length = strtoull(number, NULL, 10);
-    *number = '\0';
-    take_header(line, length, "Retry-After", number, sizeof number);
-    if (*number >= '0' && *number <= '9') /* else it is a date, and the usual pause is made */
-        a->wait = strtod(number, NULL);
-    return length;
+    answer_take_line(&t->answer, line, size * n);
+    return size * n;
 }
 
 static const char *validator_of(const struct answer *a) {
@@ -178,29 +118,12 @@ static void judge_refusal(struct transfer *t) {
         t->refused = t->busy = true;
 }
 
-/* Reads "bytes FROM-LAST/SIZE". */
-static bool read_content_range(const char *text, unsigned long long numbers[3]) {
-    static const char ends[] = {'-', '/', '\0'};
-    if (strncasecmp(text, "bytes ", 6) != 0)
-        return false;
-    text += 6;
-    for (int i = 0; i < 3; i++) {
-        char *end;
-        errno = 0;
-        numbers[i] = strtoull(text, &end, 10);
-        if (*text < '0' || *text > '9' || errno != 0 || *end != ends[i])
-            return false;
-        text = end + 1;
-    }
-    return true;
-}
-
 /* Judges the Content-Range of an answer of status 206. */
 static void judge_range(struct transfer *t) {
     const struct file_state *state = &t->file->state;
     unsigned long long numbers[3] = {0};
     const char *text = *t->answer.range ? t->answer.range : "none";
-    const bool good = read_content_range(text, numbers);
+    const bool good = answer_read_range(text, numbers);
     const unsigned long long from = numbers[0], last = numbers[1], size = numbers[2];
     if (!good || from != t->at || last < from || last >= t->end || last >= size) {
         refuse(t, WISP_ERROR_IO, "bytes %llu to %llu were asked for, but '%s' came",
@@ -370,10 +293,6 @@ static void end_request(struct transfer *t) {
 static wisp_status begin_request(struct transfer *t, wisp_error *error) {
     const struct server_file *file = t->file;
     const struct curl *curl = file->curl;
-    const long protocols = CURL_PROTOCOL_HTTPS | (is_https(file->url) ? 0 : CURL_PROTOCOL_HTTP);
-    const char *authorities = getenv("CURL_CA_BUNDLE");
-    if (!authorities || !*authorities)
-        authorities = getenv("SSL_CERT_FILE");
     t->easy = curl->easy_init();
     if (!t->easy || !add_headers(t)) {
         end_request(t);
@@ -384,16 +303,9 @@ static wisp_status begin_request(struct transfer *t, wisp_error *error) {
     t->since = clock_seconds();
     t->judged = t->done = t->busy = false;
     *t->reason = '\0';
-    curl->easy_setopt(t->easy, CURL_URL, file->url);
-    curl->easy_setopt(t->easy, CURL_PROTOCOLS, protocols);
-    curl->easy_setopt(t->easy, CURL_REDIRECT_PROTOCOLS, protocols);
+    http_set_common(curl, t->easy, file->url, file->timeout);
     curl->easy_setopt(t->easy, CURL_FOLLOW_LOCATION, 1L);
     curl->easy_setopt(t->easy, CURL_MAX_REDIRECTS, (long)MOST_REDIRECTS);
-    curl->easy_setopt(t->easy, CURL_NO_SIGNAL, 1L);
-    curl->easy_setopt(t->easy, CURL_CONNECT_TIMEOUT, file->timeout);
-    curl->easy_setopt(t->easy, CURL_LOW_SPEED_LIMIT, (long)SLOWEST);
-    curl->easy_setopt(t->easy, CURL_LOW_SPEED_TIME, file->timeout);
-    curl->easy_setopt(t->easy, CURL_USER_AGENT, "wisp/" WISP_VERSION);
     curl->easy_setopt(t->easy, CURL_HTTP_HEADER, t->headers);
     curl->easy_setopt(t->easy, CURL_HEADER_FUNCTION, on_header);
     curl->easy_setopt(t->easy, CURL_HEADER_DATA, (void *)t);
@@ -401,8 +313,6 @@ static wisp_status begin_request(struct transfer *t, wisp_error *error) {
     curl->easy_setopt(t->easy, CURL_WRITE_DATA, (void *)t);
     curl->easy_setopt(t->easy, CURL_ERROR_BUFFER, t->reason);
     curl->easy_setopt(t->easy, CURL_PRIVATE, (void *)t);
-    if (authorities && *authorities)
-        curl->easy_setopt(t->easy, CURL_CA_FILE, authorities);
     if (curl->multi_add_handle(file->multi, t->easy) != CURL_OK) {
         end_request(t);
         return fail_memory(error, sizeof *t);
@@ -423,7 +333,7 @@ static wisp_status fail_transfer(const struct transfer *t, int result, wisp_erro
         return fail(error, WISP_ERROR_IO, file->name, NULL,
                     "bytes %llu to %llu: the server sends fewer than %d bytes a second; %llu of "
                     "%llu bytes have come, the last %llu at %.1f a second",
-                    (unsigned long long)t->start, (unsigned long long)t->end - 1, SLOWEST,
+                    (unsigned long long)t->start, (unsigned long long)t->end - 1, HTTP_SLOWEST,
                     (unsigned long long)(t->at - t->start), (unsigned long long)(t->end - t->start),
                     (unsigned long long)(t->at - t->from),
                     (double)(t->at - t->from) / (clock_seconds() - t->since));
@@ -475,7 +385,7 @@ static wisp_status finish(struct transfer *t, int result, wisp_error *error) {
         return WISP_OK;
     }
     t->again = 0;
-    const uint64_t least = result == CURL_TIMED_OUT ? (uint64_t)t->file->timeout * SLOWEST : 1;
+    const uint64_t least = result == CURL_TIMED_OUT ? (uint64_t)t->file->timeout * HTTP_SLOWEST : 1;
     if (t->at >= t->reached + least)
         t->failures = 0;
     else if (lasting || t->failures == MOST_FAILURES)

@@ -119,15 +119,34 @@ static wisp_status open_config(struct directory *dir, const char *folder, bool a
                 hf_shown(method));
 }
 
-static wisp_status put_name(struct directory *dir, const char *folder, wisp_error *error) {
-    size_t length = strlen(folder);
-    while (length > 1 && folder[length - 1] == '/')
+/* Returns the last part of the first `length` bytes of a path. */
+static wisp_text last_part(const char *path, size_t length) {
+    while (length > 1 && path[length - 1] == '/')
         length--;
     size_t start = length;
-    while (start > 0 && folder[start - 1] != '/')
+    while (start > 0 && path[start - 1] != '/')
         start--;
-    return directory_put_text(dir, "general.name", (wisp_text){folder + start, length - start},
-                              error);
+    return (wisp_text){path + start, length - start};
+}
+
+static bool begins_with(wisp_text text, const char *start) {
+    return text.length >= strlen(start) && memcmp(text.bytes, start, strlen(start)) == 0;
+}
+
+/* Names the model after its folder; in the cache of the Hub, where folders are named after commits,
+ * after its repository: models--OWNER--NAME/snapshots/COMMIT. */
+static wisp_status put_name(struct directory *dir, const char *folder, wisp_error *error) {
+    static const char mark[] = "--";
+    wisp_text name = last_part(folder, strlen(folder));
+    const wisp_text snapshots = last_part(folder, (size_t)(name.bytes - folder));
+    const wisp_text repo = last_part(folder, (size_t)(snapshots.bytes - folder));
+    if (begins_with(snapshots, "snapshots") && begins_with(repo, "models--")) {
+        const char *end = repo.bytes + repo.length, *owner = repo.bytes + strlen("models--");
+        const char *marks = strstr(owner, mark);
+        if (marks && marks + strlen(mark) < end)
+            name = (wisp_text){marks + strlen(mark), (size_t)(end - marks) - strlen(mark)};
+    }
+    return directory_put_text(dir, "general.name", name, error);
 }
 
 /* Returns whether a matrix has so many rows. */

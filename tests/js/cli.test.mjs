@@ -303,10 +303,21 @@ describe('embed', () => {
     assert.match(err, /\/nowhere\/t\.json/);
   });
 
+  test('the first results come soon: batches begin with four texts, and each is twice as large', () => {
+    const file = join(folder, 'batches.json');
+    const batches = [4, 5, 12, 13].map((texts) => {
+      wisp(['embed', '--trace', file, '--force', '--threads', '1'], 'text\n'.repeat(texts));
+      const events = JSON.parse(readFileSync(file, 'utf8')).traceEvents;
+      return events.filter((/** @type {{ name: string }} */ { name }) => name === 'tokenize')
+        .length;
+    });
+    assert.deepEqual(batches, [1, 2, 2, 3]);
+  });
+
   test('wrong use is exit code 2 and says what is wrong', () => {
     for (const [args, message] of /** @type {[string[], RegExp][]} */ ([
       [['embed', '--format', 'xml'], /--format xml: choose one of text, json/],
-      [['embed', '--input', 'csv'], /--input csv: choose one of lines, ndjson/],
+      [['embed', '--input', 'xls'], /--input xls: choose one of lines, ndjson/],
       [['embed', '--compute', 'int4'], /choose one of auto, f32, int8/],
       [['embed', '--threads', '0'], /--threads 0: expected a whole number from 1/],
       [['embed', '--dimensions', '-3'], /whole number/],
