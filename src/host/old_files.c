@@ -51,10 +51,13 @@ static bool add(struct entries *entries, const char *name, const struct stat *in
         entries->all = grown;
         entries->capacity = capacity;
     }
-    char *copy = strdup(name);
-    if (!copy)
+    struct entry *entry = &entries->all[entries->n];
+    entry->name = strdup(name);
+    if (!entry->name)
         return false;
-    entries->all[entries->n++] = (struct entry){copy, bytes_on_disk(info), info->st_mtim};
+    entry->bytes = bytes_on_disk(info);
+    entry->used = info->st_mtim;
+    entries->n++;
     entries->bytes += bytes_on_disk(info);
     return true;
 }
