@@ -234,7 +234,8 @@ static int write_trace(const struct arguments *a, const wisp_session *session) {
     return complain_of(&error);
 }
 
-/* The first batch has few texts, so that the first results come soon. */
+/* The first batch has few texts, so that the first results come soon. If rows come from a server,
+ * each batch waits for it, and batches are large. */
 enum { FIRST_RECORDS = 4 };
 
 struct run {
@@ -437,7 +438,8 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
         return code;
     if (a->model.skip_absent)
         run.options.skipped = run.skipped;
-    a->input.most = FIRST_RECORDS;
+    if (!a->model.remote->active)
+        a->input.most = FIRST_RECORDS;
     run.batch = calloc(1, sizeof *run.batch);
     run.rows = calloc(BATCH_RECORDS, dimensions * sizeof *run.rows);
     if (!run.batch || !run.rows) {
