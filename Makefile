@@ -15,10 +15,11 @@
 # build/. Tools that are missing are fetched into .tools/ by tools/setup.py.
 
 MAKEFLAGS += --no-builtin-rules
-# As many jobs as cores, unless the user says how many. One more for what waits for downloads, and for tests, because
+# As many jobs as cores, unless the user says how many. One more for what waits for downloads, and two for tests, because
 # those in JavaScript wait for servers and clocks half of their time.
 ifeq ($(MAKELEVEL),0)
-MAKEFLAGS += -j$(shell expr $$(nproc) + $(words $(firstword $(filter demo test% set-up%,$(MAKECMDGOALS)))))
+MORE_JOBS := $(firstword $(if $(filter test,$(MAKECMDGOALS)),2) $(if $(filter demo test% set-up%,$(MAKECMDGOALS)),1) 0)
+MAKEFLAGS += -j$(shell expr $$(nproc) + $(MORE_JOBS))
 endif
 .SUFFIXES:
 .DELETE_ON_ERROR:
