@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,7 +254,7 @@ static long writer_of(const char *name, const char *etag) {
 static bool is_written(const struct stat *info, long process) {
     const double idle = difftime(time(NULL), info->st_mtime);
     const bool runs = kill((pid_t)process, 0) == 0 || errno != ESRCH;
-    return idle < IDLE_SECONDS && idle > -IDLE_SECONDS && runs;
+    return fabs(idle) < (double)IDLE_SECONDS && runs;
 }
 
 wisp_status hub_claim(const char *folder, const char *etag, char path[PATH_MAX],
