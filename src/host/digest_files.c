@@ -100,9 +100,13 @@ static int open_temporary(const char *path, char temporary[PATH_MAX + 400]) {
             return -1;
         if (file < 0)
             continue;
-        if (flock(file, LOCK_EX | LOCK_NB) == 0)
+        /* Between the two calls another process may take the file for one without a writer: it
+         * has the lock, or has deleted the file. Not every file system has locks. */
+        struct stat info;
+        const bool taken = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (!taken && fstat(file, &info) == 0 && info.st_nlink > 0)
             return file;
-        close(file); /* another process is about to delete it */
+        close(file);
     }
 }
 

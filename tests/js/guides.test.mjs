@@ -38,6 +38,7 @@ const PAGES = {
 const CDN = 'https://cdn.jsdelivr.net/npm/wisp-engine@0.2.0/';
 const MINILM = 'all-MiniLM-L6-v2';
 
+const skip = noShared || noTool('chromium') || noTool('python');
 const folder = mkdtempSync(join(tmpdir(), 'wisp-guides-'));
 const hub = await serveHub();
 /** @type {Awaited<ReturnType<typeof serveRegistry>>} undefined if it does not start */
@@ -66,6 +67,7 @@ function install(bin) {
 }
 
 before(async () => {
+  if (skip) return;
   install(join(folder, 'bin'));
   const python = `${ROOT}.tools/bin/python`;
   smollm = /^\/.*$/m.exec(
@@ -115,8 +117,6 @@ function environment(home) {
     npm_config_yes: 'true',
   };
 }
-
-const skip = noShared || noTool('chromium') || noTool('python');
 
 describe('guides', { skip }, () => {
   for (const [page, sections] of Object.entries(PAGES)) {
