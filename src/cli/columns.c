@@ -29,16 +29,17 @@ static bool next_value(const struct columns *columns, wisp_text *row, struct are
                        wisp_text *value, bool *odd) {
     const char *from = row->bytes, *end = row->bytes + row->length;
     const bool quoted = columns->separator == ',' && from < end && *from == '"';
-    char *copy = arena_copy_text(arena, from, row->length);
+    const char *start = from += quoted;
+    while (from < end && (quoted ? *from != '"' || (from + 1 < end && from[1] == '"')
+                                 : *from != columns->separator))
+        from += quoted && *from == '"' ? 2 : 1;
+    char *copy = arena_copy_text(arena, start, (size_t)(from - start));
     size_t length = 0;
     if (!copy)
         return false;
-    from += quoted;
-    while (from < end && (quoted || *from != columns->separator)) {
-        if (quoted && *from == '"' && (from + 1 == end || from[1] != '"'))
-            break;
-        from += quoted && *from == '"';
-        copy[length++] = *from++;
+    for (const char *c = start; c < from; c++) {
+        copy[length++] = *c;
+        c += quoted && *c == '"'; /* of two quotes one is meant */
     }
     if (quoted) {
         *odd = from == end || (from + 1 < end && from[1] != columns->separator);

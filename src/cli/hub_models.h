@@ -8,7 +8,7 @@
 
 #include "cli/cli.h"
 
-/* What is taken of a repository that has both a GGUF file and a folder of weights. */
+/* The files that are taken from a repository with both a GGUF file and a folder of weights. */
 enum hub_preference {
     HUB_GGUF_FIRST,  /* to compute with it */
     HUB_FOLDER_FIRST /* to make a file of it: the weights are those of training */

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* What the system says of this machine. 0 and "": it does not say. */
+/* This machine, as the system describes it. 0 and "": unknown. */
 struct machine {
     char processor[128], governor[32];
     unsigned long cores, allowed; /* processors that are there, and that this process may use */

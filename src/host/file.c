@@ -28,6 +28,18 @@ bool file_is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+wisp_status file_make_folders(const char *path, mode_t mode, wisp_error *error) {
+    char folder[PATH_MAX + 1];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(folder, mode) != 0 && errno != EEXIST && !file_is_folder(folder))
+            return fail_errno(error, folder, "make the folder of the cache");
+        *slash = '/';
+    }
+    return WISP_OK;
+}
+
 wisp_status file_join(const char *folder, const char *name, char *path, size_t capacity,
                       wisp_error *error) {
     const int length = snprintf(path, capacity, "%s/%s", folder, name);

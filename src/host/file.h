@@ -8,12 +8,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "base/status.h"
 
 bool file_exists(const char *path);
 
 bool file_is_folder(const char *path);
+
+/* Makes the folders above a path, with this mode if they do not exist. Fails with WISP_ERROR_IO. */
+wisp_status file_make_folders(const char *path, mode_t mode, wisp_error *error);
 
 /* Writes "folder/name" to `path`. Fails with WISP_ERROR_ARGUMENT if it takes more than
  * `capacity` bytes. */

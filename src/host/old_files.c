@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "host/own_file.h"
 
 #ifdef __APPLE__
@@ -28,7 +29,7 @@ struct entry {
 
 struct entries {
     struct entry *all; /* [capacity] */
-    size_t n, capacity;
+    uint32_t n, capacity;
     uint64_t bytes;
 };
 
@@ -43,14 +44,9 @@ static uint64_t bytes_on_disk(const struct stat *info) {
 }
 
 static bool add(struct entries *entries, const char *name, const struct stat *info) {
-    if (entries->n == entries->capacity) {
-        const size_t capacity = 2 * entries->capacity + 64;
-        struct entry *grown = realloc(entries->all, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        entries->all = grown;
-        entries->capacity = capacity;
-    }
+    if (list_grow((void *)&entries->all, entries->n, 1, &entries->capacity, sizeof *entries->all,
+                  NULL) != WISP_OK)
+        return false;
     struct entry *entry = &entries->all[entries->n];
     entry->name = strdup(name);
     if (!entry->name)
@@ -78,7 +74,7 @@ static void list_entries(const char *path, bool (*counts)(const char *name),
         closedir(folder);
 }
 
-/* Of files that were used at one time the names decide. */
+/* Orders files by their last use, and by name if it is the same. */
 static int compare_uses(const void *a, const void *b) {
     const struct entry *x = a, *y = b;
     if (x->used.tv_sec != y->used.tv_sec)

@@ -30,24 +30,11 @@ int own_file_open(const char *path, int flags) {
     return -1;
 }
 
-/* Makes a folder and those above it. */
-static wisp_status make_folders(char *path, wisp_error *error) {
-    for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash)
-            *slash = '\0';
-        const bool made = mkdir(path, 0700) == 0 || errno == EEXIST || file_is_folder(path);
-        const wisp_status status =
-            made ? WISP_OK : fail_errno(error, path, "make the folder of the cache");
-        if (slash)
-            *slash = '/';
-        if (status != WISP_OK || !slash)
-            return status;
-    }
-}
-
-wisp_status own_folder_open(char *path, const char *option, wisp_error *error) {
+wisp_status own_folder_open(const char *path, const char *option, wisp_error *error) {
     struct stat info;
-    TRY(make_folders(path, error));
+    char inside[PATH_MAX + 1]; /* "path/", whose folder above is the path */
+    snprintf(inside, sizeof inside, "%s/", path);
+    TRY(file_make_folders(inside, 0700, error));
     if (lstat(path, &info) != 0)
         return fail_errno(error, path, "look at the folder of the cache");
     if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid())

@@ -12,7 +12,7 @@ int own_file_open(const char *path, int flags);
 
 /* Makes a folder of this user, and those above it, if they do not exist. Fails with
  * WISP_ERROR_IO if that cannot be done, if the folder is not this user's, or if others can write to
- * it; then `option` is what names another folder. Changes `path` meanwhile. */
-wisp_status own_folder_open(char *path, const char *option, wisp_error *error);
+ * it; then `option` is what names another folder. */
+wisp_status own_folder_open(const char *path, const char *option, wisp_error *error);
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/list.h"
 #include "host/file.h"
 #include "host/input_file.h"
 #include "host/own_file.h"
@@ -37,7 +38,7 @@ struct entry {
 
 struct entries {
     struct entry *all; /* [capacity] */
-    size_t n, capacity;
+    uint32_t n, capacity;
 };
 
 static wisp_status read_bound(uint64_t *bytes, wisp_error *error) {
@@ -132,14 +133,9 @@ static struct entry *find_entry(struct entries *entries, const char *name) {
     for (size_t i = 0; i < entries->n; i++)
         if (strncmp(entries->all[i].hash, name, CACHE_HASH_DIGITS) == 0)
             return &entries->all[i];
-    if (entries->n == entries->capacity) {
-        const size_t capacity = 2 * entries->capacity + 16;
-        struct entry *grown = realloc(entries->all, capacity * sizeof *grown);
-        if (!grown)
-            return NULL;
-        entries->all = grown;
-        entries->capacity = capacity;
-    }
+    if (list_grow((void *)&entries->all, entries->n, 1, &entries->capacity, sizeof *entries->all,
+                  NULL) != WISP_OK)
+        return NULL;
     struct entry *entry = &entries->all[entries->n++];
     *entry = (struct entry){0};
     memcpy(entry->hash, name, CACHE_HASH_DIGITS);

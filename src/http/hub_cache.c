@@ -20,7 +20,8 @@
 
 enum {
     IDLE_SECONDS = 10, /* a partial file that was not written to for so long has no writer */
-    MOST_DEPTH = 8     /* of folders in a repository */
+    MOST_DEPTH = 8,    /* of folders in a repository */
+    FOLDER_MODE = 0777 /* others may share the cache, as the user's mask says */
 };
 
 wisp_status hub_files_add(struct hub_files *files, const char *name, uint64_t bytes,
@@ -94,19 +95,6 @@ static wisp_status temporary_beside(const char *path, const char *kind, char tem
                : fail(error, WISP_ERROR_ARGUMENT, path, NULL, "the path is too long");
 }
 
-/* Makes the folders above a path. */
-static wisp_status make_folders(const char *path, wisp_error *error) {
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", path);
-    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(folder, 0777) != 0 && errno != EEXIST && !file_is_folder(folder))
-            return fail_errno(error, folder, "make the folder of the cache");
-        *slash = '/';
-    }
-    return WISP_OK;
-}
-
 /* ---- commits -------------------------------------------------------------------------------- */
 
 wisp_status hub_read_commit(const char *folder, const char *revision, char commit[COMMIT_BYTES],
@@ -137,7 +125,7 @@ wisp_status hub_write_commit(const char *folder, const char *revision, const cha
     if (strcmp(known, commit) == 0)
         return WISP_OK;
     TRY(join(folder, "refs", revision, path, error));
-    TRY(make_folders(path, error));
+    TRY(file_make_folders(path, FOLDER_MODE, error));
     TRY(file_writer_open(&writer, path, error));
     const wisp_status status = file_write(&writer, commit, strlen(commit), error);
     if (status == WISP_OK)
@@ -214,7 +202,7 @@ wisp_status hub_point(const char *blob, const char *path, bool links, bool is_ne
     char target[PATH_MAX], made[PATH_MAX];
     if (file_exists(path)) /* another process made it */
         return WISP_OK;
-    TRY(make_folders(path, error));
+    TRY(file_make_folders(path, FOLDER_MODE, error));
     if (links && write_target(blob, path, target)) {
         if (symlink(target, path) == 0)
             return WISP_OK;
@@ -262,7 +250,7 @@ wisp_status hub_claim(const char *folder, const char *etag, char path[PATH_MAX],
     char blob[PATH_MAX], blobs[PATH_MAX], other[PATH_MAX];
     TRY(hub_blob(folder, etag, blob, error));
     TRY(file_join(folder, "blobs", blobs, sizeof blobs, error));
-    TRY(make_folders(blob, error));
+    TRY(file_make_folders(blob, FOLDER_MODE, error));
     TRY(temporary_beside(blob, "incomplete", path, error));
     DIR *items = opendir(blobs);
     if (!items)

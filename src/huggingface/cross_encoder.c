@@ -20,7 +20,7 @@ const struct hf_name hf_head_names[] = {
     {0},
 };
 
-/* What stands around the texts of a pair. */
+/* The tokens that separate the texts of a pair, and their types. */
 struct pair_format {
     uint32_t separators; /* between them */
     bool has_types;      /* tokens of the second text have type 1, others 0 */

@@ -14,7 +14,7 @@ import assert from 'node:assert/strict';
  * @param {(page: Page) => Promise<unknown>} [prepare] the page, before it is opened
  */
 export async function withPageAt(browser, address, options, body, prepare) {
-  // What a service worker fetches cannot be replaced by tests.
+  // Tests replace answers, and cannot replace those that a service worker fetches.
   const page = await browser.newPage({ serviceWorkers: 'block', ...options });
   const complaints = /** @type {string[]} */ ([]);
   page.on('pageerror', (error) => complaints.push(String(error)));

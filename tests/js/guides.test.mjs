@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the guides say is done: their files are written, their commands run, their pages opened, and what comes is compared
-// with what they show. guide/blocks.mjs says how a page tells these apart.
+// Follows the guides: writes their files, runs their commands, opens their pages, and compares the output with what they
+// show. guide/blocks.mjs says how a page tells these apart.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {

@@ -101,7 +101,7 @@ describe('the program', { skip: noCurl }, () => {
     const embed = ['embed', '--text', 'some text', '-m'];
     assert.equal(await good([...embed, 'hf:o/m']), wisp([...embed, TINY]).out.trim());
     assert.deepEqual(fetched(), []);
-    // What convert takes of a repository that has both, and what others take.
+    // From a repository with both, convert takes the folder, and other commands the GGUF file.
     const both = hub.commit('o/both', { ...files, 'm.gguf': model });
     const folder = join(cacheDir, 'models--o--both/snapshots', both);
     const output = join(home, 'out.gguf');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all pages in web-demo/ have in common, and those that search documents, compare and show documents.
+// Tests what all pages in web-demo/ share, and the pages that search documents, compare and show documents.
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';

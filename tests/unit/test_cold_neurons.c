@@ -136,7 +136,8 @@ static void neurons_of_each_token_are_a_part_of_the_batchs(void **state) {
     embed_or_fail(session, texts.text, 1, rows);
     assert_false(wisp_model_get_token_neurons(model, 0, 0, mask));
 
-    /* Of all tokens, the masks together are that of the batch; of the first few, a part of it. */
+    /* The masks of all tokens together are that of the batch; those of the first few are a part of
+     * it. */
     for (size_t most = 1000; most > 0; most = most > MOST ? MOST : 0) {
         assert_int_equal(wisp_model_trace_tokens(model, most, &error), WISP_OK);
         assert_false(wisp_model_get_token_neurons(model, 0, 0, mask));

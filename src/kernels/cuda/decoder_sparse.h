@@ -239,8 +239,8 @@ static __device__ __forceinline__ float choose_counted(const neuron_arguments &a
     return lane < a.each && score_bits(a.choice, own, first + lane) >= limit ? own : 0;
 }
 
-/* The same by the layer's limit. Computes the gates, of which `weights` has begun a warp's first.
- */
+/* Computes the gates, of which `weights` has begun a warp's first, and returns f(gate) of neuron
+ * first + lane if its score reaches the layer's limit, else 0. */
 template <int FORMAT>
 static __device__ __forceinline__ float choose_limited(weight_stream<FORMAT> &weights,
                                                        const neuron_arguments &a, int first) {
