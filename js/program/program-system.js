@@ -12,6 +12,7 @@
  * @property {number} pid
  * @property {(file: number) => boolean} isTerminal says whether the descriptor is a terminal's
  * @property {(code: number) => never} exit ends the program
+ * @property {(prompt: string) => Uint8Array | undefined} [readLine] lets the user of a terminal edit a line; undefined: it ended
  */
 
 /** The numbers that WASI gives to errors. */
@@ -23,7 +24,10 @@ const ERRORS = {
 };
 
 /** The numbers that the program shares with the thread that receives its signals. */
-export const FLAG = { interrupted: 0, waits: 1 };
+export const FLAG = { interrupted: 0, waits: 1, typed: 2 };
+
+/** Values of FLAG.interrupted: by Ctrl-C, or to end. */
+export const SIGNAL = { interrupt: 1, end: 2 };
 
 const BUSY_MS = 10;
 
@@ -176,7 +180,8 @@ export class ProgramSystem {
   /**
    * Says while it works that the program waits for another one, and holds no file: a signal then ends it. One that came
    * just before ends the wait.
-   * @param {() => number} work
+   * @template T
+   * @param {() => T} work
    */
   #waiting(work) {
     Atomics.store(this.#flags, FLAG.waits, 1);
@@ -285,7 +290,15 @@ export class ProgramSystem {
     return {
       interrupted: () => Atomics.load(this.#flags, FLAG.interrupted),
       pid: () => this.#surroundings.pid,
-      seconds: () => performance.now() / 1000,
+      go_on: () =>
+        Number(
+          Atomics.compareExchange(this.#flags, FLAG.interrupted, SIGNAL.interrupt, 0) ===
+            SIGNAL.interrupt,
+        ),
+      seconds: () => {
+        if (Atomics.load(this.#flags, FLAG.interrupted)) this.#wasm.cancel();
+        return performance.now() / 1000;
+      },
       /** @param {number} at @param {number} creates @param {number} waits */
       open: (at, creates, waits) =>
         this.#result(() => {
@@ -327,6 +340,15 @@ export class ProgramSystem {
             .map((/** @type {string} */ name) => `${name}\0`);
           const bytes = encoder.encode(names.join(''));
           if (bytes.length <= capacity) this.#bytes(to, bytes.length).set(bytes);
+          return bytes.length;
+        }),
+      /** @param {number} prompt @param {number} to @param {number} capacity */
+      line: (prompt, to, capacity) =>
+        this.#result(() => {
+          const line = this.#waiting(() => this.#surroundings.readLine?.(this.#text(prompt)));
+          if (!line) return -1;
+          const bytes = line.subarray(0, capacity);
+          this.#bytes(to, bytes.length).set(bytes);
           return bytes.length;
         }),
       /** @param {number} from @param {number} to */

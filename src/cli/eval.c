@@ -64,7 +64,7 @@ static const struct command_option options[] = {
            "mmlu: the most questions of a subject"),
     MARKED(of_mmlu, NONE, mmlu.answers, 0, 0, "answers", 0, NULL,
            "mmlu: also print each answer as a JSON object on a line"),
-    OPTION(NONE, json, "json", 0, NULL, "print the figures as one JSON object"),
+    OPTION(NONE, json, "json", 0, NULL, "print the figures as a JSON object"),
     GROUP(model, cache_options),
     GROUP(model, model_options),
     LAST_OPTION,

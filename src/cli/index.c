@@ -40,7 +40,8 @@ struct arguments {
     wisp_index_kind kind;
     unsigned long dimensions; /* 0: the model's */
     struct prompt_choice prompt;
-    bool no_text, chunk, json, force;
+    enum listing_format format;
+    bool no_text, chunk, force;
 };
 
 /* A record on its way into the index, or a part of it. */
@@ -78,12 +79,7 @@ static int take_kind(void *field, const char *value) {
 
 static int take_format(void *arguments, const char *value) {
     struct arguments *a = arguments;
-    const char *other = a->action == INFO ? "json" : "ndjson";
-    a->json = strcmp(value, other) == 0;
-    return a->json || strcmp(value, "text") == 0
-               ? EXIT_GOOD
-               : complain_of_choice("format", value,
-                                    a->action == INFO ? "text, json" : "text, ndjson");
+    return find_listing_format(value, a->action == LIST, &a->format);
 }
 
 /* Takes an argument that is not an option: first the index, then the files or ids. */
@@ -123,7 +119,7 @@ static const struct command_option options[] = {
            "default prompt)"),
     OPTION(TEXT, prompt.text, "prompt-text", 0, "TEXT", "put TEXT before each text"),
     TAKEN_BY_ALL(take_format, TEXT, "format", 0, "FORMAT",
-                 "of list: text (default) or ndjson; of info: text or json"),
+                 "of what is printed: text (default), json, or of list also ndjson"),
     GROUP(model, model_options),
     OPTION(NONE, force, "force", 'f', NULL, "replace an existing file of another kind"),
     LAST_OPTION,
@@ -417,6 +413,14 @@ static int lock_index(const char *path, struct file_lock *lock) {
                                                                           : complain_of(&error);
 }
 
+static void print_count(const struct arguments *a, size_t n) {
+    const char *what = a->action == REMOVE ? "removed" : "added";
+    if (a->format == LISTING_JSON)
+        fprintf(program_output, "{\"%s\": %zu}\n", what, n);
+    else
+        fprintf(program_output, "%zu %s\n", n, what);
+}
+
 static int run_index(struct arguments *a) {
     struct run run = {.arguments = a};
     struct file_lock lock = {.descriptor = -1};
@@ -436,16 +440,15 @@ static int run_index(struct arguments *a) {
     if (!run.batch) {
         code = complain_of_memory();
     } else if (a->action == LIST) {
-        code = index_list(run.index, a->path, a->json);
+        code = index_list(run.index, a->path, a->format);
     } else if (a->action == INFO) {
-        code = index_info(run.index, a->json);
+        code = index_info(run.index, a->format == LISTING_JSON);
     } else {
         code = a->action == REMOVE ? remove_all(&run) : build_or_add(a, &run);
         if (code == EXIT_GOOD)
             code = save(&run);
         if (code == EXIT_GOOD)
-            fprintf(program_output, "%zu %s\n", run.done,
-                    a->action == REMOVE ? "removed" : "added");
+            print_count(a, run.done);
     }
     if (run.batch)
         arena_release(&run.batch->arena);

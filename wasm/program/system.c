@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -178,6 +179,13 @@ pid_t getpid(void) {
 /* Node has seen to it that the standard descriptors are open. */
 int fcntl(int descriptor, int command, ...) {
     return descriptor <= STDERR_FILENO && command == F_GETFD ? 0 : result(-ENOTSUP);
+}
+
+/* No other program is kept from a file. */
+int flock(int descriptor, int operation) {
+    (void)descriptor;
+    (void)operation;
+    return result(-ENOTSUP);
 }
 
 /* Memory of a module is never given back. */
