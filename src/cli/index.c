@@ -101,11 +101,7 @@ static int take_operand(void *arguments, const char *value) {
 #define ARGUMENTS struct arguments
 
 static const struct command_option options[] = {
-    TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "lines (default), ndjson, csv or tsv: see wisp embed --help"),
-    TAKEN(input_take_column, input, "column", 0, "NAME",
-          "the column, or the member of objects, that is the text (default:\n"
-          "text)"),
+    GROUP(input, input_options),
     TAKEN(take_kind, kind, "kind", 0, "KIND",
           "int8 (default): a byte for each value; f32: four times as large"),
     COUNT(dimensions, 1, 65536, "dimensions", 0, "N",

@@ -69,13 +69,7 @@ static const struct command_option options[] = {
           "text (default): \"score<TAB>id<TAB>text\", with an empty line between\n"
           "queries; json: one array of objects with \"query\" and \"matches\";\n"
           "ndjson: a line for each of these objects"),
-    TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "format of the files: lines (default); ndjson: each line is a JSON\n"
-          "string or an object with a string \"text\"; csv or tsv: rows behind a\n"
-          "header"),
-    TAKEN(input_take_column, input, "column", 0, "NAME",
-          "the column, or the member of objects, that is the text (default:\n"
-          "text)"),
+    GROUP(input, input_options),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each query (default: the model's\n"
            "default prompt)"),

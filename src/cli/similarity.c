@@ -75,6 +75,7 @@ static const struct command_option options[] = {
            "print a JSON array: objects with \"score\" and \"text\", of pairs scores"),
     TAKEN(input_take_text, input, "text", 0, "TEXT",
           "compare this text (may be given more than once)"),
+    GROUP(input, input_options),
     OPTION(TEXT, query_prompt.name, "query-prompt", 0, "NAME",
            "put this prompt of the model before the query (default: the model's\n"
            "default prompt)"),
@@ -104,6 +105,7 @@ static const struct command_option rerank_options[] = {
            "print a JSON array: objects with \"score\" and \"text\", of pairs scores"),
     TAKEN(input_take_text, input, "text", 0, "TEXT",
           "score this text (may be given more than once)"),
+    GROUP(input, input_options),
     GROUP(model, model_options),
     LAST_OPTION,
 };
@@ -125,6 +127,9 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     if (a->pairs == (a->query != NULL)) {
         complain("%s: give either --query TEXT or --pairs (see --help)",
                  a->ranks ? "rerank" : "similarity");
+        *code = EXIT_USAGE;
+    } else if (a->pairs && (a->input.ndjson || a->input.columns.separator)) {
+        complain("--pairs takes lines with a tab, and no --input");
         *code = EXIT_USAGE;
     }
     return *code == EXIT_GOOD;
