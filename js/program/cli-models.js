@@ -9,10 +9,12 @@ const PULL = `usage: wisp-engine pull [OPTION]... NAME...
 
 Fetches models, unless they are there, and prints the path of each. NAME is
 hf:owner/name[@revision][/file] on the Hugging Face Hub. Of a repository comes its GGUF file, of
-several the one of type Q8_0 or the next best. What is interrupted continues the next time. Every
-command takes these names for a model, and fetches what is absent.
+several the one of type Q8_0 or the next best; else its configuration, tokenizer and weights. What
+is interrupted continues the next time. Every command takes these names for a model, and fetches
+what is absent.
 
-      --folder  fetch what a GGUF file is made of: configuration, tokenizer and weights
+      --folder  of a repository that has both, fetch the weights of training and not the GGUF
+                file, as wisp-engine convert does
       --json    print a JSON array of objects
       --quiet   print results and errors, and no progress
   -h, --help    this text
@@ -47,6 +49,18 @@ const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
 /** @param {object[]} rows */
 const jsonOf = (rows) => `[${rows.map((row) => JSON.stringify(row)).join(',\n ')}]\n`;
 
+/**
+ * Finds a model by its name: the GGUF file of its repository, or the folder of one that has none.
+ * @param {string} name
+ * @param {import('../../types/hub.js').HubOptions} [options]
+ * @returns {Promise<string>} its path
+ */
+export const modelOf = (name, options) =>
+  fromHub(name, options).catch((error) => {
+    if (error.code === 'unsupported' && error.field === 'file') return folderFromHub(name, options);
+    throw error;
+  });
+
 /** @param {string[]} args @returns {Promise<number>} the exit code */
 export async function pull(args) {
   const own = { folder: { type: /** @type {const} */ ('boolean') } };
@@ -61,7 +75,7 @@ export async function pull(args) {
   const progress = new Progress(values.quiet);
   const fetched = [];
   for (const name of positionals) {
-    const path = await (values.folder ? folderFromHub : fromHub)(name, {
+    const path = await (values.folder ? folderFromHub : modelOf)(name, {
       signal: stop.signal,
       onProgress: ({ loaded, total }) =>
         progress.show(() => {

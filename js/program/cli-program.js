@@ -10,10 +10,11 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { WispError, isEngineLimit, outOfMemory } from '../base/errors.js';
-import { folderFromHub, fromHub } from '../hub/hub-node.js';
+import { folderFromHub } from '../hub/hub-node.js';
 import { PACKAGES, loadAddon } from '../native/addon-node.js';
 import { compileRead } from '../platform/platform-node.js';
 import { EXIT } from './cli-console.js';
+import { modelOf } from './cli-models.js';
 import { FLAG, SIGNAL } from './program-system.js';
 
 const SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
@@ -65,13 +66,7 @@ async function placed(command, argument) {
   const [, option = '', name] = /^(--model=)?(hf:.*)$/i.exec(argument) ?? [];
   if (!name) return argument;
   if (/^(quantize|calibrate)$/.test(command)) return option + (await folderFromHub(name));
-  return (
-    option +
-    (await fromHub(name).catch((error) => {
-      if (error.code === 'unsupported' && error.field === 'file') return folderFromHub(name);
-      throw error;
-    }))
-  );
+  return option + (await modelOf(name));
 }
 
 /**

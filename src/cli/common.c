@@ -245,7 +245,8 @@ void progress_show(struct progress *progress, size_t done, double fraction) {
     enum { BAR = 24 };
     const double now = clock_seconds(), seconds = now - progress->started;
     const bool in_place = progress->visible;
-    if (program_is_quiet || !(in_place || progress->logs) || now - progress->shown < (in_place ? 0.1 : 60))
+    if (program_is_quiet || !(in_place || progress->logs) ||
+        now - progress->shown < (in_place ? 0.1 : 60))
         return;
     progress->shown = now;
     const double rate = seconds > 0 ? (double)(done - progress->before) / seconds : 0;

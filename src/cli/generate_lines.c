@@ -42,8 +42,9 @@ static bool is_member(const char *key) {
 }
 
 void print_generation(const wisp_generation *result, wisp_text text) {
-    fprintf(program_output, "\"prompt_tokens\":%zu,\"tokens\":%zu,\"end\":\"%s\",\"text\":",
-            result->prompt_tokens, result->tokens, wisp_end_name(result->end));
+    fprintf(program_output,
+            "\"prompt_tokens\":%zu,\"tokens\":%zu,\"end\":\"%s\",\"text\":", result->prompt_tokens,
+            result->tokens, wisp_end_name(result->end));
     print_json_string(program_output, text);
 }
 

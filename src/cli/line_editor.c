@@ -214,7 +214,7 @@ static const struct {
     {"\033[F", go_to_end},
     {"\033OF", go_to_end},
     {"\033[4~", go_to_end},
-    {"\033[3~", erase_right},    /* delete */
+    {"\033[3~", erase_right},     /* delete */
     {"\033[1;5C", go_word_right}, /* with Ctrl */
     {"\033[1;5D", go_word_left},
     {"\033f", go_word_right}, /* with Alt */

@@ -217,8 +217,7 @@ static int take_found(const struct command_line *line, const struct list *list, 
     const bool is_json = list->option[i] == json;
     if (is_json)
         i = find_option(list, "format");
-    return store(list->option[i], (char *)arguments + list->base[i],
-                 is_json ? json->name : optarg);
+    return store(list->option[i], (char *)arguments + list->base[i], is_json ? json->name : optarg);
 }
 
 bool take_options(const struct command_line *line, void *arguments, int argc, char **argv,

@@ -53,8 +53,7 @@ struct command_option {
 #define LAST_OPTION {.name = NULL}
 
 /* The options of a model that --help leaves to --help-model, in a table of these. */
-#define MODEL_GROUP(table, help)                                                                   \
-    {NULL, 0, VALUE_NONE, 0, NULL, help, 0, 0, 0, NULL, table}
+#define MODEL_GROUP(table, help) {NULL, 0, VALUE_NONE, 0, NULL, help, 0, 0, 0, NULL, table}
 
 /* A function takes all arguments of a command, or of a group; without a value it gets NULL. */
 #define TAKEN_BY_ALL(take, kind, name, letter, value, help)                                        \

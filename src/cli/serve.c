@@ -197,8 +197,8 @@ static int serve(struct arguments *a) {
     if (server_start(&a->server, &server, &error) != WISP_OK)
         return complain_of(&error);
     if (!program_is_quiet)
-        fprintf(stderr, "serving %s at http://%s:%u (Ctrl-C ends)\n", a->server.name, a->server.address,
-            server_port(server));
+        fprintf(stderr, "serving %s at http://%s:%u (Ctrl-C ends)\n", a->server.name,
+                a->server.address, server_port(server));
     while (wait_readable(-1))
         continue;
     if (!program_is_quiet)
