@@ -10,6 +10,7 @@
  * @typedef {object} Surroundings
  * @property {any} fs functions of node:fs: openSync, readSync, writeSync, fstatSync, statSync and so on
  * @property {number} pid
+ * @property {number} [user] that the program runs as
  * @property {(file: number) => boolean} isTerminal says whether the descriptor is a terminal's
  * @property {(code: number) => never} exit ends the program
  * @property {(prompt: string) => Uint8Array | undefined} [readLine] lets the user of a terminal edit a line; undefined: it ended
@@ -264,12 +265,25 @@ export class ProgramSystem {
           positions.set(file, base + Number(offset));
           this.#view.setBigUint64(to >>> 0, BigInt(base) + offset, true);
         }),
+      /** @param {number} file @param {number} parts @param {number} n @param {bigint} to @param {number} sum */
+      fd_pwrite: (file, parts, n, to, sum) =>
+        this.#move(
+          (bytes, done) => this.#fs.writeSync(file, bytes, 0, bytes.length, Number(to) + done),
+          parts,
+          n,
+          sum,
+        ),
       fd_sync: (/** @type {number} */ file) => this.#error(() => this.#fs.fsyncSync(file)),
       fd_close: (/** @type {number} */ file) =>
         this.#error(() => {
           positions.delete(file);
           this.#fs.closeSync(file);
         }),
+      /** The time of day in nanoseconds. @param {number} _clock @param {bigint} _precision @param {number} to */
+      clock_time_get: (_clock, _precision, to) => {
+        this.#view.setBigUint64(to >>> 0, BigInt(Date.now()) * 1_000_000n, true);
+        return 0;
+      },
       /** Says whether the descriptor is a terminal's. @param {number} file @param {number} to 24 bytes */
       fd_fdstat_get: (file, to) => {
         this.#bytes(to, 24).fill(0)[0] = this.#surroundings.isTerminal(file) ? 2 : 4; // a character device, or a file
@@ -290,6 +304,7 @@ export class ProgramSystem {
     return {
       interrupted: () => Atomics.load(this.#flags, FLAG.interrupted),
       pid: () => this.#surroundings.pid,
+      user: () => this.#surroundings.user ?? 0,
       go_on: () =>
         Number(
           Atomics.compareExchange(this.#flags, FLAG.interrupted, SIGNAL.interrupt, 0) ===

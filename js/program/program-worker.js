@@ -17,6 +17,7 @@ function readLine(prompt) {
   return length < 0 ? undefined : line.subarray(0, length);
 }
 
-const surroundings = { fs, pid: process.pid, isTerminal: isatty, exit: process.exit, readLine };
+const { pid, exit } = process;
+const surroundings = { fs, pid, user: process.geteuid?.(), isTerminal: isatty, exit, readLine };
 // Not while the thread starts: see scope-node.js.
 setImmediate(() => new ProgramSystem(args, variables, flags, surroundings).run(module));

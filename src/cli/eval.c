@@ -190,7 +190,7 @@ int command_eval(int argc, char **argv) {
         return evaluate_ppl(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "mmlu") == 0)
         return evaluate_mmlu(argc - 1, argv + 1);
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+    if (argc >= 2 && asks_for_help(argv[1]))
         return evaluate_sts(argc, argv);
     complain("eval: say what to evaluate: sts, ppl or mmlu (see wisp eval --help)");
     return EXIT_USAGE;

@@ -137,7 +137,7 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     size_t action = 0;
     while (argc > 1 && action < ACTIONS && strcmp(argv[1], actions[action]) != 0)
         action++;
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+    if (argc > 1 && asks_for_help(argv[1]))
         return take_options(&this_command, a, argc, argv, code);
     *code = EXIT_USAGE;
     if (argc < 2 || action == ACTIONS) {

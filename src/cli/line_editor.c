@@ -248,7 +248,10 @@ static void take_key(struct edited *e, const char *bytes, size_t n) {
             return;
         }
     uint32_t c;
-    if (bytes[0] == '\t')
+    /* What was typed while a reply was written has a 0 where Ctrl-D ended the input. */
+    if (bytes[0] == '\0')
+        erase_right_or_end(e);
+    else if (bytes[0] == '\t')
         insert(e, " ", 1);
     else if (utf8_decode(bytes, n, &c) == n && c != UTF8_INVALID && !utf8_controls_terminal(c))
         insert(e, bytes, n);

@@ -240,3 +240,8 @@ bool take_options(const struct command_line *line, void *arguments, int argc, ch
         *code = EXIT_GOOD;
     return false;
 }
+
+bool asks_for_help(const char *argument) {
+    return strcmp(argument, "-h") == 0 || strcmp(argument, "--help") == 0 ||
+           strcmp(argument, "--help-model") == 0;
+}

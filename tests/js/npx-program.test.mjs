@@ -222,7 +222,7 @@ describe('commands that look at models say in WebAssembly what the program says'
     const [own, program] = [npx(args, input), wisp(args, input)];
     assert.deepEqual([own.code, own.err], [0, ''], own.err);
     const split = (/** @type {string} */ out) =>
-      out.split('\n').map((line) => /^(\d\.\d+)?(.*)/.exec(line)?.slice(1) ?? []);
+      out.split('\n').map((line) => /^(-?\d\.\d+)?(.*)/.exec(line)?.slice(1) ?? []);
     const [found, expected] = [split(own.out), split(program.out)];
     assert.deepEqual(found.map(([, text]) => text), expected.map(([, text]) => text)); // prettier-ignore
     for (const [i, [score]] of found.entries())

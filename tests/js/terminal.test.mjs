@@ -84,6 +84,8 @@ test('options of a model are listed once, and taken by every command with a mode
   assert.match(out, /^ +--predictor NAME +which neurons/m);
   assert.equal(wisp(['search', '--help-model']).out, out);
   assert.equal(wisp(['index', 'list', '--help-model']).out, out);
+  for (const command of ['index', 'eval'])
+    assert.equal(wisp([command, '--help-model']).out, out);
   assert.equal(wisp(['convert', '--help-model']).code, 2);
 });
 

@@ -38,6 +38,7 @@ IMPORT("unlink") int host_unlink(const char *path);
 IMPORT("chmod") int host_chmod(int descriptor, int mode);
 IMPORT("chown") int host_chown(int descriptor, int user, int group);
 IMPORT("pid") int host_pid(void);
+IMPORT("user") int host_user(void);
 
 static int result(int number) {
     if (number >= 0)
@@ -174,6 +175,18 @@ int fchown(int descriptor, uid_t user, gid_t group) {
 
 pid_t getpid(void) {
     return host_pid();
+}
+
+uid_t geteuid(void) {
+    return (uid_t)host_user();
+}
+
+int utimensat(int folder, const char *path, const struct timespec times[2], int flags) {
+    (void)folder;
+    (void)path;
+    (void)times;
+    (void)flags;
+    return result(-ENOTSUP);
 }
 
 /* Node has seen to it that the standard descriptors are open. */
