@@ -119,7 +119,7 @@ export async function list(args) {
   }
   if (values.remove) return EXIT.good;
   const rows = await Promise.all(
-    (await listCached()).map(async ({ name, bytes, source }) => ({ name, bytes, used: await usedAt(source), path: source })), // prettier-ignore
+    (await listCached()).map(async ({ name, bytes, source }) => ({ name, bytes, used: await usedAt(String(source)), path: source })), // prettier-ignore
   );
   rows.sort((a, b) => b.used - a.used || (a.name < b.name ? -1 : 1));
   if (values.json) return (await print(jsonOf(rows)), EXIT.good);

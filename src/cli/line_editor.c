@@ -35,14 +35,16 @@ static bool is_continuation(char c) {
 }
 
 static size_t before(const struct edited *e, size_t at) {
-    while (at > 0 && is_continuation(e->bytes[--at]))
-        continue;
+    at -= at > 0;
+    while (at > 0 && is_continuation(e->bytes[at]))
+        at--;
     return at;
 }
 
 static size_t after(const struct edited *e, size_t at) {
-    while (at < e->n && is_continuation(e->bytes[++at]) && at < e->n)
-        continue;
+    at += at < e->n;
+    while (at < e->n && is_continuation(e->bytes[at]))
+        at++;
     return at;
 }
 

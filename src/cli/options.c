@@ -109,7 +109,8 @@ static void print_help_of_model(const struct command_line *line, const struct li
     fputs("More options of commands that use a model:\n\n", program_output);
     for (size_t i = list->model; i < list->model_end; i++)
         print_option(list->option[i], line->column);
-    fputs(list->model_group->help, program_output);
+    if (list->model_group)
+        fputs(list->model_group->help, program_output);
 }
 
 static bool parse_count32(const struct command_option *o, const char *text, uint32_t *value) {

@@ -85,8 +85,8 @@ struct command_line {
 bool take_options(const struct command_line *line, void *arguments, int argc, char **argv,
                   int *code);
 
-/* Returns whether an argument asks for the help of a command, as one may before the name of what the
- * command does. */
+/* Returns whether an argument asks for the help of a command, as one may before the name of what
+ * the command does. */
 bool asks_for_help(const char *argument);
 
 #endif
