@@ -34,9 +34,7 @@ TOLERANCE, TEXTS = 1e-5, 200
 
 
 def texts():
-    """Lines of the README, of all lengths, no text, and a text that is cut."""
-    lines = [line.strip() for line in (REPO / "README.md").read_text().splitlines() if line.strip()]
-    return ["", " ".join(lines), *lines[:TEXTS]]
+    return vocabularies.prose(TEXTS)
 
 
 def embed(wisp, model, width):

@@ -149,6 +149,12 @@ def unpack(folder):
             yield name.split("-")[2], json_file
 
 
+def prose(count):
+    """Lines of the README, of all lengths, no text, and a text that models cut."""
+    lines = [line.strip() for line in (texts_of.REPO / "README.md").read_text(encoding="utf-8").splitlines() if line.strip()]
+    return ["", " ".join(lines), *lines[:count]]
+
+
 # ---- comparisons -----------------------------------------------------------------------------------------------------
 
 def texts_of_field(reader, name):
