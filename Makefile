@@ -553,9 +553,8 @@ $(eval $(call wasm_build,relaxed))
 
 # The program for Node, with the commands of wasm/program/commands.c: a file there takes the place of that of src/cli
 # with its name. What it shares with the module that converts, those that generate or that of languages is compiled once.
-PROGRAM := $(filter-out $(patsubst wasm/program/%,src/cli/%,$(wildcard wasm/program/*.c)) src/host/pool_threads.c,\
-    $(foreach folder,calibrate quantise cli host,$(wildcard src/$(folder)/*.c)) src/native/inspect.c src/native/decoder_folders.c \
-        $(wildcard wasm/program/*.c))
+PROGRAM := $(filter-out $(patsubst wasm/program/%,src/cli/%,$(wildcard wasm/program/*.c)) src/host/pool_threads.c $(WASM_CONVERT),\
+    $(foreach folder,calibrate quantise cli host index native,$(wildcard src/$(folder)/*.c)) $(wildcard wasm/program/*.c))
 PROGRAM_ENGINE := $(filter-out $(WASM_CONVERT) $(WASM_WITHOUT),$(PORTABLE)) wasm/pool_single.c $(wildcard src/kernels/simd128/*.c)
 OBJECTS_program := $(patsubst %.c,build/wasm/program/%.o,$(PROGRAM) $(PRODUCT)) \
     $(filter-out build/wasm/convert/wasm/% build/wasm/convert/src/products/%,$(OBJECTS_convert)) \
