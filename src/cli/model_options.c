@@ -67,7 +67,7 @@ static int take_header_sha256(void *field, const char *value) {
               "wisp inspect --verify, and verify all other bytes with the\n"                       \
               "digests in the header"),                                                            \
         COUNT(threads, 1, 1024, "threads", 't', "N",                                               \
-              "threads to compute with (default: the number of cores)"),                           \
+              "threads to compute with (default: those that it may keep busy)"),                   \
         TAKEN(take_compute, compute, "compute", 0, "MODE",                                         \
               "f32, int8, bf16 (on processors with AMX or AVX512-BF16) or auto,\n"                 \
               "which is int8 if the file is quantised, else bf16 with AMX if the\n"                \
