@@ -421,7 +421,7 @@ wasm_objects = $(foreach file,$(3),build/wasm/$(1)$(if $(filter $(WASM_BY_SET),$
 # wisp-encoders-*.wasm scores pairs of texts and embeds by all encoders: what wisp-generate-*.wasm is compiled of, with
 # other exports.
 WASM_ONLY_ENCODERS := $(wildcard src/binding/embed/*.c src/binding/rank/*.c) src/products/encoders.c
-# wisp-udf-*.wasm is the same with the exports that databases call (wasm/udf), for `npx wisp-engine udf`.
+# wisp-udf-*.wasm is the same with the exports that databases call (wasm/udf), for `wisp convert --udf`.
 # wisp-embed-threads-*.wasm and wisp-threads-*.wasm are the two again, with memory that the workers of a team share. All
 # of them is compiled for that, and what asks twice, as above.
 WASM_THREADS = -matomics -mbulk-memory
@@ -540,10 +540,13 @@ build/wasm/wisp-languages.wasm: WASM_LEVEL = -Os -sBINARYEN_EXTRA_PASSES=-Os,-Oz
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 build/wasm/wisp-generate-$(1).wasm: $$(OBJECTS_generate-$(1))
 build/wasm/wisp-encoders-$(1).wasm: $$(OBJECTS_encoders-$(1))
-build/wasm/wisp-udf-$(1).wasm: $$(OBJECTS_udf-$(1))
-build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm build/wasm/wisp-encoders-$(1).wasm build/wasm/wisp-udf-$(1).wasm:
+build/wasm/linked-udf-$(1).wasm: $$(OBJECTS_udf-$(1))
+build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm build/wasm/wisp-encoders-$(1).wasm build/wasm/linked-udf-$(1).wasm:
 	$$(SAY) LINK $$@
 	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$(NEW) $$(MOVE)
+
+build/wasm/wisp-udf-$(1).wasm: build/wasm/linked-udf-$(1).wasm tools/udf_template.mjs
+	$$(Q)node tools/udf_template.mjs $$< $$(NEW) $$(MOVE)
 
 -include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)) $$(OBJECTS_generate-$(1)) $$(OBJECTS_threads-$(1)) \
     $$(OBJECTS_embed-threads-$(1)) $$(OBJECTS_encoders-$(1)) $$(OBJECTS_udf-$(1)))
@@ -650,6 +653,8 @@ INSTALLED_PROGRAMS := bin/wisp lib/libwisp.so.$(VERSION)
 INSTALLED_FILES := include/wisp.h $(patsubst src/%,include/%,$(wildcard src/wisp/*.h)) lib/libwisp.a lib/pkgconfig/wisp.pc \
     share/wisp/wisp-default.gguf share/wisp/wisp-stories.gguf share/man/man1/wisp.1 \
     share/bash-completion/completions/wisp share/fish/vendor_completions.d/wisp.fish share/zsh/site-functions/_wisp
+# For wisp convert --udf, if they are built.
+INSTALLED_MODULES := wisp-udf-simd128.wasm wisp-udf-relaxed.wasm
 INSTALLED_LINKS := lib/libwisp.so lib/libwisp.so.0
 STRIP = strip
 TO = "$(DESTDIR)$(PREFIX)/$(1)"
@@ -667,7 +672,7 @@ install: native
 	$(STRIP) --strip-debug $(call TO,lib/libwisp.a)
 	ln -sf libwisp.so.$(VERSION) $(call TO,lib/libwisp.so.0)
 	ln -sf libwisp.so.0 $(call TO,lib/libwisp.so)
-	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf $(call TO,share/wisp/)
+	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf $(wildcard $(INSTALLED_MODULES:%=js/%)) $(call TO,share/wisp/)
 	install -m 644 build/manual/wisp.1 $(call TO,share/man/man1/)
 	install -m 644 build/manual/wisp.bash $(call TO,share/bash-completion/completions/wisp)
 	install -m 644 build/manual/wisp.fish $(call TO,share/fish/vendor_completions.d/)
@@ -678,7 +683,7 @@ install: native
 
 # Removes what install wrote, and folders of wisp's own.
 uninstall:
-	rm -f $(foreach file,$(INSTALLED_PROGRAMS) $(INSTALLED_FILES) $(INSTALLED_LINKS),$(call TO,$(file)))
+	rm -f $(foreach file,$(INSTALLED_PROGRAMS) $(INSTALLED_FILES) $(INSTALLED_LINKS) $(INSTALLED_MODULES:%=share/wisp/%),$(call TO,$(file)))
 	-rmdir $(call TO,include/wisp) $(call TO,share/wisp)
 
 # ---- release --------------------------------------------------------------------------------------
