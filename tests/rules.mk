@@ -195,18 +195,19 @@ TORCH_mmlu = build/wisp
 TORCH_smollm2 = build/wisp $(CODEC_DRIVER) $(LOGITS_DRIVER)
 TORCH_chat = $(CHAT_DRIVER)
 TORCH_real_encoders = build/wisp
+TORCH_real_onnx = build/wisp
 TORCH_judge = build/wisp
 TORCH_train_relu = build/wisp
 TORCH_train_ternary = build/wisp
 TORCH_train_blocks = build/wisp
 TORCH_models = build/wisp --seed 1 --cases 300
 RUNS_torch := $(addprefix run/torch/,models decoders decoder_folders quantise_texts codec_folders mmlu chat smollm2 \
-    real_encoders judge train_relu train_ternary train_blocks)
+    real_encoders real_onnx judge train_relu train_ternary train_blocks)
 
 .PHONY: $(RUNS_torch)
 $(RUNS_torch): run/torch/%: tests/oracle/%.py $(LOGITS_DRIVER) $(CODEC_DRIVER) $(CHAT_DRIVER) build/wisp set-up-torch
 	$(RUN) --needs .tools/bin/python-torch torch/$* -- .tools/bin/python-torch $< $(TORCH_$*)
-run/torch/models run/torch/real_encoders: override RUN += --needs .tools/sentence
+run/torch/models run/torch/real_encoders run/torch/real_onnx: override RUN += --needs .tools/sentence
 test-torch: $(RUNS_torch)
 
 set-up-torch:
