@@ -99,7 +99,7 @@ static const struct command_option options[] = {
     MARKED(of_attention, TEXT, cache_type, 0, 0, "cache-type", 0, "TYPE",
            "of keys and values: f32 (default), f16 or int8"),
     COUNT(threads, 1, 1024, "threads", 't', "N",
-          "threads to compute with (default: the number of cores)"),
+          "threads to compute with (default: those that it may keep busy)"),
     MARKED(of_neurons, NONE, json, 0, 0, "json", 0, NULL, "print the report as a JSON object"),
     OPTION(NONE, force, "force", 'f', NULL, "replace existing files of other kinds"),
     LAST_OPTION,
@@ -317,7 +317,7 @@ static bool check_options(const struct arguments *a) {
 
 int command_calibrate(int argc, char **argv) {
     enum { DEFAULT_SAMPLES = 4000 };
-    struct arguments a = {.seed = 1, .threads = default_threads()};
+    struct arguments a = {.seed = 1, .threads = wisp_usable_threads()};
     struct sample texts = {0};
     int code;
     if (!take_options(&this_command, &a, argc, argv, &code))

@@ -127,6 +127,7 @@ describe('the program', { skip: noCurl }, () => {
       [...folder, 'onnx/model.onnx', 'onnx/model.onnx_data', 'onnx/model_int8.onnx'],
       [...folder, 'model.onnx', 'model.onnx.data', 'onnx/config.json', 'docs/x.txt'],
       [...folder, 'onnx/model_uint8.onnx', 'model_quantized.onnx'],
+      [...folder, 'onnx/model_q4f16.onnx', 'onnx/model_q4.onnx'],
     ];
     for (const [i, names] of lists.entries()) {
       const text = (/** @type {string} */ name) =>
