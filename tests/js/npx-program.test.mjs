@@ -20,6 +20,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { atTerminal } from './at-terminal.mjs';
 import { installNative, runCli } from './package-run.mjs';
 import { shortTexts } from './pool/texts.mjs';
 import { DEFAULT_MODEL_PATH, ROOT, noAddon, smallCalibratedModel, smallModel, wisp } from './support.mjs'; // prettier-ignore
@@ -257,6 +258,20 @@ describe('commands that look at models say in WebAssembly what the program says'
     }
     const chat = ['generate', '--chat', '--chat-format', 'plain', '-n', '5', '--compute', 'f32'];
     assert.equal(npx(chat, 'Once\n/help\nOne day\n').out, wisp(chat, 'Once\n/help\nOne day\n').out);
+  });
+
+  test('lines of a chat are edited at a terminal, and come back', () => {
+    const chat = ['generate', '--chat', '--chat-format', 'plain', '-n', '3'];
+    const command = [process.execPath, CLI, ...chat];
+    const path = at('chat.json');
+    const typed = ['a dog\x7fy\r', '\x1b[A\x7f\r', `/save ${path}\r`, '\x04'];
+    const { code, err } = atTerminal(command, typed, '> \x1b[3G'); // before an empty line
+    assert.equal(code, 0, err);
+    const messages = JSON.parse(readFileSync(path, 'utf8'));
+    assert.deepEqual(
+      messages.filter((/** @type {any} */ { role }) => role === 'user').map((/** @type {any} */ { content }) => content), // prettier-ignore
+      ['a doy', 'a do'],
+    );
   });
 
   test('a model at a URL is refused, and the line to write is named', () => {

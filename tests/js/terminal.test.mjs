@@ -6,31 +6,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { DEFAULT_MODEL_PATH, PROGRAM, smallModel, wisp } from './support.mjs';
+import { atTerminal as at } from './at-terminal.mjs';
+import { PROGRAM, smallModel, wisp } from './support.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-terminal-'));
 after(() => rmSync(folder, { recursive: true }));
 
-/** Runs the program at a terminal, at which `typed` is typed. @param {string[]} args @param {string} typed */
-function atTerminal(args, typed) {
-  const script = `
-import os, pty, sys
-child, terminal = pty.fork()
-if child == 0:
-    os.execv(sys.argv[1], sys.argv[1:])
-os.write(terminal, ${JSON.stringify(typed)}.encode())
-out = b""
-try:
-    while part := os.read(terminal, 65536):
-        out += part
-except OSError:
-    pass  # Linux says so that the other end is closed
-sys.stdout.buffer.write(out)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))`;
-  const env = { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH };
-  const run = spawnSync('python3', ['-c', script, PROGRAM, ...args], { env, encoding: 'utf8' });
-  return { code: run.status, out: run.stdout, err: run.stderr };
-}
+/** @param {string[]} args @param {string} typed */
+const atTerminal = (args, typed) => at([PROGRAM, ...args], [typed]);
 
 test('says that it waits for what is typed', () => {
   const waits = /wisp: reads from the terminal; Ctrl-D at the beginning of a line ends\r\n/;
@@ -84,8 +67,7 @@ test('options of a model are listed once, and taken by every command with a mode
   assert.match(out, /^ +--predictor NAME +which neurons/m);
   assert.equal(wisp(['search', '--help-model']).out, out);
   assert.equal(wisp(['index', 'list', '--help-model']).out, out);
-  for (const command of ['index', 'eval'])
-    assert.equal(wisp([command, '--help-model']).out, out);
+  for (const command of ['index', 'eval']) assert.equal(wisp([command, '--help-model']).out, out);
   assert.equal(wisp(['convert', '--help-model']).code, 2);
 });
 
