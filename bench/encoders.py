@@ -7,6 +7,7 @@ needs to make the models: PyTorch. The first run takes ten minutes; --prepare do
 encoders.json beside the models in build/bench/encoders, and with --print only prints what is there."""
 
 import argparse
+import datetime
 import json
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def measure(shape, threads, count):
     for runner in runners:
         records[runner.name] |= {"engine": runner.engine, "threads": runner.threads, "group": runner.group,
                                  "what": runner.about}
-    return {"machine": machine.describe(), "wisp": machine.wisp_version(), "settings": settings, "runners": records,
+    return {"date": datetime.date.today().isoformat(), "machine": machine.describe(), "wisp": machine.wisp_version(), "settings": settings, "runners": records,
             "workloads": {each.name: {"texts": each.texts, "tokens": each.tokens, "unit": each.unit} for each in chosen}}
 
 
