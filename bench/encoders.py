@@ -79,10 +79,13 @@ def ratios(found):
         times = {record["engine"]: record["results"] for record in records
                  if record["threads"] == threads and record.get("results") and record["engine"] != "calibrate"}
         wisp = times.pop("wisp-int8", None)
+
+        def ratio(name):
+            peers = [each[name]["median"] for each in times.values() if name in each]
+            return f"{min(peers) / wisp[name]['median']:.2f}" if peers and name in wisp else "too slow"
+
         if wisp and times:
-            yield [f"wisp's speed over the fastest peer's, {threads} thread{'s' * (threads > 1)}", *(
-                f"{min(each[name]['median'] for each in times.values() if name in each) / wisp[name]['median']:.2f}"
-                for name in WORKLOADS)]
+            yield [f"wisp's speed over the fastest peer's, {threads} thread{'s' * (threads > 1)}", *map(ratio, WORKLOADS)]
 
 
 def document(found):
