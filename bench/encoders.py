@@ -7,6 +7,7 @@ needs to make the models: PyTorch. The first run takes ten minutes; --prepare do
 encoders.json beside the models in build/bench/encoders, and with --print only prints what is there."""
 
 import argparse
+import datetime
 import json
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def measure(shape, threads, count):
     for runner in runners:
         records[runner.name] |= {"engine": runner.engine, "threads": runner.threads, "group": runner.group,
                                  "what": runner.about}
-    return {"machine": machine.describe(), "wisp": machine.wisp_version(), "settings": settings, "runners": records,
+    return {"date": datetime.date.today().isoformat(), "machine": machine.describe(), "wisp": machine.wisp_version(), "settings": settings, "runners": records,
             "workloads": {each.name: {"texts": each.texts, "tokens": each.tokens, "unit": each.unit} for each in chosen}}
 
 
@@ -78,10 +79,13 @@ def ratios(found):
         times = {record["engine"]: record["results"] for record in records
                  if record["threads"] == threads and record.get("results") and record["engine"] != "calibrate"}
         wisp = times.pop("wisp-int8", None)
+
+        def ratio(name):
+            peers = [each[name]["median"] for each in times.values() if name in each]
+            return f"{min(peers) / wisp[name]['median']:.2f}" if peers and name in wisp else "too slow"
+
         if wisp and times:
-            yield [f"wisp's speed over the fastest peer's, {threads} thread{'s' * (threads > 1)}", *(
-                f"{min(each[name]['median'] for each in times.values() if name in each) / wisp[name]['median']:.2f}"
-                for name in WORKLOADS)]
+            yield [f"wisp's speed over the fastest peer's, {threads} thread{'s' * (threads > 1)}", *map(ratio, WORKLOADS)]
 
 
 def document(found):

@@ -203,7 +203,8 @@ Of {rows} rows of models that are downloaded most, {runs} run whole and {partly}
 gives the program each model's type and class, and says what the program says. A row runs if the program takes it and a
 test compares it with the class that the last column names: tiny random models with all settings of the published one, in f32.
 Errors of embeddings are relative to a row's length, those of logits to the largest. Real weights are compared by
-`make run/torch/smollm2` (SmolLM2), `make run/torch/real_encoders` (SPLADE-tiny), tests/unit/test_golden.c (all-MiniLM) and `make test-llama`.
+`make run/torch/smollm2` (SmolLM2), `make run/torch/real_encoders` (SPLADE-tiny, all-mpnet-base-v2), `make run/torch/real_onnx` (bge-small-en,
+ms-marco-MiniLM and answerai-colbert-small as ONNX files), tests/unit/test_golden.c (all-MiniLM) and `make test-llama`.
 
 | row | models | model_type and class in folders | | compared with, or why not |
 |---|---|---|---|---|

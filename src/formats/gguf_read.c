@@ -30,7 +30,8 @@ struct cursor {
     uint64_t window_start;
     size_t window_length;
     uint64_t alignment;
-    bool ternary; /* tensors with BF16's number are BITNET_T158 */
+    size_t first_tensor, first_metadata; /* of this source in the directory */
+    bool ternary;                        /* tensors with BF16's number are BITNET_T158 */
     wisp_error *error;
 };
 
@@ -263,11 +264,11 @@ static wisp_status take_tensor(struct cursor *c) {
 static wisp_status place_tensors(struct cursor *c) {
     uint64_t start, expected = 0;
     if (!checked_align(c->at, c->alignment, &start) || start > c->source->size) {
-        if (c->dir->n_tensors > 0)
+        if (c->dir->n_tensors > c->first_tensor)
             return malformed(c, "tensor data", "the file ends before it");
         start = c->source->size;
     }
-    for (size_t i = 0; i < c->dir->n_tensors; i++) {
+    for (size_t i = c->first_tensor; i < c->dir->n_tensors; i++) {
         struct tensor *entry = &c->dir->tensors[i];
         if (entry->offset != expected)
             return fail(c->error, WISP_ERROR_FORMAT, c->source->name, entry->name,
@@ -308,7 +309,7 @@ static wisp_status take_header(struct cursor *c, uint64_t *n_tensors, uint64_t *
 /* Reads the alignment, which decides where the data of the tensors begins. */
 static wisp_status find_alignment(struct cursor *c) {
     c->alignment = DEFAULT_ALIGNMENT;
-    for (size_t i = 0; i < c->dir->n_metadata; i++) {
+    for (size_t i = c->first_metadata; i < c->dir->n_metadata; i++) {
         const struct metadata *entry = &c->dir->metadata[i];
         if (strcmp(entry->key, "general.alignment") != 0)
             continue;
@@ -337,19 +338,52 @@ static wisp_status read_all(struct cursor *c) {
     return place_tensors(c);
 }
 
-wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) {
-    struct cursor c = {
-        .dir = dir, .source = &dir->sources[index], .source_index = index, .error = error};
+/* Checks that the source says which of `count` parts it is. What others than the first say besides
+ * of the model does not count: they have no metadata but this. */
+static wisp_status check_part(const struct cursor *c, uint32_t part, uint32_t count) {
+    uint64_t no = UINT64_MAX, of = 0;
+    for (size_t i = c->first_metadata; i < c->dir->n_metadata; i++) {
+        const struct metadata *entry = &c->dir->metadata[i];
+        const bool is_number = entry->type == VALUE_U16 || entry->type == VALUE_U32;
+        if (is_number && strcmp(entry->key, "split.no") == 0)
+            no = entry->as.u;
+        if (is_number && strcmp(entry->key, "split.count") == 0)
+            of = entry->as.u;
+    }
+    if (no != part || of != count)
+        return fail(c->error, WISP_ERROR_FORMAT, c->source->name, "split.no",
+                    "this is not part %u of %u of a model, as its name says", part + 1, count);
+    if (part > 0)
+        c->dir->n_metadata = c->first_metadata;
+    return WISP_OK;
+}
+
+static wisp_status read_source(struct directory *dir, uint32_t index, uint32_t part, uint32_t count,
+                               wisp_error *error) {
+    struct cursor c = {.dir = dir,
+                       .source = &dir->sources[index],
+                       .source_index = index,
+                       .first_tensor = dir->n_tensors,
+                       .first_metadata = dir->n_metadata,
+                       .error = error};
     if (!c.source->data) {
         c.window = malloc(WINDOW_BYTES);
         if (!c.window)
             return fail_memory(error, WINDOW_BYTES);
     }
-    wisp_status status = read_all(&c);
+    const wisp_status status = read_all(&c);
     free(c.window);
-    if (status == WISP_OK)
-        status = directory_finish(dir, error);
-    for (size_t i = 0; gguf_steps[i] && status == WISP_OK; i++)
-        status = gguf_steps[i](dir, error);
-    return status;
+    return status == WISP_OK && count > 1 ? check_part(&c, part, count) : status;
+}
+
+wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) {
+    const uint32_t count = dir->n_sources - index;
+    for (uint32_t part = 0; part < count; part++)
+        TRY(read_source(dir, index + part, part, count, error));
+    if (count > 1)
+        directory_drop_metadata(dir, "split.");
+    TRY(directory_finish(dir, error));
+    for (size_t i = 0; gguf_steps[i]; i++)
+        TRY(gguf_steps[i](dir, error));
+    return WISP_OK;
 }

@@ -93,8 +93,8 @@ wisp_status hub_choose_gguf(const struct hub_files *files, const char *repo, con
                     repo, names);
     if (models > 0)
         return fail(error, WISP_ERROR_UNSUPPORTED, NULL, NULL,
-                    "%s: its model is in parts, which wisp does not read: join them with "
-                    "llama-gguf-split --merge",
+                    "%s: its model is in parts, which are not fetched by name: download them into "
+                    "a folder and name the first",
                     repo);
     return fail(error, WISP_ERROR_NOT_FOUND, NULL, NULL,
                 "%s has neither a GGUF file nor weights that wisp reads", repo);

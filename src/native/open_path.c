@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Opens models from the file system. Native only. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -31,6 +32,41 @@ static wisp_status check_name(const char *path, wisp_error *error) {
     return WISP_OK;
 }
 
+static bool read_digits(const char *text, unsigned *number) {
+    *number = 0;
+    for (int i = 0; i < 5; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        *number = 10 * *number + (unsigned)(text[i] - '0');
+    }
+    return true;
+}
+
+/* Adds the other parts of a model whose first part has this path. */
+static wisp_status add_parts(struct directory *dir, const char *path, wisp_error *error) {
+    enum { ENDING = sizeof "-00001-of-00001.gguf" - 1 };
+    const size_t length = strlen(path), stem = length < ENDING ? length : length - ENDING;
+    const char *ending = path + stem;
+    unsigned part, count;
+    if (*ending != '-' || !read_digits(ending + 1, &part) || strncmp(ending + 6, "-of-", 4) != 0 ||
+        !read_digits(ending + 10, &count) || strcmp(ending + 15, ".gguf") != 0)
+        return WISP_OK;
+    if (part != 1)
+        return fail(error, WISP_ERROR_UNSUPPORTED, path, NULL,
+                    "part %u of a model: name the first, %.*s-00001-of-%05u.gguf", part, (int)stem,
+                    path, count);
+    for (unsigned i = 2; i <= count; i++) {
+        wisp_source source;
+        uint32_t index;
+        char *name;
+        ARENA_TAKE(&dir->arena, name, length + 1, error);
+        snprintf(name, length + 1, "%.*s-%05u-of-%05u.gguf", (int)stem, path, i, count);
+        TRY(file_source_open(name, &source, error));
+        TRY(directory_add_source(dir, &source, &index, error));
+    }
+    return WISP_OK;
+}
+
 static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error *error) {
     wisp_source source;
     uint32_t index;
@@ -47,6 +83,7 @@ static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error
         TRY(source_read(&source, NULL, 0, magic, sizeof magic, error));
     if (memcmp(magic, "GGUF", sizeof magic) != 0)
         TRY(check_name(path, error));
+    TRY(add_parts(dir, path, error));
     return gguf_read(dir, index, error);
 }
 

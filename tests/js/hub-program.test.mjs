@@ -337,7 +337,7 @@ describe('the program', { skip: noCurl }, () => {
       ['lfs', 3, /a pointer of Git LFS and not the file/],
       ['none', 3, /has neither a GGUF file nor weights/],
       ['two', 2, /several models: name one of a\.gguf, b\.gguf/],
-      ['parts', 3, /in parts.*llama-gguf-split/],
+      ['parts', 3, /in parts.*name the first/],
       ['gone', 3, /HTTP 401 no: RepoNotFound: it does not exist, or is private/],
     ])) {
       const found = await run(['pull', `hf:o/${name}`]);
