@@ -214,9 +214,9 @@ void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, con
     wisp_model_get_info(model, &info);
     wisp_session_get_stats(session, &stats);
     if (stats.truncated_texts > 0)
-        complain("%llu text%s longer than the model's %u tokens and truncated%s",
-                 (unsigned long long)stats.truncated_texts,
-                 stats.truncated_texts == 1 ? " is" : "s are", info.max_tokens, advice);
+        remark("%llu text%s longer than the model's %u tokens and truncated%s",
+               (unsigned long long)stats.truncated_texts,
+               stats.truncated_texts == 1 ? " is" : "s are", info.max_tokens, advice);
 }
 
 /* ---- progress ------------------------------------------------------------------------------- */
@@ -240,7 +240,8 @@ void progress_show(struct progress *progress, size_t done, double fraction) {
     enum { BAR = 24 };
     const double now = clock_seconds(), seconds = now - progress->started;
     const bool in_place = progress->visible;
-    if (!(in_place || progress->logs) || now - progress->shown < (in_place ? 0.1 : 60))
+    if (program_is_quiet || !(in_place || progress->logs) ||
+        now - progress->shown < (in_place ? 0.1 : 60))
         return;
     progress->shown = now;
     const double rate = seconds > 0 ? (double)(done - progress->before) / seconds : 0;

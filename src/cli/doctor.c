@@ -40,7 +40,7 @@ struct arguments {
 static const struct command_option options[] = {
     TAKEN(take_model_path, model, "model", 'm', "PATH",
           "also look at this model: does it fit, how fast is it read"),
-    OPTION(NONE, json, "json", 0, NULL, "print one object"),
+    OPTION(NONE, json, "json", 0, NULL, "print a JSON object"),
     LAST_OPTION,
 };
 

@@ -73,7 +73,7 @@ static const struct command_option options[] = {
            "mmlu: the most questions of a subject"),
     MARKED(of_mmlu, NONE, mmlu.answers, 0, 0, "answers", 0, NULL,
            "mmlu: also print each answer as a JSON object on a line"),
-    OPTION(NONE, json, "json", 0, NULL, "print the figures as one JSON object"),
+    OPTION(NONE, json, "json", 0, NULL, "print the figures as a JSON object"),
     GROUP(model, cache_options),
     GROUP(model, model_options),
     LAST_OPTION,
@@ -239,7 +239,7 @@ int command_eval(int argc, char **argv) {
         return evaluate_mmlu(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "retrieval") == 0)
         return evaluate_retrieval(argc - 1, argv + 1);
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+    if (argc >= 2 && asks_for_help(argv[1]))
         return evaluate_sts(argc, argv);
     complain("eval: say what to evaluate: sts, ppl, mmlu or retrieval (see wisp eval --help)");
     return EXIT_USAGE;

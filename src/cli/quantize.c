@@ -315,8 +315,8 @@ static int quantize(const char *input, const char *output, const char *const *ty
         print_totals(totals, n);
     for (size_t i = 0; i < n && code == EXIT_GOOD; i++)
         if (totals[i].clamped > 0)
-            complain("warning: %llu blocks have a scale that a half cannot hold; it became epsilon",
-                     (unsigned long long)totals[i].clamped);
+            remark("warning: %llu blocks have a scale that a half cannot hold; it became epsilon",
+                   (unsigned long long)totals[i].clamped);
     const int closed = finish_output();
     if (code == EXIT_GOOD)
         code = closed;
