@@ -14,7 +14,7 @@ enum { FLOAT_DIGITS = 9 }; /* tell all floats apart */
  *
  * A float has 24 bits and 5^12 has 28, so that its product with a power of ten up to 1e12 is a
  * double without rounding, and the digits are exact. */
-static bool write_float(double value, char *text) {
+static bool write_float(double value, struct number_text *written) {
     static const double powers[] = {1e0, 1e1, 1e2, 1e3,  1e4,  1e5, 1e6,
                                     1e7, 1e8, 1e9, 1e10, 1e11, 1e12};
     const double size = fabs(value);
@@ -36,6 +36,7 @@ static bool write_float(double value, char *text) {
         digits[i] = (char)('0' + number % 10);
     while (n > 2 * FLOAT_DIGITS - shift && digits[n - 1] == '0')
         n--;
+    char *text = written->text;
     if (value < 0)
         *text++ = '-';
     const int whole = 2 * FLOAT_DIGITS - shift - first; /* digits before the point */
@@ -52,7 +53,7 @@ static bool write_float(double value, char *text) {
 
 struct number_text number_text(double value, int digits) {
     struct number_text number;
-    if (digits == FLOAT_DIGITS && write_float(value, number.text))
+    if (digits == FLOAT_DIGITS && write_float(value, &number))
         return number;
     snprintf(number.text, sizeof number.text, "%.*g", digits, value);
     /* The locale's separator, which may have several bytes, is what none of these is part of. */

@@ -182,7 +182,7 @@ static const char *take_column(const char *at, const char *end, wisp_text *colum
 static int parse_judgement(const struct evaluation *e, const char *path, size_t number,
                            const char *line, const char *end, struct judgement *j) {
     wisp_text query, document, grade;
-    char digits[32], *after = digits;
+    char digits[32] = "", *after = digits;
     const char *at = take_column(line, end, &query);
     at = at ? take_column(at, end, &document) : NULL;
     if (at)
@@ -292,7 +292,7 @@ static void add_scores(const struct evaluation *e, size_t m, const struct judgem
     sums->recall += (double)hits / (double)relevant;
 }
 
-static int score(struct evaluation *e, struct retrieval_result *r) {
+static int score_all(struct evaluation *e, struct retrieval_result *r) {
     struct retrieval_scores sums[MODELS] = {{0}};
     wisp_model_info info;
     wisp_model_get_info(e->models.of[TESTED].model, &info);
@@ -347,7 +347,7 @@ static int evaluate(struct evaluation *e, const struct model_arguments *argument
     if (code == EXIT_GOOD)
         code = read_judgements(e);
     if (code == EXIT_GOOD)
-        code = score(e, result);
+        code = score_all(e, result);
     progress_end(&e->progress);
     watch_signals(NULL);
     return code;
