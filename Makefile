@@ -412,10 +412,16 @@ WASM_ASKING := $(shell grep -lw $(WASM_NAMES:%=-e %) $(WASM_SOURCES))
 WASM_ONLY_EMBED := $(wildcard src/binding/embed/*.c wasm/embed/*.c) src/products/embed.c
 WASM_ONLY_GENERATE := $(wildcard src/binding/generate/*.c src/binding/embed/*.c wasm/generate/*.c) src/binding/languages/ask.c src/products/generate.c
 WASM_GENERATE := $(WASM_ASKING) $(WASM_ONLY_GENERATE)
+
+# $(call wasm_objects,PRODUCT-,SET,FILES): the objects of files for a product and an instruction set. Files that do not ask
+# for the set are compiled once, for simd128: with relaxed SIMD the compiler makes the same code of them.
+WASM_BY_SET := $(shell grep -lw __wasm_relaxed_simd__ $(WASM_SOURCES) tests/kernels/*.c) $(wildcard src/kernels/relaxed/*.c)
+wasm_objects = $(foreach file,$(3),build/wasm/$(1)$(if $(filter $(WASM_BY_SET),$(file)),$(2),simd128)/$(file:%.c=%.o))
+
 # wisp-encoders-*.wasm scores pairs of texts and embeds by all encoders: what wisp-generate-*.wasm is compiled of, with
 # other exports.
 WASM_ONLY_ENCODERS := $(wildcard src/binding/embed/*.c src/binding/rank/*.c) src/products/encoders.c
-# wisp-udf-*.wasm is the same with the exports that databases call (wasm/udf), for `npx wisp-engine udf`.
+# wisp-udf-*.wasm is the same with the exports that databases call (wasm/udf), for `wisp convert --udf`.
 # wisp-embed-threads-*.wasm and wisp-threads-*.wasm are the two again, with memory that the workers of a team share. All
 # of them is compiled for that, and what asks twice, as above.
 WASM_THREADS = -matomics -mbulk-memory
@@ -485,23 +491,21 @@ build/wasm/wisp-languages.wasm: $(OBJECTS_languages)
 -include $(OBJECTS_languages:%.o=%.d)
 
 define wasm_build
-SHARED_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard src/kernels/$(1)/*.c))
-OBJECTS_$(1) := $$(SHARED_$(1)) $$(WASM_ONLY_EMBED:%.c=build/wasm/$(1)/%.o)
-OBJECTS_generate-$(1) := $$(patsubst %.c,build/wasm/generate-$(1)/%.o,$(WASM_GENERATE) $(wildcard src/kernels/$(1)/*.c)) \
-    $$(filter-out $$(WASM_ASKING:%.c=build/wasm/$(1)/%.o) build/wasm/$(1)/src/kernels/$(1)/%,$$(SHARED_$(1)))
+KERNELS_$(1) := $(wildcard src/kernels/$(1)/*.c)
+OBJECTS_$(1) := $$(call wasm_objects,,$(1),$(WASM_SOURCES) $$(KERNELS_$(1)) $(WASM_ONLY_EMBED))
 
-OBJECTS_encoders-$(1) := $$(WASM_ONLY_ENCODERS:%.c=build/wasm/generate-$(1)/%.o) \
-    $$(filter-out $$(WASM_ONLY_GENERATE:%.c=build/wasm/generate-$(1)/%.o),$$(OBJECTS_generate-$(1)))
+NOT_ASKING_$(1) := $$(call wasm_objects,,$(1),$(filter-out $(WASM_ASKING),$(WASM_SOURCES)))
+OBJECTS_generate-$(1) := $$(call wasm_objects,generate-,$(1),$(WASM_GENERATE) $$(KERNELS_$(1))) $$(NOT_ASKING_$(1))
+OBJECTS_encoders-$(1) := $$(call wasm_objects,generate-,$(1),$(WASM_ASKING) $$(KERNELS_$(1)) $(WASM_ONLY_ENCODERS)) \
+    $$(NOT_ASKING_$(1))
 
-OBJECTS_udf-$(1) := build/wasm/generate-$(1)/wasm/udf/udf.o $$(filter-out %/wasm/host.o $$(foreach folder,$(1) generate-$(1),\
-    build/wasm/$$(folder)/src/binding/%),$$(OBJECTS_encoders-$(1)))
+OBJECTS_udf-$(1) := $$(call wasm_objects,generate-,$(1),wasm/udf/udf.c) $$(filter-out %/wasm/host.o $$(foreach folder,\
+    simd128 generate-simd128 $(1) generate-$(1),build/wasm/$$(folder)/src/binding/%),$$(OBJECTS_encoders-$(1)))
 
-OBJECTS_threads-$(1) := $$(patsubst %.c,build/wasm/threads-$(1)/%.o,\
-    $(filter-out wasm/pool_single.c,$(WASM_SOURCES)) $(wildcard src/kernels/$(1)/*.c wasm/threads/*.c) $(WASM_ONLY_GENERATE))
-OBJECTS_embed-threads-$(1) := $$(patsubst %.c,build/wasm/embed-threads-$(1)/%.o,\
-    $(WASM_ASKING) $(WASM_ONLY_EMBED) $(wildcard src/kernels/$(1)/*.c)) \
-    $$(filter-out $$(WASM_ASKING:%.c=build/wasm/threads-$(1)/%.o) build/wasm/threads-$(1)/src/kernels/$(1)/% \
-        $$(WASM_ONLY_GENERATE:%.c=build/wasm/threads-$(1)/%.o),$$(OBJECTS_threads-$(1)))
+THREADED_$(1) := $(filter-out wasm/pool_single.c $(WASM_ASKING),$(WASM_SOURCES)) $(wildcard wasm/threads/*.c)
+OBJECTS_threads-$(1) := $$(call wasm_objects,threads-,$(1),$$(THREADED_$(1)) $(WASM_GENERATE) $$(KERNELS_$(1)))
+OBJECTS_embed-threads-$(1) := $$(call wasm_objects,threads-,$(1),$$(THREADED_$(1))) \
+    $$(call wasm_objects,embed-threads-,$(1),$(WASM_ASKING) $(WASM_ONLY_EMBED) $$(KERNELS_$(1)))
 
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/wasm-cc
 	@mkdir -p $$(@D)
@@ -536,10 +540,13 @@ build/wasm/wisp-languages.wasm: WASM_LEVEL = -Os -sBINARYEN_EXTRA_PASSES=-Os,-Oz
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 build/wasm/wisp-generate-$(1).wasm: $$(OBJECTS_generate-$(1))
 build/wasm/wisp-encoders-$(1).wasm: $$(OBJECTS_encoders-$(1))
-build/wasm/wisp-udf-$(1).wasm: $$(OBJECTS_udf-$(1))
-build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm build/wasm/wisp-encoders-$(1).wasm build/wasm/wisp-udf-$(1).wasm:
+build/wasm/linked-udf-$(1).wasm: $$(OBJECTS_udf-$(1))
+build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm build/wasm/wisp-encoders-$(1).wasm build/wasm/linked-udf-$(1).wasm:
 	$$(SAY) LINK $$@
 	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$(NEW) $$(MOVE)
+
+build/wasm/wisp-udf-$(1).wasm: build/wasm/linked-udf-$(1).wasm tools/udf_template.mjs
+	$$(Q)node tools/udf_template.mjs $$< $$(NEW) $$(MOVE)
 
 -include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)) $$(OBJECTS_generate-$(1)) $$(OBJECTS_threads-$(1)) \
     $$(OBJECTS_embed-threads-$(1)) $$(OBJECTS_encoders-$(1)) $$(OBJECTS_udf-$(1)))
@@ -549,9 +556,8 @@ $(eval $(call wasm_build,relaxed))
 
 # The program for Node, with the commands of wasm/program/commands.c: a file there takes the place of that of src/cli
 # with its name. What it shares with the module that converts, those that generate or that of languages is compiled once.
-PROGRAM := $(filter-out $(patsubst wasm/program/%,src/cli/%,$(wildcard wasm/program/*.c)) src/host/pool_threads.c,\
-    $(foreach folder,calibrate quantise cli host,$(wildcard src/$(folder)/*.c)) src/native/inspect.c src/native/decoder_folders.c \
-        $(wildcard wasm/program/*.c))
+PROGRAM := $(filter-out $(patsubst wasm/program/%,src/cli/%,$(wildcard wasm/program/*.c)) src/host/pool_threads.c $(WASM_CONVERT),\
+    $(foreach folder,calibrate quantise cli host index native,$(wildcard src/$(folder)/*.c)) $(wildcard wasm/program/*.c))
 PROGRAM_ENGINE := $(filter-out $(WASM_CONVERT) $(WASM_WITHOUT),$(PORTABLE)) wasm/pool_single.c $(wildcard src/kernels/simd128/*.c)
 OBJECTS_program := $(patsubst %.c,build/wasm/program/%.o,$(PROGRAM) $(PRODUCT)) \
     $(filter-out build/wasm/convert/wasm/% build/wasm/convert/src/products/%,$(OBJECTS_convert)) \
@@ -647,6 +653,8 @@ INSTALLED_PROGRAMS := bin/wisp lib/libwisp.so.$(VERSION)
 INSTALLED_FILES := include/wisp.h $(patsubst src/%,include/%,$(wildcard src/wisp/*.h)) lib/libwisp.a lib/pkgconfig/wisp.pc \
     share/wisp/wisp-default.gguf share/wisp/wisp-stories.gguf share/man/man1/wisp.1 \
     share/bash-completion/completions/wisp share/fish/vendor_completions.d/wisp.fish share/zsh/site-functions/_wisp
+# For wisp convert --udf, if they are built.
+INSTALLED_MODULES := wisp-udf-simd128.wasm wisp-udf-relaxed.wasm
 INSTALLED_LINKS := lib/libwisp.so lib/libwisp.so.0
 STRIP = strip
 TO = "$(DESTDIR)$(PREFIX)/$(1)"
@@ -664,7 +672,7 @@ install: native
 	$(STRIP) --strip-debug $(call TO,lib/libwisp.a)
 	ln -sf libwisp.so.$(VERSION) $(call TO,lib/libwisp.so.0)
 	ln -sf libwisp.so.0 $(call TO,lib/libwisp.so)
-	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf $(call TO,share/wisp/)
+	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf $(wildcard $(INSTALLED_MODULES:%=js/%)) $(call TO,share/wisp/)
 	install -m 644 build/manual/wisp.1 $(call TO,share/man/man1/)
 	install -m 644 build/manual/wisp.bash $(call TO,share/bash-completion/completions/wisp)
 	install -m 644 build/manual/wisp.fish $(call TO,share/fish/vendor_completions.d/)
@@ -675,7 +683,7 @@ install: native
 
 # Removes what install wrote, and folders of wisp's own.
 uninstall:
-	rm -f $(foreach file,$(INSTALLED_PROGRAMS) $(INSTALLED_FILES) $(INSTALLED_LINKS),$(call TO,$(file)))
+	rm -f $(foreach file,$(INSTALLED_PROGRAMS) $(INSTALLED_FILES) $(INSTALLED_LINKS) $(INSTALLED_MODULES:%=share/wisp/%),$(call TO,$(file)))
 	-rmdir $(call TO,include/wisp) $(call TO,share/wisp)
 
 # ---- release --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ by PyTorch, no further optimisation) and onnx/model_quantized.onnx (quantize_dyn
 as the models on the hubs are made), with the tokenizer's files. Run by set_up.py in .tools/bench-python.
 """
 
+import inspect
 import json
 import shutil
 import sys
@@ -20,26 +21,26 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class States(torch.nn.Module):
-    """Makes the encoder a function of three tensors."""
+    """Makes the encoder a function of its tensors: not all have types of tokens."""
 
     def __init__(self, model):
         super().__init__()
         self.model = model
+        self.names = [name for name in INPUTS if name in inspect.signature(model.forward).parameters]
 
-    def forward(self, input_ids, attention_mask, token_type_ids):
-        return self.model(input_ids=input_ids, attention_mask=attention_mask,
-                          token_type_ids=token_type_ids).last_hidden_state
+    def forward(self, *tensors):
+        return self.model(**dict(zip(self.names, tensors))).last_hidden_state
 
 
 def export(model_folder, path):
     # Tracing needs plain attention, because the fused one chooses its code by the shapes of the example.
-    model = AutoModel.from_pretrained(model_folder, attn_implementation="eager").eval()
+    model = States(AutoModel.from_pretrained(model_folder, attn_implementation="eager").eval())
     example = torch.ones((2, 8), dtype=torch.int64)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        torch.onnx.export(States(model), (example, example, torch.zeros_like(example)), str(path), dynamo=False,
-                          opset_version=OPSET, input_names=list(INPUTS), output_names=["last_hidden_state"],
-                          dynamic_axes={name: AXES for name in (*INPUTS, "last_hidden_state")})
+        torch.onnx.export(model, (example, example, torch.zeros_like(example))[:len(model.names)], str(path), dynamo=False,
+                          opset_version=OPSET, input_names=model.names, output_names=["last_hidden_state"],
+                          dynamic_axes={name: AXES for name in (*model.names, "last_hidden_state")})
 
 
 def copy_tokenizer(model_folder, folder):

@@ -288,6 +288,10 @@ WISP_API wisp_status wisp_session_open(const wisp_model *model, const wisp_sessi
 
 WISP_API void wisp_session_close(wisp_session *session);
 
+/* Returns how many threads this process can keep busy: as many as there are processors that it may
+ * run on and, on Linux, that its control group (a container's limit) allows. Native only. */
+WISP_API uint32_t wisp_usable_threads(void);
+
 /* Cancels the call that is embedding, generating or scoring: it returns WISP_ERROR_CANCELLED soon.
  * If no such call is running, the next one is cancelled. May be called from any thread and from a
  * signal handler. */

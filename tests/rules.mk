@@ -14,11 +14,11 @@ WASM_TEST_FLAGS = -Itests -isystem .tools/cmocka/include -DHAVE_UINTPTR_T
 WASM_TEST_LINK = -O1 -sNODERAWFS -sALLOW_MEMORY_GROWTH -sSTACK_SIZE=1MB -sEXIT_RUNTIME $(WASM_C_ONLY)
 
 define wasm_tests
-TESTED_$(1) := $$(foreach part,kernels quant attention,\
-                   $$(filter build/wasm/$(1)/src/$$(part)/% build/wasm/generate-$(1)/src/$$(part)/%, \
-                       $$(OBJECTS_generate-$(1)))) \
-               $$(patsubst %,build/wasm/$(1)/src/%.o,base/memory base/status base/utf8 base/workspace products/native) \
-               $$(patsubst %.c,build/wasm/$(1)/%.o,$$(WASM_TEST_SUPPORT)) build/wasm/$(1)/cmocka.o
+TESTED_$(1) := $$(foreach part,kernels quant attention,$$(foreach folder,$$(sort simd128 $(1)),\
+                   $$(filter build/wasm/$$(folder)/src/$$(part)/% build/wasm/generate-$$(folder)/src/$$(part)/%, \
+                       $$(OBJECTS_generate-$(1))))) \
+               $$(call wasm_objects,,$(1),$$(addprefix src/,base/memory.c base/status.c base/utf8.c base/workspace.c \
+                   products/native.c) $$(WASM_TEST_SUPPORT)) build/wasm/cmocka.o
 TESTS_wasm_$(1) := $$(WASM_TESTS:%=build/wasm/$(1)/tests/%.cjs)
 
 build/wasm/$(1)/tests/%.o: tests/%.c Makefile tests/rules.mk | .tools/stamp/wasm-cc .tools/stamp/cmocka
@@ -26,19 +26,21 @@ build/wasm/$(1)/tests/%.o: tests/%.c Makefile tests/rules.mk | .tools/stamp/wasm
 	$$(SAY) EMCC $$@
 	$$(Q).tools/bin/wasm-cc $$(WASM_COMMON) $$(WASM_$(1)) $$(WASM_TEST_FLAGS) $$(OBJECT)
 
-build/wasm/$(1)/cmocka.o: | .tools/stamp/wasm-cc .tools/stamp/cmocka
+$$(TESTS_wasm_$(1)): build/wasm/$(1)/tests/%.cjs: build/wasm/simd128/tests/%.o $$(TESTED_$(1))
 	@mkdir -p $$(@D)
-	$$(SAY) EMCC $$@
-	$$(Q).tools/bin/wasm-cc -O1 -w -DHAVE_CONFIG_H -DHAVE_UINTPTR_T -I.tools/cmocka/src \
-	    -I.tools/cmocka/include -c .tools/cmocka/src/cmocka.c -o $$(NEW) $$(MOVE)
-
-$$(TESTS_wasm_$(1)): build/wasm/$(1)/tests/%.cjs: build/wasm/$(1)/tests/%.o $$(TESTED_$(1))
 	$$(SAY) LINK $$@
 	$$(Q).tools/bin/emcc $$(WASM_TEST_LINK) $$^ -o $$@
 
-.SECONDARY: $$(WASM_TESTS:%=build/wasm/$(1)/tests/%.o) $$(TESTED_$(1))
--include $$(patsubst %.o,%.d,$$(WASM_TESTS:%=build/wasm/$(1)/tests/%.o) $$(TESTED_$(1)))
+.SECONDARY: $$(WASM_TESTS:%=build/wasm/simd128/tests/%.o) $$(TESTED_$(1))
+-include $$(patsubst %.o,%.d,$$(WASM_TESTS:%=build/wasm/simd128/tests/%.o) $$(TESTED_$(1)))
 endef
+
+build/wasm/cmocka.o: | .tools/stamp/wasm-cc .tools/stamp/cmocka
+	@mkdir -p $(@D)
+	$(SAY) EMCC $@
+	$(Q).tools/bin/wasm-cc -O1 -w -DHAVE_CONFIG_H -DHAVE_UINTPTR_T -I.tools/cmocka/src \
+	    -I.tools/cmocka/include -c .tools/cmocka/src/cmocka.c -o $(NEW) $(MOVE)
+
 $(eval $(call wasm_tests,simd128))
 $(eval $(call wasm_tests,relaxed))
 
@@ -193,18 +195,19 @@ TORCH_mmlu = build/wisp
 TORCH_smollm2 = build/wisp $(CODEC_DRIVER) $(LOGITS_DRIVER)
 TORCH_chat = $(CHAT_DRIVER)
 TORCH_real_encoders = build/wisp
+TORCH_real_onnx = build/wisp
 TORCH_judge = build/wisp
 TORCH_train_relu = build/wisp
 TORCH_train_ternary = build/wisp
 TORCH_train_blocks = build/wisp
 TORCH_models = build/wisp --seed 1 --cases 300
 RUNS_torch := $(addprefix run/torch/,models decoders decoder_folders quantise_texts codec_folders mmlu chat smollm2 \
-    real_encoders judge train_relu train_ternary train_blocks)
+    real_encoders real_onnx judge train_relu train_ternary train_blocks)
 
 .PHONY: $(RUNS_torch)
 $(RUNS_torch): run/torch/%: tests/oracle/%.py $(LOGITS_DRIVER) $(CODEC_DRIVER) $(CHAT_DRIVER) build/wisp set-up-torch
 	$(RUN) --needs .tools/bin/python-torch torch/$* -- .tools/bin/python-torch $< $(TORCH_$*)
-run/torch/models run/torch/real_encoders: override RUN += --needs .tools/sentence
+run/torch/models run/torch/real_encoders run/torch/real_onnx: override RUN += --needs .tools/sentence
 test-torch: $(RUNS_torch)
 
 set-up-torch:

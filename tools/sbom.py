@@ -35,8 +35,8 @@ MAPS = {"native": "build/libwisp.so.map", "wasm-simd128": "build/wasm/wisp-simd1
         "wasm-embed-threads-relaxed": "build/wasm/wisp-embed-threads-relaxed.wasm.map",
         "wasm-encoders-simd128": "build/wasm/wisp-encoders-simd128.wasm.map",
         "wasm-encoders-relaxed": "build/wasm/wisp-encoders-relaxed.wasm.map",
-        "wasm-udf-simd128": "build/wasm/wisp-udf-simd128.wasm.map",
-        "wasm-udf-relaxed": "build/wasm/wisp-udf-relaxed.wasm.map",
+        "wasm-udf-simd128": "build/wasm/linked-udf-simd128.wasm.map",
+        "wasm-udf-relaxed": "build/wasm/linked-udf-relaxed.wasm.map",
         "wasm-languages": "build/wasm/wisp-languages.wasm.map",
         "wasm-convert": "build/wasm/wisp-convert.wasm.map",
         "wasm-program": "build/wasm/wisp-program.wasm.map"}

@@ -44,10 +44,21 @@ def help_of(wisp: str, *command: str) -> list[str]:
     return run.stdout.splitlines()
 
 
+def lines_of(wisp: str, name: str) -> list[str]:
+    """The help of a command, in which the options that --help-model lists follow its own."""
+    lines = help_of(wisp, name)
+    rows = [i for i, line in enumerate(lines) if line.startswith("      --help-model ")]
+    if not rows:
+        return lines
+    more = subprocess.run([wisp, name, "--help-model"], check=True, stdout=subprocess.PIPE, encoding="utf-8")
+    options = more.stdout.split("\n\n")[1].splitlines()
+    return lines[: rows[0]] + options + lines[rows[0] :]
+
+
 def read_command(wisp: str, name: str, summary: str) -> Command:
     command = Command(name, summary)
     part = command.usage
-    for line in help_of(wisp, name):
+    for line in lines_of(wisp, name):
         found = OPTION.match(line)
         if found:
             letter, option, value, text = (each or "" for each in found.groups())

@@ -132,4 +132,5 @@ export interface ConvertExports {
 export interface ProgramExports {
   memory: WebAssembly.Memory;
   _start(): void;
+  cancel(): void;
 }

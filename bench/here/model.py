@@ -2,8 +2,7 @@
 """Writes the model that comes with wisp for its peers: model.py GGUF TEXTS FOLDER, run in .tools/bench-here.
 
 GGUF has the weights as f32, those that wisp computes with. onnx/model.onnx has the graph of BERT with them, written out
-operator by operator as PyTorch exports it; onnx/model_quantized.onnx is onnxruntime's dynamic int8; openvino/int8.xml is
-NNCF's int8 (transformers, MIXED preset, SmoothQuant), calibrated with the lines of TEXTS."""
+operator by operator as PyTorch exports it; quantise.py makes the others of it, calibrated with the lines of TEXTS."""
 
 import struct
 import sys
@@ -11,13 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
+import quantise  # beside this file
 import tokenizers
 from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import QuantType, quantize_dynamic
 
 OPSET = 17
-SAMPLES = 100
 SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 STRING, ARRAY, ALIGNMENT = 8, 9, 32
 
@@ -145,35 +142,13 @@ def written(token):
     return token if token.startswith("[") and token.endswith("]") else f"##{token}"
 
 
-def quantise_for_openvino(plain, tokenizer, texts, path):
-    import nncf
-    import openvino
-
-    def inputs_of(text):
-        ids = np.array([tokenizer.encode(text).ids], np.int64)
-        return {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-
-    model = openvino.Core().read_model(plain)
-    quantised = nncf.quantize(model, nncf.Dataset([inputs_of(text) for text in texts]),
-                              model_type=nncf.ModelType.TRANSFORMER, subset_size=len(texts),
-                              preset=nncf.QuantizationPreset.MIXED)
-    openvino.save_model(quantised, path, compress_to_fp16=False)
-
-
 def main():
     source, texts, folder = map(Path, sys.argv[1:])
     (folder / "onnx").mkdir(parents=True, exist_ok=True)
-    (folder / "openvino").mkdir(exist_ok=True)
     file = Gguf(source)
-    plain = folder / "onnx/model.onnx"
-    onnx.save(encoder(file), plain)
-    tokenizer = tokenizer_of(file)
-    tokenizer.save(str(folder / "tokenizer.json"))
-    onnxruntime.set_default_logger_severity(3)
-    quantize_dynamic(plain, folder / "onnx/model_quantized.onnx", weight_type=QuantType.QInt8, per_channel=True,
-                     reduce_range=True)
-    lines = texts.read_text(encoding="utf-8").splitlines()
-    quantise_for_openvino(plain, tokenizer, lines[:SAMPLES], folder / "openvino/int8.xml")
+    onnx.save(encoder(file), folder / "onnx/model.onnx")
+    tokenizer_of(file).save(str(folder / "tokenizer.json"))
+    quantise.quantise(folder, texts.read_text(encoding="utf-8").splitlines())
     return 0
 
 

@@ -41,10 +41,11 @@ class Runner(protocol.Embedder):
         order = sorted(range(len(texts)), key=lambda i: len(encodings[i].ids))
         batches = [order[first:first + batch] for first in range(0, len(order), batch)]
         session = self.session if callers == 1 else self.session_of_callers()
-        rows = numpy.empty((len(texts), 384), numpy.float32)
+        rows = [None] * len(texts)
 
         def embed_batch(indices):
-            rows[indices] = embed_ids(session, [encodings[i].ids for i in indices])
+            for i, row in zip(indices, embed_ids(session, [encodings[i].ids for i in indices])):
+                rows[i] = row
 
         if callers == 1:
             for indices in batches:
@@ -61,13 +62,14 @@ class Runner(protocol.Embedder):
 
 
 def embed_ids(session, sequences):
-    """Returns embeddings [n, 384] of lists of token ids, which it pads to the longest."""
+    """Returns an embedding for each list of token ids, which it pads to the longest."""
     ids = numpy.zeros((len(sequences), max(map(len, sequences))), numpy.int64)
     mask = numpy.zeros_like(ids)
     for i, sequence in enumerate(sequences):
         ids[i, :len(sequence)] = sequence
         mask[i, :len(sequence)] = 1
-    states = session.run(None, {"input_ids": ids, "attention_mask": mask, "token_type_ids": numpy.zeros_like(ids)})[0]
+    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": numpy.zeros_like(ids)}
+    states = session.run(None, {entry.name: inputs[entry.name] for entry in session.get_inputs()})[0]
     weights = mask[:, :, None].astype(numpy.float32)
     means = (states * weights).sum(axis=1) / weights.sum(axis=1)
     return means / numpy.linalg.norm(means, axis=1, keepdims=True)

@@ -1,11 +1,14 @@
 """Runs OpenVINO's CPU plugin with Hugging Face's tokenizers, as run_onnxruntime.py runs onnxruntime."""
 
+import collections
 import threading
 
 import openvino
 import protocol
 import run_onnxruntime
 from run_onnxruntime import ARGUMENTS
+
+Input = collections.namedtuple("Input", "name")
 
 # A file beside the ONNX model, and the precision of products that the file leaves in floats.
 SETTINGS = {"f32": ("onnx/model.onnx", "f32"), "bf16": ("onnx/model.onnx", "bf16"),
@@ -21,7 +24,11 @@ class Session:
             f"{ARGUMENTS.model}/{file}", "CPU",
             {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": streams, "INFERENCE_PRECISION_HINT": precision,
              "ENABLE_HYPER_THREADING": False, "ENABLE_CPU_PINNING": False})
+        self.inputs = [Input(entry.any_name) for entry in self.compiled.inputs]
         self.own = threading.local()
+
+    def get_inputs(self):
+        return self.inputs
 
     def run(self, _outputs, inputs):
         if not hasattr(self.own, "request"):

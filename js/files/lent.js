@@ -33,11 +33,12 @@ export function release(model) {
 
 /**
  * Releases buffers now: in Chromium transfer(0) does not. Firefox (InternalError) copies what goes to
- * ports.
+ * ports, and Cloudflare's Workers (WebSocketPair) send no buffers by them.
  * @param {any[]} buffers
  */
 export function releaseAll(buffers) {
-  if ('InternalError' in globalThis) return buffers.forEach((each) => each.transfer?.(0));
+  if ('InternalError' in globalThis || 'WebSocketPair' in globalThis)
+    return buffers.forEach((each) => each.transfer?.(0));
   const { port1, port2 } = new MessageChannel();
   port2.close();
   port1.postMessage(0, buffers);

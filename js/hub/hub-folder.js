@@ -9,12 +9,15 @@ import { chooseFile } from './hub.js';
 export const WEIGHTS = [
   { whole: 'model.safetensors', parts: /^model.*\.safetensors$/ },
   { whole: 'pytorch_model.bin', parts: /^pytorch_model.*\.bin$/ },
-  ...['model.onnx', 'onnx/model.onnx', 'onnx/model_fp16.onnx', 'onnx/model_quantized.onnx'].map(
-    (whole) => ({ whole }),
-  ),
-  ...['onnx/model_int8.onnx', 'onnx/model_uint8.onnx', 'model_quantized.onnx'].map((whole) => ({
-    whole,
-  })),
+  { whole: 'model.onnx' },
+  { whole: 'onnx/model.onnx' },
+  { whole: 'onnx/model_fp16.onnx' },
+  { whole: 'onnx/model_quantized.onnx' },
+  { whole: 'onnx/model_int8.onnx' },
+  { whole: 'onnx/model_uint8.onnx' },
+  { whole: 'model_quantized.onnx' },
+  { whole: 'onnx/model_q4.onnx' },
+  { whole: 'onnx/model_q4f16.onnx' },
 ];
 
 /** Suffixes of the files that hold an ONNX graph's weights. */

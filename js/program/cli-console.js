@@ -132,8 +132,13 @@ export const print = (text) => writeOutput(Buffer.from(text));
 
 /** A line on a terminal's standard error that says how far a command is. */
 export class Progress {
-  #visible = process.stderr.isTTY === true;
+  #visible;
   #shown = -Infinity;
+
+  /** @param {boolean} [quiet] */
+  constructor(quiet = false) {
+    this.#visible = !quiet && process.stderr.isTTY === true;
+  }
 
   /** @param {() => string} line */
   show(line) {

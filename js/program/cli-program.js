@@ -6,14 +6,16 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { WispError, isEngineLimit, outOfMemory } from '../base/errors.js';
-import { folderFromHub, fromHub } from '../hub/hub-node.js';
+import { folderFromHub } from '../hub/hub-node.js';
 import { PACKAGES, loadAddon } from '../native/addon-node.js';
 import { compileRead } from '../platform/platform-node.js';
 import { EXIT } from './cli-console.js';
-import { FLAG } from './program-system.js';
+import { modelOf } from './cli-models.js';
+import { FLAG, SIGNAL } from './program-system.js';
 
 const SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
 
@@ -40,12 +42,16 @@ function findProgram() {
   return undefined;
 }
 
-/** @param {string} name of a command */
-export const command = (name) => ({
+/**
+ * @param {string} name of a command
+ * @param {(args: string[]) => Promise<number>} [without] runs it without the program; else the module does
+ */
+export const command = (name, without) => ({
   /** @param {string[]} args @returns {Promise<number>} the exit code */
   async run(args) {
     const program = findProgram();
     if (program) return runNative(program, [name, ...args]);
+    if (without) return without(args);
     return runModule([name, ...(await Promise.all(args.map((arg) => placed(name, arg))))]);
   },
 });
@@ -60,13 +66,7 @@ async function placed(command, argument) {
   const [, option = '', name] = /^(--model=)?(hf:.*)$/i.exec(argument) ?? [];
   if (!name) return argument;
   if (/^(quantize|calibrate)$/.test(command)) return option + (await folderFromHub(name));
-  return (
-    option +
-    (await fromHub(name).catch((error) => {
-      if (error.code === 'unsupported' && error.field === 'file') return folderFromHub(name);
-      throw error;
-    }))
-  );
+  return option + (await modelOf(name));
 }
 
 /**
@@ -88,19 +88,61 @@ function runNative(program, args) {
   });
 }
 
+/** The most bytes of a line that is typed. */
+const MOST_TYPED = 1 << 16;
+
+/** Lines that were typed, the latest first. @type {string[]} */
+let typedLines = [];
+
+/**
+ * Lets the user of a terminal edit a line.
+ * @param {string} prompt
+ * @returns {Promise<{ line?: string, interrupted?: boolean }>} no line at the end of the input
+ */
+function readLine(prompt) {
+  const editor = createInterface({
+    input: process.stdin,
+    output: process.stderr,
+    terminal: true,
+    history: typedLines,
+    removeHistoryDuplicates: true,
+  });
+  editor.on('history', (lines) => (typedLines = [...lines]));
+  // The terminal is as it was while the reply is written, so that Ctrl-C ends it.
+  return new Promise((resolve) => {
+    editor.once('close', () => resolve({}));
+    editor.once('SIGINT', () => (resolve({ interrupted: true }), editor.close()));
+    editor.question(prompt, (line) => (resolve({ line }), editor.close()));
+  });
+}
+
 /** @param {string[]} args @returns {Promise<number>} */
 async function runModule(args) {
   const module = await compileRead(() => new URL('../wisp-program.wasm', import.meta.url));
-  const flags = new Int32Array(new SharedArrayBuffer(8));
+  const flags = new Int32Array(new SharedArrayBuffer(12));
+  const line = new Uint8Array(new SharedArrayBuffer(MOST_TYPED));
   const variables = Object.entries(MODELS).map((pair) => pair.join('='));
   const worker = new Worker(new URL('./program-worker.js', import.meta.url), {
-    workerData: { module, args: ['wisp', ...args], variables, flags },
+    workerData: { module, args: ['wisp', ...args], variables, flags, line },
   });
-  // The second signal of a kind ends the program, as it does by default.
+  worker.on('message', async ({ prompt }) => {
+    const typed = await readLine(prompt);
+    const bytes = Buffer.from(typed.line ?? '').subarray(0, MOST_TYPED);
+    line.set(bytes);
+    if (typed.interrupted) Atomics.store(flags, FLAG.interrupted, SIGNAL.interrupt);
+    Atomics.store(flags, FLAG.typed, typed.line === undefined ? -1 : bytes.length);
+    Atomics.notify(flags, FLAG.typed);
+  });
+  // The second signal of a kind ends the program, as it does by default, unless the program went on after the first.
+  /** @type {Set<string>} */
+  const came = new Set();
   for (const name of SIGNALS) {
-    process.once(name, () => {
-      Atomics.store(flags, FLAG.interrupted, 1);
-      if (Atomics.load(flags, FLAG.waits)) process.exit(EXIT.interrupted);
+    process.on(name, () => {
+      const isSecond = came.has(name) && Atomics.load(flags, FLAG.interrupted) !== 0;
+      if (isSecond || Atomics.load(flags, FLAG.waits)) process.exit(EXIT.interrupted);
+      came.add(name);
+      const signal = name === 'SIGINT' ? SIGNAL.interrupt : SIGNAL.end;
+      Atomics.store(flags, FLAG.interrupted, signal);
       Atomics.notify(flags, FLAG.interrupted);
     });
   }

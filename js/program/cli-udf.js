@@ -22,26 +22,6 @@ a URL, or hf:owner/name[@revision] on the Hugging Face Hub. Embeddings have the 
 Exit codes: see wisp-engine embed --help.
 `;
 
-/** The names, arguments and results of the functions. */
-const FUNCTIONS = [
-  ['embed', 'text String', 'Array(Float32)'],
-  ['embed_prompt', 'text String, prompt String', 'Array(Float32)'],
-  ['similarity', 'a String, b String', 'Float32'],
-];
-
-/** @param {string} name of the module @param {string} output @returns {string} */
-const sqlOf = (name, output) =>
-  [
-    `INSERT INTO system.webassembly_modules (name, code)`,
-    `  SELECT '${name}', raw_blob FROM file('${output.replaceAll(/['\\]/g, '\\$&')}', 'RawBLOB', 'raw_blob String');`,
-    ...FUNCTIONS.flatMap(([own, takes, gives]) => [
-      `CREATE FUNCTION ${own} LANGUAGE WASM FROM '${name}' :: '${own}' ARGUMENTS (${takes})`,
-      `  RETURNS ${gives} ABI BUFFERED_V1 DETERMINISTIC SETTINGS serialization_format = 'RowBinary';`,
-    ]),
-    `SET webassembly_udf_max_fuel = 0, webassembly_udf_max_input_block_size = 1024;`,
-    '',
-  ].join('\n');
-
 /**
  * Embeds a text as a database does, so that a model that cannot do it is refused here.
  * @param {Uint8Array} bytes of the module
@@ -78,13 +58,15 @@ export async function run(args) {
   const read = (/** @type {string} */ build) =>
     readFile(new URL(`../wisp-udf-${build}.wasm`, import.meta.url));
   const [model, module] = await Promise.all([convert(input), read('simd128')]);
-  let bytes = Buffer.concat(udfModule(module, model));
+  const { parts, sql } = udfModule(module, model);
+  let bytes = Buffer.concat(parts);
   await tryOut(bytes); // Node may not have relaxed SIMD, and what else the modules do is the same
-  if (values.relaxed) bytes = Buffer.concat(udfModule(await read('relaxed'), model));
+  if (values.relaxed) bytes = Buffer.concat(udfModule(await read('relaxed'), model).parts);
   const check = values.force ? undefined : onlyKind(output, 'output', 'a WebAssembly module', '\0asm'); // prettier-ignore
   await writeWhole(output, 'output', bytes, check).catch((error) => {
     throw error instanceof WispError ? error : new Complaint(EXIT.failed, error.message);
   });
-  await print(sqlOf(values.name, output));
+  const file = output.replaceAll(/['\\]/g, '\\$&');
+  await print(sql.replaceAll('{name}', values.name).replace('{file}', () => file));
   return EXIT.good;
 }

@@ -10,8 +10,10 @@
  * @typedef {object} Surroundings
  * @property {any} fs functions of node:fs: openSync, readSync, writeSync, fstatSync, statSync and so on
  * @property {number} pid
+ * @property {number} [user] that the program runs as
  * @property {(file: number) => boolean} isTerminal says whether the descriptor is a terminal's
  * @property {(code: number) => never} exit ends the program
+ * @property {(prompt: string) => Uint8Array | undefined} [readLine] lets the user of a terminal edit a line; undefined: it ended
  */
 
 /** The numbers that WASI gives to errors. */
@@ -23,7 +25,10 @@ const ERRORS = {
 };
 
 /** The numbers that the program shares with the thread that receives its signals. */
-export const FLAG = { interrupted: 0, waits: 1 };
+export const FLAG = { interrupted: 0, waits: 1, typed: 2 };
+
+/** Values of FLAG.interrupted: by Ctrl-C, or to end. */
+export const SIGNAL = { interrupt: 1, end: 2 };
 
 const BUSY_MS = 10;
 
@@ -176,7 +181,8 @@ export class ProgramSystem {
   /**
    * Says while it works that the program waits for another one, and holds no file: a signal then ends it. One that came
    * just before ends the wait.
-   * @param {() => number} work
+   * @template T
+   * @param {() => T} work
    */
   #waiting(work) {
     Atomics.store(this.#flags, FLAG.waits, 1);
@@ -259,12 +265,25 @@ export class ProgramSystem {
           positions.set(file, base + Number(offset));
           this.#view.setBigUint64(to >>> 0, BigInt(base) + offset, true);
         }),
+      /** @param {number} file @param {number} parts @param {number} n @param {bigint} to @param {number} sum */
+      fd_pwrite: (file, parts, n, to, sum) =>
+        this.#move(
+          (bytes, done) => this.#fs.writeSync(file, bytes, 0, bytes.length, Number(to) + done),
+          parts,
+          n,
+          sum,
+        ),
       fd_sync: (/** @type {number} */ file) => this.#error(() => this.#fs.fsyncSync(file)),
       fd_close: (/** @type {number} */ file) =>
         this.#error(() => {
           positions.delete(file);
           this.#fs.closeSync(file);
         }),
+      /** The time of day in nanoseconds. @param {number} _clock @param {bigint} _precision @param {number} to */
+      clock_time_get: (_clock, _precision, to) => {
+        this.#view.setBigUint64(to >>> 0, BigInt(Date.now()) * 1_000_000n, true);
+        return 0;
+      },
       /** Says whether the descriptor is a terminal's. @param {number} file @param {number} to 24 bytes */
       fd_fdstat_get: (file, to) => {
         this.#bytes(to, 24).fill(0)[0] = this.#surroundings.isTerminal(file) ? 2 : 4; // a character device, or a file
@@ -285,7 +304,16 @@ export class ProgramSystem {
     return {
       interrupted: () => Atomics.load(this.#flags, FLAG.interrupted),
       pid: () => this.#surroundings.pid,
-      seconds: () => performance.now() / 1000,
+      user: () => this.#surroundings.user ?? 0,
+      go_on: () =>
+        Number(
+          Atomics.compareExchange(this.#flags, FLAG.interrupted, SIGNAL.interrupt, 0) ===
+            SIGNAL.interrupt,
+        ),
+      seconds: () => {
+        if (Atomics.load(this.#flags, FLAG.interrupted)) this.#wasm.cancel();
+        return performance.now() / 1000;
+      },
       /** @param {number} at @param {number} creates @param {number} waits */
       open: (at, creates, waits) =>
         this.#result(() => {
@@ -327,6 +355,15 @@ export class ProgramSystem {
             .map((/** @type {string} */ name) => `${name}\0`);
           const bytes = encoder.encode(names.join(''));
           if (bytes.length <= capacity) this.#bytes(to, bytes.length).set(bytes);
+          return bytes.length;
+        }),
+      /** @param {number} prompt @param {number} to @param {number} capacity */
+      line: (prompt, to, capacity) =>
+        this.#result(() => {
+          const line = this.#waiting(() => this.#surroundings.readLine?.(this.#text(prompt)));
+          if (!line) return -1;
+          const bytes = line.subarray(0, capacity);
+          this.#bytes(to, bytes.length).set(bytes);
           return bytes.length;
         }),
       /** @param {number} from @param {number} to */

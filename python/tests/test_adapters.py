@@ -65,6 +65,19 @@ def test_chroma(tmp_path):
     assert again.query(query_texts=["money"], n_results=1)["ids"][0][0] in "bd"
 
 
+def test_mteb():
+    """On the tasks with local texts that come with the package."""
+    mteb = need("mteb")
+    from mteb.mocks.mock_tasks import MockRetrievalTask, MockSTSTask
+
+    from wisp_engine.mteb import WispEncoder
+
+    results = mteb.evaluate(WispEncoder(), [MockRetrievalTask(), MockSTSTask()], cache=None)
+    scores = {result.task_name: result.get_score() for result in results.task_results}
+    assert set(scores) == {"MockRetrievalTask", "MockSTSTask"}
+    assert scores["MockRetrievalTask"] > 0.6
+
+
 def test_sklearn(expected):
     need("sklearn")
     from sklearn.base import clone

@@ -203,3 +203,41 @@ def test_every_error_is_a_wisp_error():
 
     for name in errors.__all__:
         assert issubclass(getattr(errors, name), WispError)
+
+
+def test_vector_cache(tmp_path):
+    """Rows that are read have the bits of rows that are computed, in this process, another one and a fork."""
+    options = {"vector_cache": tmp_path / "vectors", "threads": 2}
+    plain = Embedder().encode(TEXTS)
+    with Embedder(**options) as embedder:
+        assert embedder.encode(TEXTS).tobytes() == plain.tobytes()
+        computed = embedder.vector_cache_stats["computed"]
+        assert embedder.vector_cache_stats == {"found": len(TEXTS) - computed, "computed": computed, "lost": 0}
+        with pytest.raises(ArgumentError):
+            embedder.encode(["a"], truncate_dim=385)
+        short = Embedder().encode(TEXTS[0], truncate_dim=64)
+        assert embedder.encode(TEXTS[0], truncate_dim=64).tobytes() == short.tobytes()
+        again = pickle.loads(pickle.dumps(embedder))
+        assert again.encode(TEXTS).tobytes() == plain.tobytes()
+        assert again.vector_cache_stats == {"found": len(TEXTS), "computed": 0, "lost": 0}
+        pid = os.fork()
+        if pid == 0:
+            same = embedder.encode(TEXTS).tobytes() == plain.tobytes()
+            os._exit(0 if same and embedder.vector_cache_stats["found"] == len(TEXTS) else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        with ThreadPoolExecutor(4) as threads:
+            rows = list(threads.map(embedder.encode, TEXTS * 3))
+        assert np.stack(rows).tobytes() == plain.tobytes() * 3
+    with pytest.raises(ArgumentError):
+        embedder.vector_cache_stats  # noqa: B018
+    assert Embedder().vector_cache_stats is None
+
+
+def test_a_vector_cache_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputOutputError, match="another vector cache"):
+        Embedder(vector_cache=tmp_path / "file")
+    with pytest.raises(ArgumentError):
+        Embedder(vector_cache=tmp_path, vector_cache_size=0)
+    with pytest.raises(WispError, match="rows of 1536 bytes"):
+        Embedder(vector_cache=tmp_path, vector_cache_size=1000)

@@ -1,6 +1,7 @@
 """Text embeddings."""
 
 import ctypes
+import functools
 import itertools
 import os
 import sys
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from . import _wisp, errors
 from .engine import OpenModel
 from .library import c_text, call, encode, interruptible, lib, text_of, texts_of, whole
+from .vector_cache import VectorCache
 
 Precision = Literal["float32", "float16", "int8", "binary", "ubinary"]
 
@@ -32,7 +34,7 @@ class Embedder(OpenModel):
         A GGUF file, a Hugging Face folder, a URL of a GGUF file or "hf:owner/name". The default is the file that the
         environment's WISP_MODEL names, else the English model that comes with wisp (384 dimensions).
     threads : int, optional
-        Threads of one call. The default is the number of cores that the process may use.
+        Threads of one call. The default is the number of processors that the process, or its container, may use.
     compute : {"auto", "f32", "int8", "bf16"}, optional
         "bf16" needs a processor with AMX or AVX512-BF16. "auto" is "int8" for a quantised file, else "bf16" with AMX,
         else "f32".
@@ -43,6 +45,11 @@ class Embedder(OpenModel):
         Compute vectors that have the same bits on every machine and in every browser.
     device : {"cpu", "cuda", "auto"}, optional
         What computes. "cuda" needs an NVIDIA GPU and libwisp-cuda.so (docs/cuda.md).
+    vector_cache : str or PathLike, optional
+        A folder in which embeddings are kept: a text that was embedded before is read from there, with the same bits.
+        The server, `wisp embed` and other processes may share it (docs/server.md).
+    vector_cache_size : int, optional
+        The most bytes that it takes. The default is 1 GB.
 
     Raises
     ------
@@ -52,10 +59,14 @@ class Embedder(OpenModel):
 
     def __init__(self, model: str | os.PathLike[str] | None = None, *, threads: int | None = None,
                  compute: str | None = None, kernels: str | None = None, predictor: str | None = None,
-                 portable: bool = False, device: str | None = None) -> None:
+                 portable: bool = False, device: str | None = None, vector_cache: str | os.PathLike[str] | None = None,
+                 vector_cache_size: int | None = None) -> None:
         super().__init__(model, "wisp-default", threads=threads, compute=compute, kernels=kernels, predictor=predictor,
                          portable=portable, device=device)
         self._dimensions: int = lib.wisp_model_dimensions(self._engine.model)
+        size = 0 if vector_cache_size is None else whole(vector_cache_size, "vector_cache_size", 1, 2**63 - 1)
+        self._cache = None if vector_cache is None else VectorCache(self._engine, vector_cache, size)
+        self._options |= {"vector_cache": vector_cache, "vector_cache_size": vector_cache_size}
 
     def __repr__(self) -> str:
         return f"Embedder({self._path!r}, dimensions={self._dimensions})"
@@ -69,6 +80,19 @@ class Embedder(OpenModel):
     def max_seq_length(self) -> int:
         """The tokens of a text that count; longer texts are cut to this many."""
         return int(self.info["max_tokens"])
+
+    @property
+    def vector_cache_stats(self) -> dict[str, int] | None:
+        """The texts that the vector cache had ("found") and had not ("computed", and of these "lost": those that could
+        not be kept, as on a full disk). None without a vector cache."""
+        self._engine.check_open()
+        return self._cache.stats() if self._cache else None
+
+    def close(self) -> None:
+        """Frees the model. No call may be under way."""
+        if self._cache:
+            self._cache.close()
+        super().close()
 
     def get_sentence_embedding_dimension(self) -> int:
         """Returns `dimensions`, by SentenceTransformer's name."""
@@ -180,13 +204,14 @@ class Embedder(OpenModel):
         options = _wisp.wisp_embed_options(prompt=prompt, dimensions=dimensions)
         step = batch if progress else max(len(data), 1)
         bar = Bar(len(data)) if progress else None
+        embed = self._cache.embed if self._cache else functools.partial(call, lib.wisp_embed)
         with self._engine.session() as session:
             for begin in range(0, len(data), step):
                 part = rows[begin : begin + step]
                 first = ctypes.byref(array, begin * ctypes.sizeof(_wisp.wisp_text))
                 arguments = (session, ctypes.cast(first, ctypes.POINTER(_wisp.wisp_text)), len(part),
                              ctypes.byref(options), part.ctypes.data_as(FLOATS))
-                interruptible(lambda a=arguments: call(lib.wisp_embed, *a),  # type: ignore[misc]
+                interruptible(lambda a=arguments: embed(*a),  # type: ignore[misc]
                               lambda: lib.wisp_session_cancel(session))
                 if bar:
                     bar.step(len(part))

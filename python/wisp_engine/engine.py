@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from . import _wisp, errors, files
-from .library import c_path, c_text, call, choose, default_threads, lib, whole
+from .library import c_path, c_text, call, choose, lib, whole
 
 Opened = TypeVar("Opened", bound="OpenModel")
 
@@ -30,7 +30,8 @@ class Engine:
             threads = whole(threads, "threads", 1, 1024)
         self.path = path
         self.session_options = _wisp.wisp_session_options(
-            threads=threads or default_threads(), cache_type=choose(lib.wisp_cache_type_find, cache_type, "cache_type"),
+            threads=threads or lib.wisp_usable_threads(),
+            cache_type=choose(lib.wisp_cache_type_find, cache_type, "cache_type"),
             attention=c_text(attention, "attention") if attention else None)
         options = _wisp.wisp_model_options(
             compute=choose(lib.wisp_compute_find, compute, "compute"),

@@ -173,8 +173,3 @@ def choose(find: Any, name: str | None, what: str) -> int:
     if name is not None and not find(c_text(str(name), what), ctypes.byref(value)):
         raise errors.ArgumentError(f"{what}: unknown value {name!r}", field=what)
     return value.value
-
-
-def default_threads() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -41,7 +41,7 @@ struct arguments {
     unsigned long samples, tokens, rank, seed, threads, hot_tokens;
     unsigned long long hot_bytes;
     double sparsity, hot;
-    bool sentence, one_sparsity, force, attention;
+    bool sentence, one_sparsity, force, json, attention;
     const char *of_neurons, *of_attention; /* names of options that are for one thing only */
     unsigned long window, windows, needles;
     double loss, bound;
@@ -99,7 +99,8 @@ static const struct command_option options[] = {
     MARKED(of_attention, TEXT, cache_type, 0, 0, "cache-type", 0, "TYPE",
            "of keys and values: f32 (default), f16 or int8"),
     COUNT(threads, 1, 1024, "threads", 't', "N",
-          "threads to compute with (default: the number of cores)"),
+          "threads to compute with (default: those that it may keep busy)"),
+    MARKED(of_neurons, NONE, json, 0, 0, "json", 0, NULL, "print the report as a JSON object"),
     OPTION(NONE, force, "force", 'f', NULL, "replace existing files of other kinds"),
     LAST_OPTION,
 };
@@ -242,7 +243,11 @@ static int tell(const struct arguments *a, const struct sample *texts, struct ru
     int code = generates ? EXIT_GOOD : measure(a, texts, &run->report);
     if (code != EXIT_GOOD)
         return code;
-    if (generates)
+    if (a->json && generates)
+        gates_report_put_json(program_output, &run->gates);
+    else if (a->json)
+        report_put_json(program_output, &run->report);
+    else if (generates)
         gates_report_print(&run->gates);
     else
         report_print(&run->report);
@@ -312,7 +317,7 @@ static bool check_options(const struct arguments *a) {
 
 int command_calibrate(int argc, char **argv) {
     enum { DEFAULT_SAMPLES = 4000 };
-    struct arguments a = {.seed = 1, .threads = default_threads()};
+    struct arguments a = {.seed = 1, .threads = wisp_usable_threads()};
     struct sample texts = {0};
     int code;
     if (!take_options(&this_command, &a, argc, argv, &code))

@@ -47,7 +47,7 @@ static void put_json_layers(FILE *stream, const struct calibration_report *r, bo
     fprintf(stream, "\n]");
 }
 
-static void put_json(FILE *stream, const void *report) {
+void report_put_json(FILE *stream, const void *report) {
     const struct calibration_report *r = report;
     fprintf(stream,
             "{\"texts\":%zu,\"held_out_texts\":%zu,\"rank\":%u,\"sparsity\":%g,\"seconds\":%.1f,"
@@ -93,5 +93,5 @@ static void put_svg(FILE *stream, const void *report) {
 }
 
 int report_write(const struct calibration_report *report, const char *base) {
-    return report_files_write(base, put_json, put_svg, report);
+    return report_files_write(base, report_put_json, put_svg, report);
 }

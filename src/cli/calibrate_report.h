@@ -23,6 +23,9 @@ struct calibration_report {
 /* Prints the table to standard output. */
 void report_print(const struct calibration_report *report);
 
+/* Writes a struct calibration_report as a JSON object. */
+void report_put_json(FILE *stream, const void *report);
+
 /* Writes BASE.json and BASE.svg. Returns an exit code, after complaining if it is not EXIT_GOOD.
  */
 int report_write(const struct calibration_report *report, const char *base);

@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/input.h"
+#include "cli/line_editor.h"
 #include "cli/messages.h"
 #include "cli/whole_file.h"
 
@@ -21,7 +22,8 @@ static const char commands_help[] =
     "  /load FILE  continue such a conversation\n"
     "  //TEXT      send a message that begins with /\n"
     "\n"
-    "Ctrl-C ends a reply. At the prompt, Ctrl-C and Ctrl-D end the program.\n";
+    "The arrows move in the line, and to the lines before. Ctrl-C ends a reply. At the prompt,\n"
+    "Ctrl-C and Ctrl-D end the program.\n";
 
 #define ARGUMENTS struct chat_arguments
 
@@ -275,6 +277,8 @@ static int reply(struct chat *chat, const char *name, size_t line) {
 
 /* ---- talking -------------------------------------------------------------------------------- */
 
+static const char prompt[] = "> ";
+
 /* Removes all messages but that of --system. */
 static int clear(struct chat *chat) {
     const char *system = chat->arguments->system;
@@ -310,8 +314,7 @@ static int obey(struct chat *chat, const char *line) {
 }
 
 /* Takes a line: a command, or a message. */
-static int take_line(struct chat *chat, const struct record *record) {
-    wisp_text text = record->text;
+static int take_line(struct chat *chat, wisp_text text) {
     const size_t before = chat->messages.n;
     if (text.length == 0)
         return EXIT_GOOD;
@@ -330,7 +333,28 @@ static int take_line(struct chat *chat, const struct record *record) {
     return code;
 }
 
-/* Reads lines and replies to them. On a terminal errors do not end the conversation. */
+/* Replies to a line that was typed. Errors do not end the conversation. */
+static int take_typed(struct chat *chat, wisp_text line) {
+    const int taken = take_line(chat, line);
+    return taken == EXIT_CLOSED_PIPE || taken == EXIT_INTERRUPTED ? taken : EXIT_GOOD;
+}
+
+/* Talks at a terminal on which lines can be edited. */
+static int talk_with_editor(struct chat *chat) {
+    struct line_editor editor = {0};
+    wisp_text line = {0};
+    int code = clear(chat);
+    do {
+        if (code == EXIT_GOOD)
+            code = line_editor_read(&editor, prompt, &line);
+        if (code == EXIT_GOOD && line.bytes)
+            code = take_typed(chat, line);
+    } while (code == EXIT_GOOD && line.bytes);
+    line_editor_release(&editor);
+    return code;
+}
+
+/* Reads lines and replies to them. */
 static int talk(struct chat *chat) {
     const bool terminal = isatty(STDIN_FILENO) == 1;
     const bool prompts = terminal && isatty(STDERR_FILENO) == 1;
@@ -346,14 +370,11 @@ static int talk(struct chat *chat) {
     int code = clear(chat);
     while (code == EXIT_GOOD) {
         if (prompts)
-            fputs("> ", stderr);
+            fputs(prompt, stderr);
         code = input_next(&input, batch);
         int taken = EXIT_GOOD;
-        for (size_t i = 0; i < batch->n && taken == EXIT_GOOD; i++) {
-            taken = take_line(chat, &batch->records[i]);
-            if (terminal && taken != EXIT_CLOSED_PIPE && taken != EXIT_INTERRUPTED)
-                taken = EXIT_GOOD;
-        }
+        for (size_t i = 0; i < batch->n && taken == EXIT_GOOD; i++)
+            taken = (terminal ? take_typed : take_line)(chat, batch->records[i].text);
         code = taken == EXIT_GOOD ? code : taken;
         if (batch->n == 0)
             break;
@@ -486,7 +507,9 @@ int chat_run(const struct chat_arguments *arguments, const wisp_model *model, wi
         code = try_conversation(&chat);
     messages_cut(&chat.messages, 0);
     if (code == EXIT_GOOD)
-        code = arguments->interactive ? talk(&chat) : answer_file(&chat);
+        code = !arguments->interactive ? answer_file(&chat)
+               : line_editor_works()   ? talk_with_editor(&chat)
+                                       : talk(&chat);
     free(chat.template);
     free(chat.tools);
     free(chat.ids);

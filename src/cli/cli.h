@@ -100,13 +100,14 @@ struct model_arguments {
                                     whole file is fetched (cli/remote.h) */
 };
 
+/* Finds a file that comes with wisp: in this folder of a checkout, or in share/wisp of an
+ * installation. Returns false if it is in neither. */
+bool find_shipped(const char *folder, const char *name, char *path, size_t capacity);
+
 /* Returns whether a model is named by an http(s):// address. */
 bool is_url(const char *path);
 
-/* Returns the number of cores. */
-unsigned long default_threads(void);
-
-/* Returns the number of threads that compute: those asked for, else as many as there are cores. */
+/* Returns the number of threads that compute: those asked for, else wisp_usable_threads. */
 uint32_t threads_of(const struct model_arguments *arguments);
 
 /* Opens model and session. Returns an exit code, after complaining if it is not EXIT_GOOD. */

@@ -110,12 +110,9 @@ bool check_path(const char *what, const char *path) {
 
 /* ---- model ---------------------------------------------------------------------------------- */
 
-/* Finds a model that comes with wisp, in a checkout or in an installation. */
-static bool find_default_model(bool generates, char *path, size_t capacity) {
-    static const char *const places[2][2] = {
-        {"../models/wisp-default.gguf", "../share/wisp/wisp-default.gguf"},
-        {"../models/wisp-stories.gguf", "../share/wisp/wisp-stories.gguf"}};
-    char program[PATH_MAX];
+bool find_shipped(const char *folder, const char *name, char *path, size_t capacity) {
+    char program[PATH_MAX], relative[128];
+    const char *const folders[] = {folder, "share/wisp"};
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     if (length < 0)
         return false;
@@ -124,20 +121,16 @@ static bool find_default_model(bool generates, char *path, size_t capacity) {
     if (!slash)
         return false;
     *slash = '\0';
-    for (size_t i = 0; i < 2; i++)
-        if (file_join(program, places[generates][i], path, capacity, NULL) == WISP_OK &&
-            file_exists(path))
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(relative, sizeof relative, "../%s/%s", folders[i], name);
+        if (file_join(program, relative, path, capacity, NULL) == WISP_OK && file_exists(path))
             return true;
+    }
     return false;
 }
 
-unsigned long default_threads(void) {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores > 0 ? (unsigned long)cores : 1;
-}
-
 uint32_t threads_of(const struct model_arguments *arguments) {
-    return (uint32_t)(arguments->threads ? arguments->threads : default_threads());
+    return (uint32_t)(arguments->threads ? arguments->threads : wisp_usable_threads());
 }
 
 bool is_url(const char *path) {
@@ -201,7 +194,9 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
     const char *variable = arguments->generates ? "WISP_GENERATOR" : "WISP_MODEL";
     const char *path = arguments->path ? arguments->path : getenv(variable);
     if (!path) {
-        if (!find_default_model(arguments->generates, found, sizeof found)) {
+        if (!find_shipped("models",
+                          arguments->generates ? "wisp-stories.gguf" : "wisp-default.gguf", found,
+                          sizeof found)) {
             complain("there is no default model beside the program: name one with --model");
             return EXIT_MODEL;
         }
@@ -219,9 +214,9 @@ void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, con
     wisp_model_get_info(model, &info);
     wisp_session_get_stats(session, &stats);
     if (stats.truncated_texts > 0)
-        complain("%llu text%s longer than the model's %u tokens and truncated%s",
-                 (unsigned long long)stats.truncated_texts,
-                 stats.truncated_texts == 1 ? " is" : "s are", info.max_tokens, advice);
+        remark("%llu text%s longer than the model's %u tokens and truncated%s",
+               (unsigned long long)stats.truncated_texts,
+               stats.truncated_texts == 1 ? " is" : "s are", info.max_tokens, advice);
 }
 
 /* ---- progress ------------------------------------------------------------------------------- */
@@ -245,7 +240,8 @@ void progress_show(struct progress *progress, size_t done, double fraction) {
     enum { BAR = 24 };
     const double now = clock_seconds(), seconds = now - progress->started;
     const bool in_place = progress->visible;
-    if (!(in_place || progress->logs) || now - progress->shown < (in_place ? 0.1 : 60))
+    if (program_is_quiet || !(in_place || progress->logs) ||
+        now - progress->shown < (in_place ? 0.1 : 60))
         return;
     progress->shown = now;
     const double rate = seconds > 0 ? (double)(done - progress->before) / seconds : 0;

@@ -16,6 +16,7 @@
 enum { OUTPUT_BUFFER_BYTES = 1 << 16 };
 
 FILE *program_output;
+bool program_is_quiet;
 
 /* The errno of the first write to standard output that failed, or 0. */
 static int output_error;
@@ -76,7 +77,7 @@ int finish_output(void) {
 
 void say_that_input_is_awaited(void) {
     if (isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1)
-        fputs("wisp: reads from the terminal; Ctrl-D at the beginning of a line ends\n", stderr);
+        remark("reads from the terminal; Ctrl-D at the beginning of a line ends");
 }
 
 bool is_output_file(const struct stat *info) {
@@ -149,12 +150,24 @@ wisp_text last_complaint(void) {
     return wisp_text_of(complaint);
 }
 
-void complain(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
+__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args) {
     vsnprintf(complaint, sizeof complaint, format, args);
-    va_end(args);
     fputs("wisp: ", stderr);
     print_text(stderr, wisp_text_of(complaint), SIZE_MAX);
     fputc('\n', stderr);
+}
+
+void complain(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
+void remark(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (!program_is_quiet)
+        say(format, args);
+    va_end(args);
 }

@@ -57,10 +57,14 @@ int complain_of_memory(void);
 /* Says at a terminal that the program waits for input there. */
 void say_that_input_is_awaited(void);
 
-/* Prints "wisp: ..." to stderr. */
-void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* --quiet was given: progress and remarks are not printed. */
+extern bool program_is_quiet;
 
-/* Returns what the last complaint said, until the next one. */
+/* Print "wisp: ..." to stderr: what keeps a command from its work, and what does not. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Returns what the last complaint or remark said, until the next one. */
 wisp_text last_complaint(void);
 
 #endif

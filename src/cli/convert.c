@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
+#include "cli/udf_module.h"
 
 static const char usage[] = "usage: wisp convert [OPTION]... INPUT OUTPUT\n"
                             "\n"
@@ -19,7 +22,7 @@ struct arguments {
     double sparsity, hot;
     unsigned long long hot_bytes;
     unsigned long hot_tokens;
-    bool force;
+    bool force, udf, relaxed;
 };
 
 #define ARGUMENTS struct arguments
@@ -52,7 +55,15 @@ static const struct command_option options[] = {
            "of jina-embeddings-v3: merge that of TASK into the weights, and make\n"
            "the prompt of TASK the default"),
     OPTION(TEXT, options.name, "name", 0, "NAME", "the model's name in the file (default: keep)"),
-    OPTION(NONE, force, "force", 'f', NULL, "replace an existing file that is not a GGUF file"),
+    OPTION(NONE, udf, "udf", 0, NULL,
+           "write a WebAssembly module that contains the model and imports\n"
+           "nothing, for databases, and print the SQL with which ClickHouse\n"
+           "runs it: docs/scale.md"),
+    OPTION(NONE, relaxed, "relaxed", 0, NULL,
+           "with --udf: use relaxed SIMD, which is faster, but missing in some\n"
+           "engines"),
+    OPTION(NONE, force, "force", 'f', NULL,
+           "replace an existing file that is not of the kind that is written"),
     LAST_OPTION,
 };
 
@@ -62,8 +73,30 @@ static const struct command_line this_command = {
     "Examples:\n"
     "  wisp convert path/to/all-MiniLM-L6-v2 minilm.gguf --type q8_0\n"
     "  wisp convert hf:sentence-transformers/all-MiniLM-L6-v2 minilm.gguf\n"
+    "  wisp convert --udf minilm.gguf minilm.wasm\n"
     "\nExit codes: see wisp embed --help.\n",
     NULL};
+
+/* Converts to a file beside the output, which becomes a part of the module. */
+static int write_udf(const struct arguments *a, const char *input, const char *output) {
+    char model[PATH_MAX];
+    wisp_error error;
+    const int length = snprintf(model, sizeof model, "%s.XXXXXX", output);
+    const int file = length < (int)sizeof model ? mkstemp(model) : -1;
+    if (file < 0) {
+        complain("output: cannot write a file beside %s", output);
+        return EXIT_FAILED;
+    }
+    close(file);
+    wisp_status status = udf_module_try(input, &error);
+    if (status == WISP_OK)
+        status = wisp_convert(input, model, &a->options, &error);
+    progress_end(a->options.progress_context);
+    const int code =
+        status == WISP_OK ? udf_module_write(model, output, a->relaxed) : complain_of(&error);
+    unlink(model);
+    return code;
+}
 
 int command_convert(int argc, char **argv) {
     struct progress progress;
@@ -84,7 +117,12 @@ int command_convert(int argc, char **argv) {
     }
     if (!check_path("input", argv[optind]))
         return EXIT_USAGE;
-    code = check_output("output", argv[optind + 1], OUTPUT_MODEL, a.force);
+    const char *output = argv[optind + 1];
+    if (a.relaxed && !a.udf) {
+        complain("--relaxed is for --udf");
+        return EXIT_USAGE;
+    }
+    code = check_output("output", output, a.udf ? OUTPUT_MODULE : OUTPUT_MODEL, a.force);
     if (code != EXIT_GOOD)
         return code;
     watch_signals(NULL);
@@ -92,8 +130,10 @@ int command_convert(int argc, char **argv) {
     char found[PATH_MAX];
     wisp_status status = find_model(argv[optind], HUB_FOLDER_FIRST, false, found, &input, &error);
     progress_start(&progress, "tensors");
+    if (status == WISP_OK && a.udf)
+        return write_udf(&a, input, output);
     if (status == WISP_OK)
-        status = wisp_convert(input, argv[optind + 1], o, &error);
+        status = wisp_convert(input, output, o, &error);
     progress_end(&progress);
     return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
 }

@@ -40,7 +40,7 @@ struct arguments {
 static const struct command_option options[] = {
     TAKEN(take_model_path, model, "model", 'm', "PATH",
           "also look at this model: does it fit, how fast is it read"),
-    OPTION(NONE, json, "json", 0, NULL, "print one object"),
+    OPTION(NONE, json, "json", 0, NULL, "print a JSON object"),
     LAST_OPTION,
 };
 
@@ -138,16 +138,11 @@ static void report_processors(struct report *r, const struct machine *m) {
     const double cores = (double)m->cores;
     say(r, "processor", "%s", m->processor);
     say_number(r, "processors", cores, 1, "");
-    if (m->allowed < m->cores) {
+    if (m->allowed < m->cores)
         say_number(r, "allowed", (double)m->allowed, 1, "");
-        advise(r, "this process may run on %lu of %lu processors: --threads %lu", m->allowed,
-               m->cores, m->allowed);
-    }
-    if (m->quota > 0 && m->quota < cores) {
+    if (m->quota > 0)
         say_number(r, "cgroup limit", m->quota, 1, " processors");
-        advise(r, "the container may use %.3g of %lu processors: --threads %.0f", m->quota,
-               m->cores, m->quota < 1 ? 1 : m->quota);
-    }
+    say_number(r, "threads", (double)wisp_usable_threads(), 1, " unless --threads says otherwise");
     say_number(r, "load", m->load, 1, "");
     if (m->load > cores / 2)
         advise(r,
@@ -164,7 +159,7 @@ static void report_processors(struct report *r, const struct machine *m) {
 }
 
 static void report_memory(struct report *r, const struct machine *m) {
-    const uint32_t threads = (uint32_t)default_threads();
+    const uint32_t threads = wisp_usable_threads();
     say_number(r, "memory", (double)m->memory, 1e9, " GB");
     say_number(r, "available", (double)m->available, 1e9, " GB");
     if (m->memory_limit > 0)

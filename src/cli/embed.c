@@ -467,8 +467,8 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
             print_vectors(run.vectors);
         }
         if (a->model.skip_absent)
-            fprintf(stderr, "wisp: %llu neurons were skipped, over all tokens and layers\n",
-                    (unsigned long long)run.all_skipped);
+            remark("%llu neurons were skipped, over all tokens and layers",
+                   (unsigned long long)run.all_skipped);
         if (a->trace && code == EXIT_GOOD)
             code = write_trace(a, session);
     }

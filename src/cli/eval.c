@@ -5,6 +5,7 @@
 
 #include "cli/eval_mmlu.h"
 #include "cli/eval_ppl.h"
+#include "cli/eval_retrieval.h"
 #include "cli/eval_sts.h"
 #include "cli/model_options.h"
 
@@ -12,6 +13,7 @@ static const char usage[] =
     "usage: wisp eval sts [OPTION]... [FILE | -]\n"
     "       wisp eval ppl [OPTION]... [FILE | -]\n"
     "       wisp eval mmlu [OPTION]... FOLDER\n"
+    "       wisp eval retrieval [OPTION]... FOLDER\n"
     "\n"
     "sts compares the model's similarity of pairs of sentences with scores that people gave, and\n"
     "its embeddings with those of the same model computed in f32 with all neurons. FILE (default:\n"
@@ -28,6 +30,13 @@ static const char usage[] =
     "answer)\n"
     "and counts how often the right letter is the most likely one. Examples come from\n"
     "SUBJECT_dev.csv, or are the first questions of the test file, which are then not asked.\n"
+    "\n"
+    "retrieval searches the documents in FOLDER for its queries, and prints nDCG and recall of "
+    "the\n"
+    "first ten beside those of the same model computed in f32 with all neurons. The folder has "
+    "the\n"
+    "files of BEIR: corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and "
+    "qrels/test.tsv.\n"
     "\n";
 
 struct arguments {
@@ -64,7 +73,7 @@ static const struct command_option options[] = {
            "mmlu: the most questions of a subject"),
     MARKED(of_mmlu, NONE, mmlu.answers, 0, 0, "answers", 0, NULL,
            "mmlu: also print each answer as a JSON object on a line"),
-    OPTION(NONE, json, "json", 0, NULL, "print the figures as one JSON object"),
+    OPTION(NONE, json, "json", 0, NULL, "print the figures as a JSON object"),
     GROUP(model, cache_options),
     GROUP(model, model_options),
     LAST_OPTION,
@@ -88,6 +97,11 @@ static int refuse(const char *option, const char *name) {
     return EXIT_USAGE;
 }
 
+static int ask_for_folder(const char *name, const char *what) {
+    complain("eval %s: say which folder has the %s (see wisp eval --help)", name, what);
+    return EXIT_USAGE;
+}
+
 static int print_table(const struct sts_result *r) {
     fprintf(program_output, "%-24s %10s %10s\n", "", "model", "f32 dense");
     fprintf(program_output, "%-24s %10.4f %10.4f\n", "Spearman", r->spearman,
@@ -97,6 +111,17 @@ static int print_table(const struct sts_result *r) {
     fprintf(program_output, "%-24s %10.6f\n", "  first percentile", r->low_cosine);
     fprintf(program_output, "%-24s %10.6f\n", "  least", r->least_cosine);
     fprintf(program_output, "%-24s %10zu\n", "pairs", r->pairs);
+    fprintf(program_output, "%-24s %10s\n", "compute", r->compute);
+    return finish_output();
+}
+
+static int print_retrieval(const struct retrieval_result *r) {
+    fprintf(program_output, "%-24s %10s %10s\n", "", "model", "f32 dense");
+    fprintf(program_output, "%-24s %10.4f %10.4f\n", "nDCG@10", r->model.ndcg, r->reference.ndcg);
+    fprintf(program_output, "%-24s %10.4f %10.4f\n", "recall@10", r->model.recall,
+            r->reference.recall);
+    fprintf(program_output, "%-24s %10zu\n", "documents", r->documents);
+    fprintf(program_output, "%-24s %10zu\n", "queries", r->queries);
     fprintf(program_output, "%-24s %10s\n", "compute", r->compute);
     return finish_output();
 }
@@ -175,12 +200,34 @@ static int evaluate_mmlu(int argc, char **argv) {
         return code;
     if (a.of_ppl)
         return refuse(a.of_ppl, "ppl");
-    if (strcmp(data_of(&a), "-") == 0) {
-        complain("eval mmlu: say which folder has the questions (see wisp eval --help)");
-        return EXIT_USAGE;
-    }
+    if (strcmp(data_of(&a), "-") == 0)
+        return ask_for_folder("mmlu", "questions");
     a.mmlu.json = a.json;
     return mmlu_evaluate(&a.model, a.data, &a.mmlu);
+}
+
+static int evaluate_retrieval(int argc, char **argv) {
+    struct arguments a = {0};
+    struct retrieval_result r;
+    int code;
+    if (!take_options(&this_command, &a, argc, argv, &code))
+        return code;
+    if (a.of_ppl || a.of_mmlu)
+        return refuse(a.of_ppl ? a.of_ppl : a.of_mmlu, a.of_ppl ? "ppl" : "mmlu");
+    if (strcmp(data_of(&a), "-") == 0)
+        return ask_for_folder("retrieval", "documents");
+    code = retrieval_evaluate(&a.model, a.data, &r);
+    if (code != EXIT_GOOD || !a.json)
+        return code != EXIT_GOOD ? code : print_retrieval(&r);
+    fprintf(program_output,
+            "{\"documents\":%zu,\"queries\":%zu,\"compute\":\"%s\",\"kernels\":\"%s\"", r.documents,
+            r.queries, r.compute, r.kernels);
+    print_figure("ndcg_at_10", r.model.ndcg);
+    print_figure("recall_at_10", r.model.recall);
+    print_figure("reference_ndcg_at_10", r.reference.ndcg);
+    print_figure("reference_recall_at_10", r.reference.recall);
+    fputs("}\n", program_output);
+    return finish_output();
 }
 
 int command_eval(int argc, char **argv) {
@@ -190,8 +237,10 @@ int command_eval(int argc, char **argv) {
         return evaluate_ppl(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "mmlu") == 0)
         return evaluate_mmlu(argc - 1, argv + 1);
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+    if (argc >= 2 && strcmp(argv[1], "retrieval") == 0)
+        return evaluate_retrieval(argc - 1, argv + 1);
+    if (argc >= 2 && asks_for_help(argv[1]))
         return evaluate_sts(argc, argv);
-    complain("eval: say what to evaluate: sts, ppl or mmlu (see wisp eval --help)");
+    complain("eval: say what to evaluate: sts, ppl, mmlu or retrieval (see wisp eval --help)");
     return EXIT_USAGE;
 }

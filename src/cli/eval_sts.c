@@ -7,14 +7,13 @@
 
 #include "base/cosine.h"
 #include "base/statistics.h"
+#include "cli/embedders.h"
 #include "cli/input.h"
 
 enum { STS_COLUMNS = 7, SIMPLE_COLUMNS = 3, STS_SCORE = 4 };
 
-/* A model with its embeddings of a batch and its scores of all pairs so far. */
-struct embedder {
-    wisp_model *model;
-    wisp_session *session;
+/* A model's embeddings of a batch and its scores of all pairs so far. */
+struct measured {
     float *rows;    /* [2 BATCH_RECORDS, dimensions] */
     double *scores; /* [pairs]: cosines of the pairs */
 };
@@ -23,8 +22,9 @@ struct evaluation {
     const char *path;
     struct input input;
     struct batch *batch;
-    struct embedder tested, reference;
-    size_t dimensions, pairs, capacity;
+    struct embedders models;
+    struct measured of[MODELS];
+    size_t pairs, capacity;
     double *human;   /* [pairs] */
     double *cosines; /* [2 pairs]: between the two models' embeddings of a text */
     struct progress progress;
@@ -89,38 +89,37 @@ static bool reserve_pairs(struct evaluation *e, size_t pairs) {
     if (pairs <= e->capacity)
         return true;
     e->capacity = 2 * pairs;
-    return grow(&e->human, e->capacity) && grow(&e->tested.scores, e->capacity) &&
-           grow(&e->reference.scores, e->capacity) && grow(&e->cosines, 2 * e->capacity);
+    return grow(&e->human, e->capacity) && grow(&e->of[TESTED].scores, e->capacity) &&
+           grow(&e->of[REFERENCE].scores, e->capacity) && grow(&e->cosines, 2 * e->capacity);
 }
 
-static int embed_texts(const struct evaluation *e, struct embedder *m, const wisp_text *texts) {
+static int embed_texts(const struct evaluation *e, size_t model, const wisp_text *texts) {
     wisp_error error;
-    const size_t n = e->batch->n;
-    if (wisp_embed(m->session, texts, 2 * n, NULL, m->rows, &error) != WISP_OK)
+    const struct measured *m = &e->of[model];
+    const size_t n = e->batch->n, size = e->models.dimensions;
+    if (wisp_embed(e->models.of[model].session, texts, 2 * n, NULL, m->rows, &error) != WISP_OK)
         return complain_of(&error);
     for (size_t i = 0; i < n; i++) {
-        const float *row = m->rows + 2 * i * e->dimensions;
-        m->scores[e->pairs + i] = cosine(row, row + e->dimensions, e->dimensions);
+        const float *row = m->rows + 2 * i * size;
+        m->scores[e->pairs + i] = cosine(row, row + size, size);
     }
     return EXIT_GOOD;
 }
 
 static int evaluate_batch(struct evaluation *e) {
     wisp_text texts[2 * BATCH_RECORDS];
-    const size_t n = e->batch->n, size = e->dimensions;
+    const size_t n = e->batch->n, size = e->models.dimensions;
     int code = EXIT_GOOD;
     if (!reserve_pairs(e, e->pairs + n))
         return complain_of_memory();
     for (size_t i = 0; i < n && code == EXIT_GOOD; i++)
         code = parse_line(e, e->pairs + i + 1, e->batch->texts[i], &e->human[e->pairs + i],
                           texts + 2 * i);
-    if (code == EXIT_GOOD)
-        code = embed_texts(e, &e->tested, texts);
-    if (code == EXIT_GOOD)
-        code = embed_texts(e, &e->reference, texts);
+    for (size_t m = 0; m < MODELS && code == EXIT_GOOD; m++)
+        code = embed_texts(e, m, texts);
     for (size_t i = 0; i < 2 * n && code == EXIT_GOOD; i++)
         e->cosines[2 * e->pairs + i] =
-            cosine(e->tested.rows + i * size, e->reference.rows + i * size, size);
+            cosine(e->of[TESTED].rows + i * size, e->of[REFERENCE].rows + i * size, size);
     e->pairs += n;
     progress_show(&e->progress, e->pairs, input_fraction(&e->input));
     return was_interrupted() ? EXIT_INTERRUPTED : code;
@@ -148,13 +147,13 @@ static int summarise(const struct evaluation *e, struct sts_result *r) {
         complain("%s: no pairs", e->path);
         return EXIT_INPUT;
     }
-    wisp_model_get_info(e->tested.model, &info);
+    wisp_model_get_info(e->models.of[TESTED].model, &info);
     *r = (struct sts_result){.pairs = n, .kernels = info.kernels, .compute = info.compute};
-    if (spearman(e->tested.scores, e->human, n, &r->spearman, &error) != WISP_OK ||
-        spearman(e->reference.scores, e->human, n, &r->reference_spearman, &error) != WISP_OK)
+    if (spearman(e->of[TESTED].scores, e->human, n, &r->spearman, &error) != WISP_OK ||
+        spearman(e->of[REFERENCE].scores, e->human, n, &r->reference_spearman, &error) != WISP_OK)
         return complain_of(&error);
-    r->pearson = pearson(e->tested.scores, e->human, n);
-    r->reference_pearson = pearson(e->reference.scores, e->human, n);
+    r->pearson = pearson(e->of[TESTED].scores, e->human, n);
+    r->reference_pearson = pearson(e->of[REFERENCE].scores, e->human, n);
     for (size_t i = 0; i < 2 * n; i++)
         r->mean_cosine += e->cosines[i] / (double)(2 * n);
     r->low_cosine = quantile(e->cosines, 2 * n, 0.01);
@@ -162,37 +161,17 @@ static int summarise(const struct evaluation *e, struct sts_result *r) {
     return EXIT_GOOD;
 }
 
-static int open_embedder(const struct model_arguments *arguments, struct embedder *m) {
-    const int code = open_model(arguments, &m->model, &m->session);
-    if (code != EXIT_GOOD)
-        return code;
-    m->rows = calloc(2 * BATCH_RECORDS, wisp_model_dimensions(m->model) * sizeof *m->rows);
-    if (!m->rows)
-        complain("out of memory");
-    return m->rows ? EXIT_GOOD : EXIT_FAILED;
-}
-
-static void close_embedder(struct embedder *m) {
-    wisp_session_close(m->session);
-    wisp_model_close(m->model);
-    free(m->rows);
-    free(m->scores);
-}
-
 static int evaluate(struct evaluation *e, const struct model_arguments *arguments,
                     struct sts_result *result) {
-    struct model_arguments dense = *arguments;
-    dense.compute = WISP_COMPUTE_F32;
-    dense.predictor = WISP_PREDICTOR_DENSE;
-    dense.sparsity = 0;
-    int code = open_embedder(arguments, &e->tested);
-    if (code == EXIT_GOOD)
-        code = open_embedder(&dense, &e->reference);
+    int code = embedders_open(&e->models, arguments);
+    for (size_t m = 0; m < MODELS && code == EXIT_GOOD; m++) {
+        e->of[m].rows = calloc(2 * BATCH_RECORDS, e->models.dimensions * sizeof *e->of[m].rows);
+        code = e->of[m].rows ? EXIT_GOOD : complain_of_memory();
+    }
     if (code != EXIT_GOOD)
         return code;
-    e->dimensions = wisp_model_dimensions(e->tested.model);
     input_add(&e->input, e->path, NULL);
-    watch_signals(e->tested.session);
+    watch_signals(e->models.of[TESTED].session);
     progress_start(&e->progress, "pairs");
     code = evaluate_all(e);
     progress_end(&e->progress);
@@ -209,8 +188,11 @@ int sts_evaluate(const struct model_arguments *arguments, const char *path,
     else if (input_open(&e.input, 1))
         code = evaluate(&e, arguments, result);
     input_close(&e.input);
-    close_embedder(&e.tested);
-    close_embedder(&e.reference);
+    embedders_close(&e.models);
+    for (size_t m = 0; m < MODELS; m++) {
+        free(e.of[m].rows);
+        free(e.of[m].scores);
+    }
     free(e.human);
     free(e.cosines);
     if (e.batch)

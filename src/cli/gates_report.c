@@ -72,7 +72,7 @@ void gates_report_print(const struct gates_report *r) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static void put_json(FILE *stream, const void *report) {
+void gates_report_put_json(FILE *stream, const void *report) {
     const struct gates_report *r = report;
     fprintf(stream, "{\"texts\":%zu,\"seconds\":%.1f,\"thresholds\":[", r->texts, r->seconds);
     for (size_t i = 0; i < WISP_GATE_THRESHOLDS; i++)
@@ -120,5 +120,5 @@ static void put_svg(FILE *stream, const void *report) {
 }
 
 int gates_report_write(const struct gates_report *report, const char *base) {
-    return report_files_write(base, put_json, put_svg, report);
+    return report_files_write(base, gates_report_put_json, put_svg, report);
 }

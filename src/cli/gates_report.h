@@ -22,6 +22,9 @@ void gates_report_release(struct gates_report *report);
  * is computed at each level, and over all layers what each level loses. */
 void gates_report_print(const struct gates_report *report);
 
+/* Writes a struct gates_report as a JSON object. */
+void gates_report_put_json(FILE *stream, const void *report);
+
 /* Writes BASE.json and BASE.svg. Returns an exit code, after complaining if it is not EXIT_GOOD. */
 int gates_report_write(const struct gates_report *report, const char *base);
 

@@ -45,7 +45,7 @@ struct command {
     unsigned long at_once, logprobs, beams;
     float length_penalty;
     const char *penalty_option; /* NULL: length_penalty was not given */
-    bool echo, stats, force;
+    bool echo, stats, json, force;
 };
 
 /* Takes the prompt, or the file that it is in. */
@@ -92,6 +92,9 @@ static const struct command_option options[] = {
            "with --beams: a score is the text's log-probability divided by the\n"
            "number of tokens to the power of X (default: 1)"),
     OPTION(NONE, echo, "echo", 0, NULL, "write the prompt first"),
+    OPTION(NONE, json, "json", 0, NULL,
+           "write a JSON object, as --data does for each prompt; with --beams and\n"
+           "--messages objects are written in any case"),
     OPTION(TEXT, state, "state", 0, "FILE",
            "load the session that an earlier run saved in FILE, if FILE exists, and\n"
            "save it there at the end: a prompt that begins like that run's text is\n"
@@ -141,6 +144,10 @@ static int check_usage(const struct command *c) {
                                     : c->beams ? "--beams"
                                                : NULL))
         return EXIT_USAGE;
+    if (c->json && c->chat.interactive) {
+        complain("--chat and --json exclude each other (--messages writes JSON)");
+        return EXIT_USAGE;
+    }
     if (!c->data && (c->at_once || c->logprobs)) {
         complain("--%s requires --data", c->at_once ? "at-once" : "logprobs");
         return EXIT_USAGE;
@@ -196,14 +203,19 @@ static int open_grammar(const struct command *c, wisp_grammar **grammar) {
 
 /* ---- one prompt ----------------------------------------------------------------------------- */
 
-/* Writes text. Returns false if it cannot be written. */
-static bool write_text(int *code, wisp_text text) {
-    fwrite(text.bytes, 1, text.length, program_output);
-    *code = finish_output();
-    return *code == EXIT_GOOD;
+/* A text that is written as it is generated, or kept for the object of --json. */
+struct written {
+    FILE *kept; /* NULL: it is written */
+    int code;
+};
+
+static bool write_text(struct written *written, wisp_text text) {
+    fwrite(text.bytes, 1, text.length, written->kept ? written->kept : program_output);
+    if (!written->kept)
+        written->code = finish_output();
+    return written->code == EXIT_GOOD;
 }
 
-/* Writes text as it is generated. */
 static bool write_piece(void *context, const wisp_piece *piece) {
     return piece->text.length == 0 || write_text(context, piece->text);
 }
@@ -343,31 +355,48 @@ static int search(const struct command *c, wisp_session *session, wisp_text prom
                                                                         : complain_of(&error);
 }
 
+/* Continues a prompt. Returns an exit code, after complaining if it is not EXIT_GOOD. */
+static int continue_prompt(const struct command *c, wisp_session *session, wisp_text prompt) {
+    wisp_generate_options generate = c->generate.options;
+    struct written written = {.code = EXIT_GOOD};
+    wisp_generation result;
+    wisp_error error;
+    char *kept = NULL;
+    size_t length = 0;
+    if (c->json && !(written.kept = open_memstream(&kept, &length)))
+        return complain_of_memory();
+    generate.piece = write_piece;
+    generate.context = &written;
+    if (c->echo)
+        write_text(&written, prompt);
+    int code = written.code;
+    if (code == EXIT_GOOD && wisp_generate(session, prompt, &generate, &result, &error) != WISP_OK)
+        code = complain_of(&error);
+    if (written.kept && !close_memstream(written.kept, &kept))
+        code = complain_of_memory();
+    if (code == EXIT_GOOD && c->json) {
+        fputc('{', program_output);
+        print_generation(&result, (wisp_text){kept, length});
+        fputs("}\n", program_output);
+        written.code = finish_output();
+    } else if ((code == EXIT_GOOD || code == EXIT_INTERRUPTED) && !c->json) {
+        write_text(&written, wisp_text_of("\n"));
+    }
+    if (code == EXIT_GOOD && c->stats)
+        print_stats(session, &result, measuring_threads(c));
+    free(kept);
+    return code != EXIT_GOOD ? code : written.code;
+}
+
 static int generate_text(const struct command *c, wisp_session *session) {
     char *read = NULL;
     size_t length = c->text ? strlen(c->text) : 0;
     int code = c->text ? EXIT_GOOD : read_whole_file(c->path ? c->path : "-", &read, &length);
     const wisp_text prompt = {c->text ? c->text : read, length};
-    wisp_generate_options generate = c->generate.options;
-    int written = EXIT_GOOD;
-    wisp_generation result;
-    wisp_error error;
-    generate.piece = write_piece;
-    generate.context = &written;
-    if (code == EXIT_GOOD && c->echo)
-        write_text(&written, prompt);
-    if (code == EXIT_GOOD && c->beams)
-        code = search(c, session, prompt);
-    else if (code == EXIT_GOOD && written == EXIT_GOOD) {
-        if (wisp_generate(session, prompt, &generate, &result, &error) != WISP_OK)
-            code = complain_of(&error);
-        if (code == EXIT_GOOD || code == EXIT_INTERRUPTED)
-            write_text(&written, wisp_text_of("\n"));
-        if (code == EXIT_GOOD && c->stats)
-            print_stats(session, &result, measuring_threads(c));
-    }
+    if (code == EXIT_GOOD)
+        code = c->beams ? search(c, session, prompt) : continue_prompt(c, session, prompt);
     free(read);
-    return code != EXIT_GOOD ? code : written;
+    return code;
 }
 
 /* ---- many prompts --------------------------------------------------------------------------- */

@@ -41,6 +41,13 @@ static bool is_member(const char *key) {
     return false;
 }
 
+void print_generation(const wisp_generation *result, wisp_text text) {
+    fprintf(program_output,
+            "\"prompt_tokens\":%zu,\"tokens\":%zu,\"end\":\"%s\",\"text\":", result->prompt_tokens,
+            result->tokens, wisp_end_name(result->end));
+    print_json_string(program_output, text);
+}
+
 static void write_line(const struct line *line, bool logprobs) {
     const struct json *object = line->record->object;
     FILE *stream = program_output;
@@ -56,9 +63,7 @@ static void write_line(const struct line *line, bool logprobs) {
         fputs("}\n", stream);
         return;
     }
-    fprintf(stream, "\"prompt_tokens\":%zu,\"tokens\":%zu,\"end\":\"%s\",\"text\":",
-            line->result.prompt_tokens, line->result.tokens, wisp_end_name(line->result.end));
-    print_json_string(stream, (wisp_text){line->text, line->text_length});
+    print_generation(&line->result, (wisp_text){line->text, line->text_length});
     if (logprobs) {
         fputs(",\"pieces\":[", stream);
         fwrite(line->pieces, 1, line->pieces_length, stream);

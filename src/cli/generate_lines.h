@@ -17,4 +17,7 @@ struct generate_totals {
 int generate_lines(wisp_session *session, const wisp_generate_options *options, const char *path,
                    size_t at_once, struct generate_totals *totals);
 
+/* Writes the members of an object that a text has. */
+void print_generation(const wisp_generation *result, wisp_text text);
+
 #endif

@@ -40,7 +40,8 @@ struct arguments {
     wisp_index_kind kind;
     unsigned long dimensions; /* 0: the model's */
     struct prompt_choice prompt;
-    bool no_text, chunk, json, force;
+    enum listing_format format;
+    bool no_text, chunk, force;
 };
 
 /* A record on its way into the index, or a part of it. */
@@ -78,12 +79,7 @@ static int take_kind(void *field, const char *value) {
 
 static int take_format(void *arguments, const char *value) {
     struct arguments *a = arguments;
-    const char *other = a->action == INFO ? "json" : "ndjson";
-    a->json = strcmp(value, other) == 0;
-    return a->json || strcmp(value, "text") == 0
-               ? EXIT_GOOD
-               : complain_of_choice("format", value,
-                                    a->action == INFO ? "text, json" : "text, ndjson");
+    return find_listing_format(value, a->action == LIST, &a->format);
 }
 
 /* Takes an argument that is not an option: first the index, then the files or ids. */
@@ -105,11 +101,7 @@ static int take_operand(void *arguments, const char *value) {
 #define ARGUMENTS struct arguments
 
 static const struct command_option options[] = {
-    TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "lines (default), ndjson, csv or tsv: see wisp embed --help"),
-    TAKEN(input_take_column, input, "column", 0, "NAME",
-          "the column, or the member of objects, that is the text (default:\n"
-          "text)"),
+    GROUP(input, input_options),
     TAKEN(take_kind, kind, "kind", 0, "KIND",
           "int8 (default): a byte for each value; f32: four times as large"),
     COUNT(dimensions, 1, 65536, "dimensions", 0, "N",
@@ -123,7 +115,7 @@ static const struct command_option options[] = {
            "default prompt)"),
     OPTION(TEXT, prompt.text, "prompt-text", 0, "TEXT", "put TEXT before each text"),
     TAKEN_BY_ALL(take_format, TEXT, "format", 0, "FORMAT",
-                 "of list: text (default) or ndjson; of info: text or json"),
+                 "of what is printed: text (default), json, or of list also ndjson"),
     GROUP(model, model_options),
     OPTION(NONE, force, "force", 'f', NULL, "replace an existing file of another kind"),
     LAST_OPTION,
@@ -145,7 +137,7 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     size_t action = 0;
     while (argc > 1 && action < ACTIONS && strcmp(argv[1], actions[action]) != 0)
         action++;
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+    if (argc > 1 && asks_for_help(argv[1]))
         return take_options(&this_command, a, argc, argv, code);
     *code = EXIT_USAGE;
     if (argc < 2 || action == ACTIONS) {
@@ -417,6 +409,14 @@ static int lock_index(const char *path, struct file_lock *lock) {
                                                                           : complain_of(&error);
 }
 
+static void print_count(const struct arguments *a, size_t n) {
+    const char *what = a->action == REMOVE ? "removed" : "added";
+    if (a->format == LISTING_JSON)
+        fprintf(program_output, "{\"%s\": %zu}\n", what, n);
+    else
+        fprintf(program_output, "%zu %s\n", n, what);
+}
+
 static int run_index(struct arguments *a) {
     struct run run = {.arguments = a};
     struct file_lock lock = {.descriptor = -1};
@@ -436,16 +436,15 @@ static int run_index(struct arguments *a) {
     if (!run.batch) {
         code = complain_of_memory();
     } else if (a->action == LIST) {
-        code = index_list(run.index, a->path, a->json);
+        code = index_list(run.index, a->path, a->format);
     } else if (a->action == INFO) {
-        code = index_info(run.index, a->json);
+        code = index_info(run.index, a->format == LISTING_JSON);
     } else {
         code = a->action == REMOVE ? remove_all(&run) : build_or_add(a, &run);
         if (code == EXIT_GOOD)
             code = save(&run);
         if (code == EXIT_GOOD)
-            fprintf(program_output, "%zu %s\n", run.done,
-                    a->action == REMOVE ? "removed" : "added");
+            print_count(a, run.done);
     }
     if (run.batch)
         arena_release(&run.batch->arena);

@@ -41,12 +41,27 @@ int read_metadata(const char *path, uint64_t row, wisp_text *metadata, struct ar
     return EXIT_GOOD;
 }
 
-int index_list(const wisp_index *index, const char *path, bool ndjson) {
+int find_listing_format(const char *name, bool is_list, enum listing_format *format) {
+    static const char *const names[] = {"text", "json", "ndjson"};
+    const int n = is_list ? 3 : 2;
+    for (int i = 0; i < n; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *format = (enum listing_format)i;
+            return EXIT_GOOD;
+        }
+    return complain_of_choice("format", name, is_list ? "text, json, ndjson" : "text, json");
+}
+
+int index_list(const wisp_index *index, const char *path, enum listing_format format) {
+    static const char *const begins[] = {"", "[", ""}, *const between[] = {"", ",\n ", ""},
+                             *const ends[] = {"", "]\n", ""};
+    bool is_first = true;
     wisp_index_info info;
     wisp_text id, metadata, text;
     struct arena arena = {0};
     int code = EXIT_GOOD;
     wisp_index_get_info(index, &info);
+    fputs(begins[format], program_output);
     for (uint64_t row = 0; row < info.rows && !was_interrupted(); row++) {
         if (!wisp_index_get(index, row, &id, &metadata))
             continue;
@@ -54,21 +69,23 @@ int index_list(const wisp_index *index, const char *path, bool ndjson) {
         code = read == EXIT_GOOD ? code : read;
         if (code != EXIT_GOOD && code != EXIT_MODEL)
             break;
-        if (!ndjson) {
+        if (format == LISTING_TEXT) {
             print_text(program_output, id, SIZE_MAX);
             fputc('\t', program_output);
             print_text(program_output, text, SIZE_MAX);
             fputc('\n', program_output);
         }
         arena_release(&arena);
-        if (!ndjson)
+        if (format == LISTING_TEXT)
             continue;
-        fputs("{\"id\": ", program_output);
+        fprintf(program_output, "%s{\"id\": ", is_first ? "" : between[format]);
+        is_first = false;
         print_json_string(program_output, id);
         fputs(", \"metadata\": ", program_output);
         write_metadata(program_output, metadata);
-        fputs("}\n", program_output);
+        fputs(format == LISTING_NDJSON ? "}\n" : "}", program_output);
     }
+    fputs(ends[format], program_output);
     arena_release(&arena);
     const int finished = finish_output();
     if (was_interrupted())

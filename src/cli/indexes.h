@@ -21,8 +21,14 @@ void write_metadata(FILE *stream, wisp_text metadata);
 int read_metadata(const char *path, uint64_t row, wisp_text *metadata, struct arena *arena,
                   wisp_text *text);
 
+enum listing_format { LISTING_TEXT, LISTING_JSON, LISTING_NDJSON };
+
+/* Finds a --format by its name, of those for lists if `is_list` is set. Returns an exit code, after
+ * complaining of another name. */
+int find_listing_format(const char *name, bool is_list, enum listing_format *format);
+
 /* `wisp index list` and `wisp index info`. Return an exit code. */
-int index_list(const wisp_index *index, const char *path, bool ndjson);
+int index_list(const wisp_index *index, const char *path, enum listing_format format);
 int index_info(const wisp_index *index, bool json);
 
 #endif

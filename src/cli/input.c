@@ -39,6 +39,16 @@ int input_take_column(void *field, const char *name) {
     return EXIT_GOOD;
 }
 
+const struct command_option input_options[] = {
+    TAKEN_BY_ALL(input_take_format, TEXT, "input", 0, "FORMAT",
+                 "lines (default); ndjson: each line is a JSON string or an object with\n"
+                 "a string \"text\"; csv or tsv: rows behind a header"),
+    TAKEN_BY_ALL(input_take_column, TEXT, "column", 0, "NAME",
+                 "the column, or the member of objects, that is the text (default:\n"
+                 "text)"),
+    LAST_OPTION,
+};
+
 int input_take_shard(void *field, const char *value) {
     struct input *input = field;
     char *end;

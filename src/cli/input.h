@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "cli/columns.h"
+#include "cli/options.h"
 
 enum { BATCH_RECORDS = 1024, BATCH_BYTES = 1 << 20, MAX_LINE_BYTES = 64 << 20 };
 
@@ -59,6 +60,9 @@ struct batch {
 /* Prepares for at most `capacity` items, of plain lines. Returns false, after complaining, if
  * there is no memory. */
 bool input_open(struct input *input, size_t capacity);
+
+/* --input and --column: a table for a struct input. */
+extern const struct command_option input_options[];
 
 /* Sets the format of lines: with "lines" each is a text, with "ndjson" it is JSON, with "csv" and
  * "tsv" a row of values, behind a header. Returns an exit code, after complaining of another name.

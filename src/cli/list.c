@@ -41,7 +41,7 @@ static int take_removal(void *arguments, const char *value) {
 #define ARGUMENTS struct arguments
 
 static const struct command_option options[] = {
-    OPTION(NONE, json, "json", 0, NULL, "print an array of objects"),
+    OPTION(NONE, json, "json", 0, NULL, "print a JSON array of objects"),
     TAKEN_BY_ALL(take_removal, TEXT, "remove", 0, "NAME",
                  "delete a model, by a name as listed; hf:owner/name: all of the\n"
                  "repository. May be repeated"),
@@ -157,7 +157,7 @@ static int list(bool json) {
         else if (table.n > 0)
             print_table(&table);
         else
-            complain("no models were fetched: see wisp pull --help");
+            remark("no models were fetched: see wisp pull --help");
         code = finish_output();
     }
     for (uint32_t i = 0; i < table.n; i++) {

@@ -52,41 +52,49 @@ static int take_header_sha256(void *field, const char *value) {
 
 #define ARGUMENTS struct model_arguments
 
+static const struct command_option more_model_options[] = {
+    OPTION(NONE, offline, "offline", 0, NULL, "use only the cached bytes of a file at an address"),
+    TAKEN(take_header_sha256, header_sha256, "header-sha256", 0, "HEX",
+          "accept only a file whose header has this SHA-256, as printed by\n"
+          "wisp inspect --verify, and verify all other bytes with the\n"
+          "digests in the header"),
+    TAKEN(take_compute, compute, "compute", 0, "MODE",
+          "f32, int8, bf16 (on processors with AMX or AVX512-BF16) or auto,\n"
+          "which is int8 if the file is quantised, else bf16 with AMX if the\n"
+          "model embeds, else f32 (default: auto)"),
+    TAKEN(take_predictor, predictor, "predictor", 0, "NAME",
+          "which neurons are computed: dense, exact, lowrank, sentence, gate,\n"
+          "topk or auto, the fastest: for a calibrated model lowrank, or gate\n"
+          "if it generates; else exact with ReLU, else dense (default: auto)"),
+    TAKEN_BY_ALL(take_sparsity, SHARE, "sparsity", 0, "SHARE",
+                 "the share of neurons to skip, with lowrank, sentence, gate and\n"
+                 "topk (default: the model's)"),
+    OPTION(NONE, portable, "portable", 0, NULL,
+           "embed in int8 with the same bits on every machine and in every\n"
+           "WebAssembly engine"),
+    TAKEN(take_kernels, kernels, "cpu", 0, "SET",
+          "kernel set to use: see wisp --version (default: the fastest)"),
+    OPTION(NONE, verbose, "verbose", 0, NULL,
+           "print settings that the model's file lacks and wisp assumes, and\n"
+           "the kinds of the dense layers' weights in memory"),
+    LAST_OPTION,
+};
+
+static const char where_models_are[] =
+    "\n"
+    "Models of the Hugging Face Hub are kept in its cache ($HF_HOME/hub, else\n"
+    "~/.cache/huggingface/hub), and files at addresses in another ($WISP_CACHE, else\n"
+    "$XDG_CACHE_HOME/wisp, else ~/.cache/wisp) of at most $WISP_CACHE_BYTES (default: 16G).\n"
+    "wisp list shows both.\n";
+
 #define MODEL_OPTIONS(variable)                                                                    \
     TAKEN(take_model_path, path, "model", 'm', "PATH",                                             \
-          "GGUF file or Hugging Face folder (default: " variable ", else\n"                        \
-          "the model that comes with wisp); or hf:owner/name[@revision][/file]\n"                  \
-          "on the Hugging Face Hub, which is kept in its cache ($HF_HOME/hub,\n"                   \
-          "else ~/.cache/huggingface/hub); or the http(s):// address of a\n"                       \
-          "GGUF file, which is kept in a cache ($WISP_CACHE, else\n"                               \
-          "$XDG_CACHE_HOME/wisp, else ~/.cache/wisp) of at most\n"                                 \
-          "$WISP_CACHE_BYTES (default: 16G)"),                                                     \
-        OPTION(NONE, offline, "offline", 0, NULL, "use only the cached bytes of such a file"),     \
-        TAKEN(take_header_sha256, header_sha256, "header-sha256", 0, "HEX",                        \
-              "accept only a file whose header has this SHA-256, as printed by\n"                  \
-              "wisp inspect --verify, and verify all other bytes with the\n"                       \
-              "digests in the header"),                                                            \
+          "GGUF file; Hugging Face folder; hf:owner/name[@revision][/file] on the\n"               \
+          "Hugging Face Hub; or the http(s):// address of a GGUF file (default:\n" variable        \
+          ", else the model that comes with wisp)"),                                               \
         COUNT(threads, 1, 1024, "threads", 't', "N",                                               \
-              "threads to compute with (default: the number of cores)"),                           \
-        TAKEN(take_compute, compute, "compute", 0, "MODE",                                         \
-              "f32, int8, bf16 (on processors with AMX or AVX512-BF16) or auto,\n"                 \
-              "which is int8 if the file is quantised, else bf16 with AMX if the\n"                \
-              "model embeds, else f32 (default: auto)"),                                           \
-        TAKEN(take_predictor, predictor, "predictor", 0, "NAME",                                   \
-              "which neurons are computed: dense, exact, lowrank, sentence, gate,\n"               \
-              "topk or auto, the fastest: for a calibrated model lowrank, or gate\n"               \
-              "if it generates; else exact with ReLU, else dense (default: auto)"),                \
-        TAKEN_BY_ALL(take_sparsity, SHARE, "sparsity", 0, "SHARE",                                 \
-                     "the share of neurons to skip, with lowrank, sentence, gate and\n"            \
-                     "topk (default: the model's)"),                                               \
-        OPTION(NONE, portable, "portable", 0, NULL,                                                \
-               "embed in int8 with the same bits on every machine and in every\n"                  \
-               "WebAssembly engine"),                                                              \
-        TAKEN(take_kernels, kernels, "cpu", 0, "SET",                                              \
-              "kernel set to use: see wisp --version (default: the fastest)"),                     \
-        OPTION(NONE, verbose, "verbose", 0, NULL,                                                  \
-               "print settings that the model's file lacks and wisp assumes, and\n"                \
-               "the kinds of the dense layers' weights in memory")
+              "threads to compute with (default: those that it may keep busy)"),                           \
+        MODEL_GROUP(more_model_options, where_models_are)
 
 const struct command_option model_options[] = {MODEL_OPTIONS("$WISP_MODEL"), LAST_OPTION};
 const struct command_option generator_options[] = {MODEL_OPTIONS("$WISP_GENERATOR"), LAST_OPTION};

@@ -5,7 +5,8 @@
 
 #include "cli/options.h"
 
-/* Options of commands whose default model is $WISP_MODEL, and of those with $WISP_GENERATOR. */
+/* Options of commands whose default model is $WISP_MODEL, and of those with $WISP_GENERATOR: the
+ * most used ones, and a group for --help-model. */
 extern const struct command_option model_options[];
 extern const struct command_option generator_options[];
 

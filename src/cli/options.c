@@ -20,15 +20,41 @@ struct list {
     const struct command_option *option[MOST_OPTIONS];
     size_t base[MOST_OPTIONS]; /* where its fields begin in the command's arguments */
     size_t n;
+    size_t model, model_end;                  /* those that --help-model lists */
+    const struct command_option *model_group; /* NULL: there are none */
 };
 
+static int take_quiet(void *field, const char *value) {
+    (void)field;
+    (void)value;
+    program_is_quiet = true;
+    return EXIT_GOOD;
+}
+
+/* Options that are not in the tables of commands. */
+static const struct command_option json[] = {
+    {.name = "json", .kind = VALUE_NONE, .help = "the same as --format json"}, LAST_OPTION};
+static const struct command_option help_model[] = {
+    {.name = "help-model", .kind = VALUE_NONE, .help = "list more options, of the model"},
+    LAST_OPTION};
 static const struct command_option help[] = {
-    {.name = "help", .letter = 'h', .kind = VALUE_NONE, .help = "this text"}, LAST_OPTION};
+    {.name = "quiet",
+     .kind = VALUE_NONE,
+     .help = "print results and errors, and neither progress nor remarks",
+     .take = take_quiet},
+    {.name = "help", .letter = 'h', .kind = VALUE_NONE, .help = "this text"},
+    LAST_OPTION};
 
 static void collect(struct list *list, const struct command_option *option, size_t base) {
     for (; option->name || option->group; option++) {
         if (option->group) {
+            const size_t begin = list->n;
             collect(list, option->group, base + option->offset);
+            if (option->help) {
+                list->model = begin;
+                list->model_end = list->n;
+                list->model_group = option;
+            }
             continue;
         }
         assert(list->n < MOST_OPTIONS);
@@ -54,11 +80,37 @@ static void print_option(const struct command_option *o, int column) {
     }
 }
 
+/* Returns the place of an option in the list, or list->n. */
+static size_t find_option(const struct list *list, const char *name) {
+    size_t i = 0;
+    while (i < list->n && strcmp(list->option[i]->name, name) != 0)
+        i++;
+    return i;
+}
+
+static void collect_all(struct list *list, const struct command_option *own) {
+    collect(list, own, 0);
+    if (find_option(list, "format") < list->n && find_option(list, json->name) == list->n)
+        collect(list, json, 0);
+    if (list->model_group)
+        collect(list, help_model, 0);
+    collect(list, help, 0);
+}
+
 static void print_help(const struct command_line *line, const struct list *list) {
     fputs(line->usage, program_output);
     for (size_t i = 0; i < list->n; i++)
-        print_option(list->option[i], line->column);
+        if (i < list->model || i >= list->model_end)
+            print_option(list->option[i], line->column);
     fputs(line->end, program_output);
+}
+
+static void print_help_of_model(const struct command_line *line, const struct list *list) {
+    fputs("More options of commands that use a model:\n\n", program_output);
+    for (size_t i = list->model; i < list->model_end; i++)
+        print_option(list->option[i], line->column);
+    if (list->model_group)
+        fputs(list->model_group->help, program_output);
 }
 
 static bool parse_count32(const struct command_option *o, const char *text, uint32_t *value) {
@@ -159,9 +211,14 @@ static int take_found(const struct command_line *line, const struct list *list, 
         suggest(list, argument);
         return EXIT_USAGE;
     }
-    if (list->option[i] == help)
+    if (list->option[i] == &help[1])
         return print_help(line, list), COMMAND_IS_DONE;
-    return store(list->option[i], (char *)arguments + list->base[i], optarg);
+    if (list->option[i] == help_model)
+        return print_help_of_model(line, list), COMMAND_IS_DONE;
+    const bool is_json = list->option[i] == json;
+    if (is_json)
+        i = find_option(list, "format");
+    return store(list->option[i], (char *)arguments + list->base[i], is_json ? json->name : optarg);
 }
 
 bool take_options(const struct command_line *line, void *arguments, int argc, char **argv,
@@ -170,8 +227,7 @@ bool take_options(const struct command_line *line, void *arguments, int argc, ch
     char letters[2 * MOST_OPTIONS + 2] = "-"; /* asks for the order of all arguments */
     struct list list = {.n = 0};
     int found;
-    collect(&list, line->options, 0);
-    collect(&list, help, 0);
+    collect_all(&list, line->options);
     describe(&list, longs, letters + 1);
     *code = EXIT_GOOD;
     while (*code == EXIT_GOOD &&
@@ -184,4 +240,9 @@ bool take_options(const struct command_line *line, void *arguments, int argc, ch
     if (*code == COMMAND_IS_DONE)
         *code = EXIT_GOOD;
     return false;
+}
+
+bool asks_for_help(const char *argument) {
+    return strcmp(argument, "-h") == 0 || strcmp(argument, "--help") == 0 ||
+           strcmp(argument, "--help-model") == 0;
 }

@@ -32,7 +32,8 @@ struct command_option {
      * COMMAND_IS_DONE, or another exit code after complaining. */
     int (*take)(void *field, const char *value);
     const struct command_option
-        *group; /* options of several commands, whose fields are from `offset` on */
+        *group; /* options of several commands, whose fields are from `offset` on. With `help`, the
+                   text behind them, they are listed by --help-model and not by --help */
 };
 
 /* Rows of a table, whose last is LAST_OPTION, for fields of the type that the file defines
@@ -50,6 +51,9 @@ struct command_option {
 #define GROUP(field, table)                                                                        \
     {NULL, 0, VALUE_NONE, offsetof(ARGUMENTS, field), NULL, NULL, 0, 0, 0, NULL, table}
 #define LAST_OPTION {.name = NULL}
+
+/* The options of a model that --help leaves to --help-model, in a table of these. */
+#define MODEL_GROUP(table, help) {NULL, 0, VALUE_NONE, 0, NULL, help, 0, 0, 0, NULL, table}
 
 /* A function takes all arguments of a command, or of a group; without a value it gets NULL. */
 #define TAKEN_BY_ALL(take, kind, name, letter, value, help)                                        \
@@ -75,9 +79,14 @@ struct command_line {
     int (*argument)(void *arguments, const char *value);
 };
 
-/* Stores the values of a command's options. Returns true, or false with the command's exit code in
+/* Stores the values of a command's options: those of its table, --json if the table has --format,
+ * --quiet and --help. Returns true, or false with the command's exit code in
  * *code, after printing the help or complaining. */
 bool take_options(const struct command_line *line, void *arguments, int argc, char **argv,
                   int *code);
+
+/* Returns whether an argument asks for the help of a command, as one may before the name of what
+ * the command does. */
+bool asks_for_help(const char *argument);
 
 #endif

@@ -11,24 +11,30 @@
 
 enum { MOST_BEGINNINGS = 3, MOST_BYTES = 8 };
 
+#define BYTES(text) {text, sizeof text - 1}
+
 /* The first bytes of files of each kind. */
 static const struct {
     const char *name;
-    const char *beginning[MOST_BEGINNINGS];
+    struct beginning {
+        const char *bytes;
+        size_t n;
+    } beginnings[MOST_BEGINNINGS];
 } kinds[] = {
-    [OUTPUT_MODEL] = {"GGUF file", {"GGUF"}},
-    [OUTPUT_INDEX] = {"index", {"WISPINDX"}},
-    [OUTPUT_STATE] = {"saved state", {"WISPSAVE"}},
-    [OUTPUT_REPORT] = {"JSON file", {"{", "["}},
-    [OUTPUT_PICTURE] = {"SVG picture", {"<svg", "<?xml"}},
+    [OUTPUT_MODEL] = {"GGUF file", {BYTES("GGUF")}},
+    [OUTPUT_INDEX] = {"index", {BYTES("WISPINDX")}},
+    [OUTPUT_STATE] = {"saved state", {BYTES("WISPSAVE")}},
+    [OUTPUT_REPORT] = {"JSON file", {BYTES("{"), BYTES("[")}},
+    [OUTPUT_PICTURE] = {"SVG picture", {BYTES("<svg"), BYTES("<?xml")}},
+    [OUTPUT_MODULE] = {"WebAssembly module", {BYTES("\0asm")}},
 };
 
 static bool is_of_kind(enum output_kind kind, const char *bytes, size_t n) {
     if (n == 0) /* as mktemp makes */
         return true;
-    for (size_t i = 0; i < MOST_BEGINNINGS && kinds[kind].beginning[i]; i++) {
-        const char *beginning = kinds[kind].beginning[i];
-        if (n >= strlen(beginning) && memcmp(bytes, beginning, strlen(beginning)) == 0)
+    for (size_t i = 0; i < MOST_BEGINNINGS && kinds[kind].beginnings[i].n > 0; i++) {
+        const struct beginning *beginning = &kinds[kind].beginnings[i];
+        if (n >= beginning->n && memcmp(bytes, beginning->bytes, beginning->n) == 0)
             return true;
     }
     return false;

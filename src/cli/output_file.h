@@ -6,7 +6,14 @@
 
 #include <stdbool.h>
 
-enum output_kind { OUTPUT_MODEL, OUTPUT_INDEX, OUTPUT_STATE, OUTPUT_REPORT, OUTPUT_PICTURE };
+enum output_kind {
+    OUTPUT_MODEL,
+    OUTPUT_INDEX,
+    OUTPUT_STATE,
+    OUTPUT_REPORT,
+    OUTPUT_PICTURE,
+    OUTPUT_MODULE
+};
 
 /* Checks that the file at `path` can be written, is not the standard output, too, and, without
  * `force`, that an existing file is empty or of this kind. Returns an exit code, after complaining

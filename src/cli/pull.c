@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * wisp pull: fetches models into the caches from which all commands take them. */
 #include <getopt.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static const char usage[] =
     "\n";
 
 struct arguments {
-    bool folder;
+    bool folder, json;
 };
 
 #define ARGUMENTS struct arguments
@@ -30,6 +31,7 @@ static const struct command_option options[] = {
     OPTION(NONE, folder, "folder", 0, NULL,
            "of a repository that has both, fetch the weights of training and not\n"
            "the GGUF file, as wisp convert does"),
+    OPTION(NONE, json, "json", 0, NULL, "print a JSON array of objects"),
     LAST_OPTION,
 };
 
@@ -57,7 +59,7 @@ static wisp_status pull_url(const char *url, wisp_error *error) {
     return status;
 }
 
-static int pull(const char *name, bool folder) {
+static int pull(const char *name, bool folder, bool json) {
     char path[PATH_MAX];
     const char *found = name;
     wisp_error error;
@@ -71,8 +73,19 @@ static int pull(const char *name, bool folder) {
                                       : pull_url(name, &error);
     if (status != WISP_OK)
         return complain_of(&error);
-    print_text(program_output, wisp_text_of(found), strcspn(found, is_hub ? "" : "?#"));
-    fputc('\n', program_output);
+    const wisp_text shown = {found, is_hub ? strlen(found) : strcspn(found, "?#")};
+    if (json) {
+        fputs("{\"name\": ", program_output);
+        print_json_string(program_output, is_hub ? wisp_text_of(name) : shown);
+        if (is_hub) {
+            fputs(", \"path\": ", program_output);
+            print_json_string(program_output, shown);
+        }
+        fputc('}', program_output);
+    } else {
+        print_text(program_output, shown, SIZE_MAX);
+        fputc('\n', program_output);
+    }
     return finish_output();
 }
 
@@ -86,7 +99,12 @@ int command_pull(int argc, char **argv) {
         return EXIT_USAGE;
     }
     watch_signals(NULL);
-    for (int i = optind; i < argc && code == EXIT_GOOD; i++)
-        code = pull(argv[i], a.folder);
+    for (int i = optind; i < argc && code == EXIT_GOOD; i++) {
+        if (a.json)
+            fputs(i == optind ? "[" : ",\n ", program_output);
+        code = pull(argv[i], a.folder, a.json);
+    }
+    if (a.json)
+        fputs("]\n", program_output);
     return code;
 }

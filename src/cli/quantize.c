@@ -116,7 +116,7 @@ static const struct command_option options[] = {
     COUNT(seed, 0, 1ul << 31, "seed", 0, "N",
           "with --data: seed of the random choices (default: 1)"),
     COUNT(threads, 1, 1024, "threads", 't', "N",
-          "with --data: threads to compute with (default: the number of cores)"),
+          "with --data: threads to compute with (default: those that it may keep busy)"),
     OPTION(NONE, dry_run, "dry-run", 0, NULL,
            "write nothing; print what each TYPE (default: all) would cost"),
     COUNT(sample, 0, ULONG_MAX, "sample", 0, "N",
@@ -315,8 +315,8 @@ static int quantize(const char *input, const char *output, const char *const *ty
         print_totals(totals, n);
     for (size_t i = 0; i < n && code == EXIT_GOOD; i++)
         if (totals[i].clamped > 0)
-            complain("warning: %llu blocks have a scale that a half cannot hold; it became epsilon",
-                     (unsigned long long)totals[i].clamped);
+            remark("warning: %llu blocks have a scale that a half cannot hold; it became epsilon",
+                   (unsigned long long)totals[i].clamped);
     const int closed = finish_output();
     if (code == EXIT_GOOD)
         code = closed;
@@ -387,7 +387,7 @@ int command_quantize(int argc, char **argv) {
                           .samples = 4000,
                           .seed = 1,
                           .block_size = 256,
-                          .threads = default_threads(),
+                          .threads = wisp_usable_threads(),
                           .sample = DEFAULT_SAMPLE};
     const char *types[MAX_TYPES];
     struct sample texts = {0};

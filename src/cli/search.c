@@ -23,13 +23,11 @@ enum { MAX_TOP = 100000 };
 /* The matches that there is room for, which bounds how many queries are searched at once. */
 enum { MOST_MATCHES = 1 << 18 };
 
-enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_NDJSON };
-
 struct arguments {
     struct model_arguments model;
     struct input input;
     const char *path; /* of the index; NULL: not given */
-    enum format format;
+    enum listing_format format;
     struct prompt_choice prompt;
     unsigned long top;
 };
@@ -48,14 +46,7 @@ struct search {
 };
 
 static int take_format(void *field, const char *value) {
-    static const char *const names[] = {"text", "json", "ndjson"};
-    enum format *format = field;
-    for (int i = FORMAT_TEXT; i <= FORMAT_NDJSON; i++)
-        if (strcmp(value, names[i]) == 0) {
-            *format = (enum format)i;
-            return EXIT_GOOD;
-        }
-    return complain_of_choice("format", value, "text, json, ndjson");
+    return find_listing_format(value, true, field);
 }
 
 /* Takes the index, then files. */
@@ -78,13 +69,7 @@ static const struct command_option options[] = {
           "text (default): \"score<TAB>id<TAB>text\", with an empty line between\n"
           "queries; json: one array of objects with \"query\" and \"matches\";\n"
           "ndjson: a line for each of these objects"),
-    TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "format of the files: lines (default); ndjson: each line is a JSON\n"
-          "string or an object with a string \"text\"; csv or tsv: rows behind a\n"
-          "header"),
-    TAKEN(input_take_column, input, "column", 0, "NAME",
-          "the column, or the member of objects, that is the text (default:\n"
-          "text)"),
+    GROUP(input, input_options),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each query (default: the model's\n"
            "default prompt)"),
@@ -165,7 +150,7 @@ static int read_matches(struct search *s, const wisp_match *matches, size_t n, w
 
 /* Writes the object of a query, whole or not at all. */
 static int write_object(struct search *s, wisp_text query, const wisp_match *matches, size_t n) {
-    const bool in_array = s->arguments->format == FORMAT_JSON;
+    const bool in_array = s->arguments->format == LISTING_JSON;
     wisp_text id, ignored, *metadata;
     const int code = read_matches(s, matches, n, &metadata);
     if (code != EXIT_GOOD) {
@@ -205,7 +190,7 @@ static int search_batch(struct search *s) {
                               &error) != WISP_OK)
             return complain_of(&error);
         for (size_t i = 0; i < n && code == EXIT_GOOD; i++, s->written++)
-            code = s->arguments->format == FORMAT_TEXT
+            code = s->arguments->format == LISTING_TEXT
                        ? write_lines(s, s->matches + i * s->k, found)
                        : write_object(s, batch->texts[q + i], s->matches + i * s->k, found);
     }
@@ -215,7 +200,7 @@ static int search_batch(struct search *s) {
 
 static int search_all(struct search *s) {
     int code;
-    if (s->arguments->format == FORMAT_JSON)
+    if (s->arguments->format == LISTING_JSON)
         fputc('[', program_output);
     do {
         code = input_next(&s->arguments->input, s->batch);
@@ -224,7 +209,7 @@ static int search_all(struct search *s) {
             code = searched != EXIT_GOOD ? searched : code;
         }
     } while (code == EXIT_GOOD && s->batch->n > 0);
-    if (s->arguments->format == FORMAT_JSON)
+    if (s->arguments->format == LISTING_JSON)
         fputs("]\n", program_output);
     const int finished = finish_output();
     code = code == EXIT_GOOD ? finished : code;

@@ -196,11 +196,13 @@ static int serve(struct arguments *a) {
     watch_signals(NULL);
     if (server_start(&a->server, &server, &error) != WISP_OK)
         return complain_of(&error);
-    fprintf(stderr, "serving %s at http://%s:%u (Ctrl-C ends)\n", a->server.name, a->server.address,
-            server_port(server));
+    if (!program_is_quiet)
+        fprintf(stderr, "serving %s at http://%s:%u (Ctrl-C ends)\n", a->server.name,
+                a->server.address, server_port(server));
     while (wait_readable(-1))
         continue;
-    fputs("ending when all requests have their replies\n", stderr);
+    if (!program_is_quiet)
+        fputs("ending when all requests have their replies\n", stderr);
     server_stop(server);
     return EXIT_GOOD;
 }

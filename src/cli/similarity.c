@@ -42,7 +42,7 @@ struct arguments {
     const char *query;
     struct prompt_choice query_prompt, passage_prompt;
     unsigned long top;
-    bool pairs, ranks;
+    bool pairs, ranks, json;
 };
 
 struct search {
@@ -71,8 +71,11 @@ static const struct command_option options[] = {
     OPTION(TEXT, query, "query", 'q', "TEXT", "the text to compare the lines with"),
     COUNT(top, 1, MAX_TOP, "top", 'k', "N", "print the N best lines (default: 10)"),
     OPTION(NONE, pairs, "pairs", 0, NULL, "score pairs of texts"),
+    OPTION(NONE, json, "json", 0, NULL,
+           "print a JSON array: objects with \"score\" and \"text\", of pairs scores"),
     TAKEN(input_take_text, input, "text", 0, "TEXT",
           "compare this text (may be given more than once)"),
+    GROUP(input, input_options),
     OPTION(TEXT, query_prompt.name, "query-prompt", 0, "NAME",
            "put this prompt of the model before the query (default: the model's\n"
            "default prompt)"),
@@ -98,8 +101,11 @@ static const struct command_option rerank_options[] = {
     OPTION(TEXT, query, "query", 'q', "TEXT", "the query that the lines answer"),
     COUNT(top, 1, MAX_TOP, "top", 'k', "N", "print the N best lines (default: 10)"),
     OPTION(NONE, pairs, "pairs", 0, NULL, "score pairs of texts"),
+    OPTION(NONE, json, "json", 0, NULL,
+           "print a JSON array: objects with \"score\" and \"text\", of pairs scores"),
     TAKEN(input_take_text, input, "text", 0, "TEXT",
           "score this text (may be given more than once)"),
+    GROUP(input, input_options),
     GROUP(model, model_options),
     LAST_OPTION,
 };
@@ -121,6 +127,9 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     if (a->pairs == (a->query != NULL)) {
         complain("%s: give either --query TEXT or --pairs (see --help)",
                  a->ranks ? "rerank" : "similarity");
+        *code = EXIT_USAGE;
+    } else if (a->pairs && (a->input.ndjson || a->input.columns.separator)) {
+        complain("--pairs takes lines with a tab, and no --input");
         *code = EXIT_USAGE;
     }
     return *code == EXIT_GOOD;
@@ -166,14 +175,29 @@ static int search_batch(struct search *s) {
     return EXIT_GOOD;
 }
 
+static void print_line(const struct match *match) {
+    fprintf(program_output, "%.4f\t", match->score);
+    fwrite(match->line.bytes, 1, match->line.length, program_output);
+    fputc('\n', program_output);
+}
+
+static void print_object(const struct match *match, bool first) {
+    fprintf(program_output, "%s{\"score\": %.6f, \"text\": ", first ? "" : ",\n ", match->score);
+    print_json_string(program_output, match->line);
+    fputc('}', program_output);
+}
+
 static int print_matches(struct search *s) {
+    const bool json = s->arguments->json;
     matches_sort(&s->matches);
+    fputs(json ? "[" : "", program_output);
     for (size_t i = 0; i < s->matches.n; i++) {
-        const struct match *match = &s->matches.match[i];
-        fprintf(program_output, "%.4f\t", match->score);
-        fwrite(match->line.bytes, 1, match->line.length, program_output);
-        fputc('\n', program_output);
+        if (json)
+            print_object(&s->matches.match[i], i == 0);
+        else
+            print_line(&s->matches.match[i]);
     }
+    fputs(json ? "]\n" : "", program_output);
     return finish_output();
 }
 
@@ -226,8 +250,19 @@ static int compare_pairs(struct search *s, const wisp_text *queries, const wisp_
     return code;
 }
 
-/* Scores the pairs of the batch: a line for each, of a malformed one with nan. */
-static int score_batch(struct search *s) {
+/* Prints the score of a pair, or that the line is none (NaN). */
+static void print_score(const struct search *s, size_t i, double score) {
+    if (!s->arguments->json)
+        fprintf(program_output, "%.6f\n", score);
+    else if (score == score)
+        fprintf(program_output, "%s%.6f", i > 0 ? ",\n " : "", score);
+    else
+        fprintf(program_output, "%snull", i > 0 ? ",\n " : "");
+}
+
+/* Scores the pairs of the batch, the lines from `first` on: a score for each, of a malformed one
+ * NaN. */
+static int score_batch(struct search *s, size_t first) {
     wisp_text queries[BATCH_RECORDS], passages[BATCH_RECORDS];
     bool whole[BATCH_RECORDS] = {false};
     const size_t n = split_pairs(s->batch, queries, passages, whole);
@@ -238,31 +273,37 @@ static int score_batch(struct search *s) {
     s->malformed |= n < s->batch->n;
     const float *score = s->scores;
     for (size_t i = 0; i < s->batch->n; i++)
-        fprintf(program_output, "%.6f\n", whole[i] ? (double)*score++ : NAN);
+        print_score(s, first + i, whole[i] ? (double)*score++ : NAN);
     return finish_output();
 }
 
 /* ---- both ----------------------------------------------------------------------------------- */
 
 static int run_batches(struct search *s) {
-    const bool pairs = s->arguments->pairs;
+    const bool pairs = s->arguments->pairs, is_array = pairs && s->arguments->json;
     s->arguments->input.skip_blank = !pairs;
+    fputs(is_array ? "[" : "", program_output);
     int code = pairs || s->arguments->ranks ? EXIT_GOOD : embed_query(s);
     while (code == EXIT_GOOD) {
         code = input_next(&s->arguments->input, s->batch);
         if (s->batch->n == 0 || was_interrupted())
             break;
+        const int done = pairs ? score_batch(s, s->lines) : search_batch(s);
         s->lines += s->batch->n;
-        const int done = pairs ? score_batch(s) : search_batch(s);
         code = done != EXIT_GOOD ? done : code;
     }
+    fputs(is_array ? "]\n" : "", program_output);
     if (code == EXIT_GOOD)
         warn_of_cut_texts(s->session, s->model, "");
     if (code == EXIT_GOOD && s->lines == 0 && !was_interrupted())
-        complain("there are no lines to %s", s->arguments->ranks ? "score" : "compare");
+        remark("there are no lines to %s", s->arguments->ranks ? "score" : "compare");
     if (code == EXIT_GOOD && s->malformed)
         code = EXIT_INPUT;
-    return code == EXIT_GOOD && !pairs ? print_matches(s) : code;
+    if (pairs) {
+        const int finished = finish_output();
+        return code == EXIT_GOOD ? finished : code;
+    }
+    return code == EXIT_GOOD ? print_matches(s) : code;
 }
 
 static int run_similarity(struct arguments *a, const wisp_model *model, wisp_session *session) {

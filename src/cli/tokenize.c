@@ -37,12 +37,7 @@ static int take_file(void *command, const char *path) {
 static const struct command_option options[] = {
     TAKEN(input_take_text, input, "text", 0, "TEXT",
           "tokenise this text (may be given more than once)"),
-    TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "lines (default); ndjson: each line is a JSON string or an object with a\n"
-          "string \"text\"; csv or tsv: rows behind a header"),
-    TAKEN(input_take_column, input, "column", 0, "NAME",
-          "the column, or the member of objects, that is the text (default:\n"
-          "text)"),
+    GROUP(input, input_options),
     OPTION(TEXT, format_name, "format", 0, "FORMAT",
            "json (default): the ids as an array on a line; ndjson: an object with\n"
            "\"ids\", \"pieces\" as the vocabulary spells them, and \"starts\" and\n"

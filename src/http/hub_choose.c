@@ -115,6 +115,8 @@ static const struct {
     {"onnx/model_int8.onnx", NULL, NULL},
     {"onnx/model_uint8.onnx", NULL, NULL},
     {"model_quantized.onnx", NULL, NULL},
+    {"onnx/model_q4.onnx", NULL, NULL},
+    {"onnx/model_q4f16.onnx", NULL, NULL},
 };
 
 /* Returns how many characters of a name are the folder of one of sentence-transformers' modules,

@@ -6,22 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/byte_order.h"
 #include "huggingface/onnx_graph.h"
+#include "huggingface/onnx_quantised.h"
 #include "huggingface/tensor_names.h"
 #include "huggingface/transposed.h"
 
 enum { NAME_BYTES = 1100, MOST_STEPS = 4 };
 
 /* Operators that show what a weight is, and those in which an optimiser has hidden some. */
-static const char *const kept[] = {"MatMul", "MatMulInteger", "Identity", "Cast",
-                                   "Mul",    "Add",           NULL};
+static const char *const kept[] = {"MatMul", "MatMulInteger", "MatMulNBits", "Identity",
+                                   "Cast",   "Mul",           "Add",         NULL};
 static const char *const refused[] = {"Attention",
                                       "QAttention",
                                       "MultiHeadAttention",
                                       "EmbedLayerNormalization",
                                       "QEmbedLayerNormalization",
-                                      "MatMulNBits",
                                       "MatMulIntegerToFloat",
                                       "DynamicQuantizeMatMul",
                                       "GatherBlockQuantized",
@@ -48,85 +47,7 @@ struct weights {
 };
 
 static wisp_status refuse(const struct weights *w, const char *name, const char *what) {
-    return fail(w->error, WISP_ERROR_UNSUPPORTED, w->dir->sources[w->source].name, name, "%s",
-                what);
-}
-
-/* ---- quantised weights ---------------------------------------------------------------------- */
-
-/* Bytes that stand for (byte - zero) * scale. */
-struct quantised {
-    struct tensor stored; /* [inputs, outputs] if `transposed`, else as the tensor is */
-    float *scales;        /* [count]: one for all, or one for each output */
-    int32_t *zeros;
-    uint64_t count;
-    bool is_signed, transposed;
-};
-
-static float value_of(const struct quantised *q, unsigned char byte, uint64_t output) {
-    const int32_t number = q->is_signed && byte > 127 ? byte - 256 : byte;
-    const uint64_t i = q->count == 1 ? 0 : output;
-    return (float)(number - q->zeros[i]) * q->scales[i];
-}
-
-static wisp_status make_dequantised(const struct directory *dir, const struct tensor *tensor,
-                                    uint64_t first, uint64_t rows, struct tensor_cache *cache,
-                                    void *buffer, const void **bytes, wisp_error *error) {
-    const struct quantised *q = tensor->maker;
-    const size_t size = (size_t)tensor->dims[0];
-    const unsigned char *data;
-    float *out = buffer;
-    TRY(hf_stored_bytes(dir, &q->stored, cache, &data, error));
-    for (uint64_t r = first; r < first + rows; r++)
-        for (size_t k = 0; k < size; k++) {
-            const uint64_t at = q->transposed ? k * q->stored.dims[0] + r : r * size + k;
-            *out++ = value_of(q, data[at], r);
-        }
-    swap_file_numbers(buffer, (size_t)rows * size, sizeof *out); /* as they would be stored */
-    *bytes = buffer;
-    return WISP_OK;
-}
-
-/* Finds the scales and zero points of the bytes NAME_quantized, as onnxruntime names them. */
-static wisp_status find_scales(const struct weights *w, const struct onnx_value *value,
-                               struct quantised *q) {
-    static const char ending[] = "_quantized";
-    wisp_error *error = w->error;
-    char name[NAME_BYTES];
-    const int stem = (int)(strlen(value->name) - (sizeof ending - 1));
-    if (!hf_ends_with(value->name, ending))
-        return refuse(w, value->name, "bytes that are not named as onnxruntime names them");
-    snprintf(name, sizeof name, "%.*s_scale", stem, value->name);
-    const struct onnx_value *scale = onnx_find(&w->graph, name);
-    snprintf(name, sizeof name, "%.*s_zero_point", stem, value->name);
-    const struct onnx_value *zero = onnx_find(&w->graph, name);
-    if (!scale || scale->n_dims > 1 || (zero && (zero->type != value->type || zero->n_dims > 1)))
-        return refuse(w, value->name, "quantised weights without a scale and zero point of theirs");
-    q->count = scale->n_dims == 1 ? scale->dims[0] : 1;
-    if (q->count != 1 && (!q->transposed || q->count != q->stored.dims[0]))
-        return refuse(w, scale->name, "neither one scale nor one for each output");
-    ARENA_TAKE(&w->dir->arena, q->scales, (size_t)q->count, error);
-    ARENA_TAKE(&w->dir->arena, q->zeros, (size_t)q->count, error);
-    TRY(onnx_numbers(w->dir, scale, q->count, NULL, q->scales, error));
-    return zero ? onnx_numbers(w->dir, zero, q->count, q->zeros, NULL, error) : WISP_OK;
-}
-
-static wisp_status dequantise(const struct weights *w, const struct onnx_value *value,
-                              bool transposed, struct tensor *tensor) {
-    wisp_error *error = w->error;
-    struct quantised *q;
-    ARENA_TAKE(&w->dir->arena, q, 1, error);
-    *q = (struct quantised){
-        .stored = *tensor, .is_signed = value->type == ONNX_INT8, .transposed = transposed};
-    TRY(find_scales(w, value, q));
-    tensor->format = block_format_by_id(BLOCK_F32);
-    if (transposed) {
-        tensor->dims[0] = q->stored.dims[1];
-        tensor->dims[1] = q->stored.dims[0];
-    }
-    tensor->make = make_dequantised;
-    tensor->maker = q;
-    return directory_measure_tensor(w->dir, tensor, error);
+    return onnx_refuse(w->dir, w->source, name, what, w->error);
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
@@ -144,9 +65,12 @@ static const struct block_format *format_of(uint64_t type) {
     return NULL;
 }
 
-/* Adds an initialiser as a tensor. */
+/* Adds an initialiser as a tensor: the matrix of a product, or, if that is NULL, what the name
+ * says.
+ */
 static wisp_status add(const struct weights *w, const struct onnx_value *value, const char *name,
-                       bool transposed) {
+                       const struct onnx_node *product) {
+    const bool is_matrix = product && strcmp(product->op, onnx_product_of_nibbles) != 0;
     wisp_error *error = w->error;
     struct tensor *tensor;
     if (value->n_dims > TENSOR_MAX_DIMS)
@@ -172,11 +96,13 @@ static wisp_status add(const struct weights *w, const struct onnx_value *value, 
         return fail(error, WISP_ERROR_FORMAT, w->dir->sources[w->source].name, value->name,
                     "%llu bytes, but its shape and type need %llu as they are in memory",
                     (unsigned long long)value->bytes, (unsigned long long)tensor->bytes);
-    if (transposed && tensor->n_dims != 2)
+    if (product && !is_matrix)
+        return onnx_dequantise_nibbles(w->dir, &w->graph, product, value, tensor, error);
+    if (is_matrix && tensor->n_dims != 2)
         return refuse(w, value->name, "not a matrix");
     if (value->type == ONNX_INT8 || value->type == ONNX_UINT8)
-        return dequantise(w, value, transposed, tensor);
-    return transposed ? hf_transpose(w->dir, tensor, error) : WISP_OK;
+        return onnx_dequantise_bytes(w->dir, &w->graph, value, is_matrix, tensor, error);
+    return is_matrix ? hf_transpose(w->dir, tensor, error) : WISP_OK;
 }
 
 static bool is_weight(const char *name) {
@@ -189,10 +115,12 @@ static bool is_weight(const char *name) {
 
 /* Writes the name without the ending that quantised weights have. */
 static const char *base_name(const char *name, char base[NAME_BYTES]) {
-    static const char ending[] = "_quantized";
-    const size_t length = strlen(name);
-    snprintf(base, NAME_BYTES, "%.*s",
-             (int)(hf_ends_with(name, ending) ? length - (sizeof ending - 1) : length), name);
+    static const char *const endings[] = {"_quantized", "_Q4"};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (hf_ends_with(name, endings[i]))
+            length = strlen(name) - strlen(endings[i]);
+    snprintf(base, NAME_BYTES, "%.*s", (int)length, name);
     return base;
 }
 
@@ -253,7 +181,7 @@ static wisp_status add_product(const struct weights *w, const struct onnx_value 
     if (!is_weight(base_name(value->name, name)) && !name_by_place(product, name) &&
         !name_by_bias(w, product, name))
         return refuse(w, value->name, "a matrix of which nothing says what it is");
-    return add(w, value, name, true);
+    return add(w, value, name, product);
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
@@ -271,7 +199,7 @@ static wisp_status find_products(struct weights *w) {
                 w->products[value - w->graph.values] = node;
             continue;
         }
-        for (size_t k = 0; k < ONNX_NODE_INPUTS; k++)
+        for (size_t k = 0; k < node->n_inputs && k < ONNX_NODE_INPUTS; k++)
             w->uses[w->n_uses++] = (struct use){node->inputs[k], node};
     }
     if (w->n_uses > 1)
@@ -290,14 +218,14 @@ wisp_status onnx_read(struct directory *dir, const char *folder, uint32_t index,
         if (w.products[i])
             TRY(add_product(&w, value, w.products[i]));
         else if (is_weight(base_name(value->name, name)))
-            TRY(add(&w, value, name, false));
+            TRY(add(&w, value, name, NULL));
     }
     /* Exports keep one of several equal weights, and copy it to the names of the others. */
     for (size_t i = 0; i < w.graph.n_nodes; i++) {
         const struct onnx_node *node = &w.graph.nodes[i];
         const struct onnx_value *value = onnx_find(&w.graph, node->inputs[0]);
         if (value && strcmp(node->op, "Identity") == 0 && is_weight(node->output))
-            TRY(add(&w, value, node->output, false));
+            TRY(add(&w, value, node->output, NULL));
     }
     return WISP_OK;
 }

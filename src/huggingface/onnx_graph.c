@@ -11,7 +11,8 @@
 /* Numbers of fields, and a value of data_location. */
 enum { MODEL_GRAPH = 7 };
 enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5 };
-enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4 };
+enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5 };
+enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_NUMBER = 3 };
 enum {
     TENSOR_DIMS = 1,
     TENSOR_TYPE = 2,
@@ -150,37 +151,65 @@ static wisp_status read_value(struct reader *r, struct protobuf_part part) {
     return external ? check_external(r, value, has_length) : WISP_OK;
 }
 
-wisp_status onnx_numbers(const struct directory *dir, const struct onnx_value *value, uint64_t n,
-                         int32_t *integers, float *floats, wisp_error *error) {
+static int32_t whole_number(const struct onnx_value *value, unsigned byte) {
+    return value->type == ONNX_INT8 && byte > 127 ? (int32_t)byte - 256 : (int32_t)byte;
+}
+
+/* Returns number i of those that are stored as they are in memory. */
+static float float_at(const struct onnx_value *value, const unsigned char *bytes, size_t i) {
+    if (value->type == ONNX_FLOAT16)
+        return float_of_half(load_u16(bytes + 2 * i));
+    const uint32_t bits = load_u32(bytes + 4 * i);
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static wisp_status read_packed(const struct directory *dir, const struct onnx_value *value,
+                               uint64_t n, int32_t *integers, wisp_error *error) {
     const wisp_source *source = &dir->sources[value->source];
     struct protobuf proto = {.source = source, .field = value->name, .error = error};
     struct protobuf_part part = {value->offset, value->offset + value->bytes};
-    const uint64_t element = floats ? 4 : 1;
-    const bool typed =
-        floats ? value->type == ONNX_FLOAT && !value->packed /* which has 32-bit integers */
-               : value->type == ONNX_INT8 || value->type == ONNX_UINT8;
-    if (!typed || (!value->packed && value->bytes != n * element))
-        return fail(error, WISP_ERROR_FORMAT, source->name, value->name,
-                    "not the %llu numbers that are expected", (unsigned long long)n);
-    for (uint64_t i = 0; i < n; i++) {
-        unsigned char bytes[4];
-        uint64_t number = 0;
-        if (value->packed && !protobuf_next_packed(&proto, &part, &number))
+    for (uint64_t i = 0, number; i < n; i++) {
+        if (!protobuf_next_packed(&proto, &part, &number))
             return proto.status != WISP_OK ? proto.status
                                            : fail(error, WISP_ERROR_FORMAT, source->name,
                                                   value->name, "too few numbers");
-        if (!value->packed)
-            TRY(source_read(source, value->name, value->offset + i * element, bytes,
-                            (size_t)element, error));
-        if (floats) {
-            const uint32_t bits = load_u32(bytes);
-            memcpy(&floats[i], &bits, sizeof bits);
-        } else {
-            const unsigned low = value->packed ? (unsigned)number & 0xff : bytes[0];
-            integers[i] = value->type == ONNX_INT8 && low > 127 ? (int32_t)low - 256 : (int32_t)low;
-        }
+        integers[i] = whole_number(value, (unsigned)number & 0xff);
     }
     return WISP_OK;
+}
+
+wisp_status onnx_numbers(const struct directory *dir, const struct onnx_value *value, uint64_t n,
+                         int32_t *integers, float *floats, wisp_error *error) {
+    enum { AT_ONCE = 128 };
+    const wisp_source *source = &dir->sources[value->source];
+    const bool is_float = value->type == ONNX_FLOAT, is_half = value->type == ONNX_FLOAT16;
+    const uint64_t element = is_float ? 4 : is_half ? 2 : 1;
+    const bool typed = floats ? (is_float || is_half) && !value->packed /* has 32-bit integers */
+                              : value->type == ONNX_INT8 || value->type == ONNX_UINT8;
+    if (!typed || (!value->packed && value->bytes != n * element))
+        return fail(error, WISP_ERROR_FORMAT, source->name, value->name,
+                    "not the %llu numbers that are expected", (unsigned long long)n);
+    if (value->packed)
+        return read_packed(dir, value, n, integers, error);
+    for (uint64_t i = 0; i < n; i += AT_ONCE) {
+        unsigned char bytes[AT_ONCE * 4];
+        const size_t some = n - i < AT_ONCE ? (size_t)(n - i) : AT_ONCE;
+        TRY(source_read(source, value->name, value->offset + i * element, bytes,
+                        some * (size_t)element, error));
+        for (size_t k = 0; k < some; k++)
+            if (floats)
+                floats[i + k] = float_at(value, bytes, k);
+            else
+                integers[i + k] = whole_number(value, bytes[k]);
+    }
+    return WISP_OK;
+}
+
+wisp_status onnx_refuse(const struct directory *dir, uint32_t source, const char *name,
+                        const char *what, wisp_error *error) {
+    return fail(error, WISP_ERROR_UNSUPPORTED, dir->sources[source].name, name, "%s", what);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
@@ -191,13 +220,36 @@ static bool is_listed(const char *const *list, const char *text) {
     return *list != NULL;
 }
 
+static wisp_status read_attribute(struct reader *r, struct protobuf_part part,
+                                  struct onnx_node *node) {
+    const struct {
+        const char *name;
+        uint64_t *number;
+    } known[] = {
+        {"K", &node->k}, {"N", &node->n}, {"bits", &node->bits}, {"block_size", &node->block_size}};
+    const char *name = "";
+    uint64_t number = 0;
+    for (struct protobuf_field f; protobuf_next(&r->proto, &part, &f);) {
+        if (f.number == ATTRIBUTE_NAME)
+            TRY(read_text(r, f.part, &name));
+        if (f.number == ATTRIBUTE_NUMBER)
+            number = f.value;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0)
+            *known[i].number = number;
+    return r->proto.status;
+}
+
 static wisp_status read_node(struct reader *r, struct protobuf_part part) {
     struct onnx_node *node = &r->graph->nodes[r->graph->n_nodes];
-    size_t inputs = 0;
-    *node = (struct onnx_node){"", "", "", {"", ""}};
+    *node = (struct onnx_node){"", "", "", {"", "", "", ""}, 0, 0, 0, 0, 0};
     for (struct protobuf_field f; protobuf_next(&r->proto, &part, &f);) {
-        if (f.number == NODE_INPUT && inputs < ONNX_NODE_INPUTS)
-            TRY(read_text(r, f.part, &node->inputs[inputs++]));
+        if (f.number == NODE_INPUT && node->n_inputs < ONNX_NODE_INPUTS)
+            TRY(read_text(r, f.part, &node->inputs[node->n_inputs]));
+        node->n_inputs += f.number == NODE_INPUT;
+        if (f.number == NODE_ATTRIBUTE)
+            TRY(read_attribute(r, f.part, node));
         if (f.number == NODE_OUTPUT && !*node->output)
             TRY(read_text(r, f.part, &node->output));
         if (f.number == NODE_NAME)

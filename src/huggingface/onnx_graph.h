@@ -8,7 +8,7 @@
 #include "formats/directory.h"
 #include "formats/protobuf.h"
 
-enum { ONNX_FLOAT = 1, ONNX_UINT8 = 2, ONNX_INT8 = 3, ONNX_NODE_INPUTS = 2 };
+enum { ONNX_FLOAT = 1, ONNX_UINT8 = 2, ONNX_INT8 = 3, ONNX_FLOAT16 = 10, ONNX_NODE_INPUTS = 4 };
 
 /* An initialiser. Its bytes are `bytes` at `offset` of the source, unless it is `packed`: then they
  * are varints. */
@@ -24,7 +24,9 @@ struct onnx_value {
 /* A node of an operator that onnx_graph_read keeps. */
 struct onnx_node {
     const char *op, *name, *output;
-    const char *inputs[ONNX_NODE_INPUTS]; /* "" past the last */
+    const char *inputs[ONNX_NODE_INPUTS]; /* the first ones; "" past the last */
+    size_t n_inputs;
+    uint64_t k, n, bits, block_size; /* attributes of MatMulNBits; 0: absent */
 };
 
 struct onnx_graph {
@@ -43,9 +45,13 @@ wisp_status onnx_graph_read(struct directory *dir, const char *folder, uint32_t 
 /* Returns the initialiser of a name, or NULL. */
 const struct onnx_value *onnx_find(const struct onnx_graph *graph, const char *name);
 
-/* Reads n whole numbers or floats of an initialiser, which must have so many. Only one of the two
- * arrays is given. */
+/* Reads n whole numbers or floats (also of 16 bits) of an initialiser, which must have so many.
+ * Only one of the two arrays is given. */
 wisp_status onnx_numbers(const struct directory *dir, const struct onnx_value *value, uint64_t n,
                          int32_t *integers, float *floats, wisp_error *error);
+
+/* Fails with WISP_ERROR_UNSUPPORTED and says of a value or node what is not read. */
+wisp_status onnx_refuse(const struct directory *dir, uint32_t source, const char *name,
+                        const char *what, wisp_error *error);
 
 #endif

@@ -45,10 +45,11 @@ static wisp_status read_shards(struct directory *dir, const char *folder, const 
 
 /* ONNX files, as optimum and transformers.js name them: the first that a folder has is read. */
 static const char *const graphs[][2] = {
-    {"", "model.onnx"},          {"onnx", "model.onnx"},
-    {"onnx", "model_fp16.onnx"}, {"onnx", "model_quantized.onnx"},
-    {"onnx", "model_int8.onnx"}, {"onnx", "model_uint8.onnx"},
-    {"", "model_quantized.onnx"}};
+    {"", "model.onnx"},           {"onnx", "model.onnx"},
+    {"onnx", "model_fp16.onnx"},  {"onnx", "model_quantized.onnx"},
+    {"onnx", "model_int8.onnx"},  {"onnx", "model_uint8.onnx"},
+    {"", "model_quantized.onnx"}, {"onnx", "model_q4.onnx"},
+    {"onnx", "model_q4f16.onnx"}};
 
 /* Sets *found and reads the ONNX file of a folder that has no other weights. */
 static wisp_status read_graph(struct directory *dir, const char *folder, bool *found,

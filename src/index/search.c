@@ -12,6 +12,14 @@
 #include "index/index.h"
 #include "kernels/kernels.h"
 
+/* Kernel sets of WebAssembly have no such function, which every page would load. */
+#ifdef __wasm__
+#include "kernels/dots_int8.h"
+#define DOTS_INT8(kernels) dots_int8
+#else
+#define DOTS_INT8(kernels) (kernels)->dots_int8
+#endif
+
 enum {
     GROUP_ROWS = 256,
     MOST_QUERIES = 64,     /* that are searched for at once */
@@ -96,7 +104,7 @@ static wisp_status search_group(void *context, uint32_t member, size_t first, si
         wisp_match *heap = s->heaps + (member * s->n + q) * s->k;
         size_t *count = &s->counts[member * s->n + q];
         if (index->kind == WISP_INDEX_INT8)
-            s->kernels->dots_int8(s->quantised + q * width, (const int8_t *)vectors, row_bytes,
+            DOTS_INT8(s->kernels)(s->quantised + q * width, (const int8_t *)vectors, row_bytes,
                                   end - first, width, sums);
         for (size_t row = first; row < end; row++) {
             /* In doubles all factors but the last are exact, so that every machine and language

@@ -71,39 +71,53 @@ static bool write_all(struct web_request *request, const char *bytes, size_t len
     return true;
 }
 
-/* Writes the first lines of a reply, which end with `more` and an empty line. */
-static bool write_head(struct web_request *request, int status, const char *type,
-                       const char *more) {
-    static const char close[] = "Connection: close\r\n";
-    char head[256], page[320] = "";
+/* Writes some bytes after the first lines that are in front of them, and `after`. What is short
+ * goes out by one call: each is a packet, since connections do not wait for more, and may wake the
+ * client.
+ */
+static bool write_behind(struct web_request *request, const char *lines, int n, const char *bytes,
+                         size_t length, wisp_text after) {
+    char joined[16 * 1024];
+    const size_t first = (size_t)n;
+    if (first + length + after.length > sizeof joined)
+        return write_all(request, lines, first) && write_all(request, bytes, length) &&
+               write_all(request, after.bytes, after.length);
+    memcpy(joined, lines, first);
+    memcpy(joined + first, bytes, length);
+    memcpy(joined + first + length, after.bytes, after.length);
+    return write_all(request, joined, first + length + after.length);
+}
+
+/* Writes the first lines of a reply, which end with `more` and an empty line, and its body. */
+static void write_reply(struct web_request *request, int status, const char *type, const char *more,
+                        const char *body, size_t length) {
+    char head[1024], page[320] = "";
     request->status = status;
     if (request->origin)
         snprintf(page, sizeof page, "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n",
                  request->origin);
-    snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n", status, reason_of(status),
-             type);
-    return write_all(request, head, strlen(head)) && write_all(request, page, strlen(page)) &&
-           (!request->last || write_all(request, close, strlen(close))) &&
-           write_all(request, more, strlen(more)) && write_all(request, "\r\n", 2);
+    const int n =
+        snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s%s%s\r\n", status,
+                 reason_of(status), type, page, request->last ? "Connection: close\r\n" : "", more);
+    write_behind(request, head, n, body, length, wisp_text_of(""));
 }
 
 void web_reply(struct web_request *request, int status, const char *type, const char *body,
                size_t length, const char *more) {
     char lines[256];
     snprintf(lines, sizeof lines, "Content-Length: %zu\r\n%s", length, more ? more : "");
-    if (write_head(request, status, type, lines))
-        write_all(request, body, length);
+    write_reply(request, status, type, lines, body, length);
 }
 
 void web_begin_stream(struct web_request *request, const char *type) {
-    write_head(request, 200, type, "Cache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n");
+    write_reply(request, 200, type, "Cache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n", "",
+                0);
 }
 
 bool web_send(struct web_request *request, const char *bytes, size_t length) {
     char size[24];
     const int n = snprintf(size, sizeof size, "%zx\r\n", length);
-    return length == 0 || (write_all(request, size, (size_t)n) &&
-                           write_all(request, bytes, length) && write_all(request, "\r\n", 2));
+    return length == 0 || write_behind(request, size, n, bytes, length, wisp_text_of("\r\n"));
 }
 
 void web_end_stream(struct web_request *request) {

@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { ROOT } from '../js/support.mjs';
 import { libraries } from './libraries.mjs';
+import { recipes } from './recipes.mjs';
 
 /**
  * @typedef {object} Environment
@@ -447,4 +448,4 @@ console.log(same.join(', '));`,
   steps: [['npx', 'bun', 'run', 'main.mjs']],
   prints: /^simd128: same bits, relaxed: same bits$/m,
 };
-Object.assign(environments, libraries);
+Object.assign(environments, libraries, recipes);

@@ -122,5 +122,5 @@ def folders():
 @cache
 def other_folders():
     """Small models whose weights are in other formats, and cross-encoders."""
-    names = ("onnx", "onnx-int8", "onnx-new", "checkpoint", "checkpoint-old", "rank-bert", "rank-roberta", "modernbert")
+    names = ("onnx", "onnx-int8", "onnx-q4", "onnx-new", "checkpoint", "checkpoint-old", "rank-bert", "rank-roberta", "modernbert")
     return [ROOT / "tests/data/models" / name for name in names]

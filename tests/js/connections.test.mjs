@@ -41,7 +41,7 @@ test("the package imports only Node's files, threads, timers, hashes, addresses 
   const allowed = ['crypto', 'fs', 'fs/promises', 'module', 'os', 'path', 'process', 'timers/promises', 'tty', 'url', 'vm', 'worker_threads']; // prettier-ignore
   const allowedOfProgram = [...allowed, 'http', 'net', 'stream', 'stream/promises', 'util'];
   const allowedOf = (/** @type {string} */ name) => {
-    if (name === 'program/cli-program.js') return [...allowed, 'child_process'];
+    if (name === 'program/cli-program.js') return [...allowed, 'child_process', 'readline'];
     return /^(cli\.js$|program\/)/.test(name) ? allowedOfProgram : allowed;
   };
   for (const name of scriptsIn(`${ROOT}js`)) {

@@ -287,6 +287,7 @@ describe('whatever holds the files', () => {
         'onnx',
         'onnx-new',
         'onnx-int8',
+        'onnx-q4',
         'colbert-stanford',
       ]) {
         const source = join(MODELS, name);

@@ -124,9 +124,13 @@ const helps = new Map();
 function helpOf(program, command) {
   const name = `${program} ${command}`;
   const [path, ...args] = program === 'wisp' ? [PROGRAM] : [process.execPath, `${ROOT}js/cli.js`];
-  const help = helps.get(name) ?? String(spawnSync(path, [...args, command, '--help']).stdout);
-  helps.set(name, help);
-  return help;
+  const print = (/** @type {string} */ option) =>
+    String(spawnSync(path, [...args, command, option]).stdout);
+  const known = helps.get(name);
+  if (known !== undefined) return known;
+  const help = print('--help');
+  helps.set(name, help.includes('--help-model') ? help + print('--help-model') : help);
+  return helpOf(program, command);
 }
 
 test('commands in pages have the options that are shown', () => {

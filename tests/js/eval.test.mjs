@@ -114,6 +114,118 @@ describe('eval sts', () => {
   });
 });
 
+describe('eval retrieval', () => {
+  const set = join(folder, 'beir');
+  const documents = [
+    ['d1', 'Cats', 'Cats sleep on sofas and hunt mice.'],
+    ['d2', '', 'Interest on a loan is due every month.'],
+    ['d3', 'Rain', 'It rains in the city all day.'],
+    ['d4', 'Dogs', 'A dog runs after a ball in the park.'],
+    ...Array.from({ length: 12 }, (_, i) => [`n${i}`, '', `Number ${i} of the list of numbers.`]),
+    ['q3', '', 'Which pets run in parks?'], // has the id of a query, which does not find it
+  ];
+  const queries = [
+    ['q1', 'pets that sleep'],
+    ['q2', 'When do I pay the bank?'],
+    ['q3', 'Which pets run in parks?'],
+    ['unjudged', 'nothing'],
+  ];
+  /** Grades of documents, which need not be there. @type {Record<string, Record<string, number>>} */
+  const grades = { q1: { d1: 2, d4: 1 }, q2: { d2: 1, d3: 0, gone: 1 }, q3: { d4: 3 } };
+
+  /** @param {string} name @param {object[]} lines */
+  const lines = (name, ...lines) =>
+    writeFileSync(join(set, name), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  mkdirSync(join(set, 'qrels'), { recursive: true });
+  lines('corpus.jsonl', ...documents.map(([_id, title, text]) => ({ _id, title, text })));
+  lines('queries.jsonl', ...queries.map(([_id, text]) => ({ _id, text })));
+  const qrels = Object.entries(grades).flatMap(([query, of]) =>
+    Object.entries(of).map(([document, grade]) => `${query}\t${document}\t${grade}\n`),
+  );
+  writeFileSync(join(set, 'qrels/test.tsv'), ['query-id\tcorpus-id\tscore\n', ...qrels].join(''));
+  /** @param {string[]} args */
+  const retrieval = (...args) => wisp(['eval', 'retrieval', ...args]);
+
+  /** nDCG and recall by the embeddings of the program. @param {string[]} args */
+  function expected(...args) {
+    const texts = [
+      ...documents.map(([, title, text]) => (title ? `${title} ${text}` : text)),
+      ...queries.map(([, text]) => text),
+    ];
+    const all = floatsOf(wisp(['embed', '--format', 'f32', ...args], texts.join('\n')).bytes);
+    const rows = texts.map((_, i) => all.subarray(i * SIZE, (i + 1) * SIZE));
+    const scores = Object.entries(grades).map(([query, of]) => {
+      const row = rows[documents.length + queries.findIndex(([id]) => id === query)];
+      const found = documents
+        .map(([id], i) => ({ id, score: cosine(row, rows[i]) }))
+        .filter(({ id }) => id !== query)
+        .sort((a, b) => b.score - a.score)
+        .slice(0, 10);
+      const gain = (/** @type {number[]} */ list) =>
+        list.reduce((sum, grade, rank) => sum + grade / Math.log2(rank + 2), 0);
+      const ideal = Object.values(of).sort((a, b) => b - a);
+      const got = found.map(({ id }) => of[id] ?? 0);
+      const relevant = ideal.filter((grade) => grade > 0).length;
+      return [gain(got) / gain(ideal), got.filter((grade) => grade > 0).length / relevant];
+    });
+    return [0, 1].map((i) => scores.reduce((sum, of) => sum + of[i], 0) / scores.length);
+  }
+
+  test('gives the figures that its embeddings have', () => {
+    const got = JSON.parse(retrieval('--json', set).out);
+    assert.deepEqual([got.documents, got.queries], [documents.length, 3]);
+    const [ndcg, recall] = expected();
+    near(got.ndcg_at_10, ndcg);
+    near(got.recall_at_10, recall);
+    const [reference, referenceRecall] = expected('--compute', 'f32', '--predictor', 'dense');
+    near(got.reference_ndcg_at_10, reference);
+    near(got.reference_recall_at_10, referenceRecall);
+    assert.ok(got.recall_at_10 > 0.8 && got.recall_at_10 < 1); // one document is not there
+    assert.match(retrieval(set).out, /^ +model +f32 dense\nnDCG@10 +0\.\d{4} /);
+  });
+
+  test('what cannot be evaluated is an error', () => {
+    assert.equal(retrieval().code, 2);
+    assert.match(retrieval('--context', '9', set).err, /--context is an option of eval ppl/);
+    assert.match(retrieval(join(folder, 'none')).err, /none\/queries\.jsonl/);
+    for (const [name, content, message] of [
+      [
+        'qrels/test.tsv',
+        'query-id\tcorpus-id\tscore\nq1\td1\n',
+        /line 2: expected the id of a query/,
+      ],
+      ['qrels/test.tsv', 'query-id\tcorpus-id\tscore\nq1\td1\tx\n', /line 2: expected the id/],
+      [
+        'qrels/test.tsv',
+        'query-id\tcorpus-id\tscore\nq9\td1\t1\n',
+        /line 2: .*queries\.jsonl has no query q9/,
+      ],
+      [
+        'qrels/test.tsv',
+        'query-id\tcorpus-id\tscore\nq1\td1\t0\n',
+        /no query has a relevant document/,
+      ],
+      [
+        'queries.jsonl',
+        '{"text":"a"}\n',
+        /queries\.jsonl: line 1: _id: expected a string or a number/,
+      ],
+      [
+        'queries.jsonl',
+        '{"_id":1,"text":"a"}\n{"_id":"1","text":"b"}\n',
+        /two lines have the _id 1/,
+      ],
+    ]) {
+      const kept = readFileSync(join(set, String(name)));
+      writeFileSync(join(set, String(name)), String(content));
+      const { code, err } = retrieval(set);
+      writeFileSync(join(set, String(name)), kept);
+      assert.equal(code, 4, err);
+      assert.match(err, /** @type {RegExp} */ (message));
+    }
+  });
+});
+
 describe('eval ppl', () => {
   const golden = JSON.parse(readFileSync(join(ROOT, 'tests/data/golden-stories.json'), 'utf8'));
 

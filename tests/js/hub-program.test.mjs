@@ -127,6 +127,7 @@ describe('the program', { skip: noCurl }, () => {
       [...folder, 'onnx/model.onnx', 'onnx/model.onnx_data', 'onnx/model_int8.onnx'],
       [...folder, 'model.onnx', 'model.onnx.data', 'onnx/config.json', 'docs/x.txt'],
       [...folder, 'onnx/model_uint8.onnx', 'model_quantized.onnx'],
+      [...folder, 'onnx/model_q4f16.onnx', 'onnx/model_q4.onnx'],
     ];
     for (const [i, names] of lists.entries()) {
       const text = (/** @type {string} */ name) =>
@@ -356,14 +357,46 @@ describe('the program', { skip: noCurl }, () => {
   });
 });
 
+/** Runs `npx wisp-engine`, without the native program. @param {string[]} args */
+async function npx(...args) {
+  const env = { ...process.env, HF_ENDPOINT: hub.origin, HF_HOME: home, HF_TOKEN: '' };
+  const child = spawn(process.execPath, [`${ROOT}js/cli.js`, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] }); // prettier-ignore
+  const said = { out: '', err: '' };
+  child.stdout.on('data', (part) => (said.out += part));
+  child.stderr.on('data', (part) => (said.err += part));
+  const [code] = await once(child, 'close');
+  return { code, ...said };
+}
+
 test('commands of the package that run in a module take names, too', async () => {
   hub.commit('o/both', { ...filesOf(TINY), 'm.gguf': model });
-  const env = { ...process.env, HF_ENDPOINT: hub.origin, HF_HOME: home, HF_TOKEN: '' };
-  const args = [`${ROOT}js/cli.js`, 'inspect', '--format', 'json', 'hf:o/both'];
-  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  let out = '';
-  for await (const part of child.stdout) out += part;
+  const { out } = await npx('inspect', '--format', 'json', 'hf:o/both');
   assert.equal(JSON.parse(out).files[0].bytes, model.length);
+});
+
+test('the package fetches, lists and removes models without the program', async () => {
+  const none = await npx('list');
+  assert.deepEqual([none.code, none.out], [0, '']);
+  assert.match(none.err, /^wisp-engine: no models were fetched/);
+  assert.equal((await npx('list', '--quiet')).err, '');
+  const commit = hub.commit('o/m', { 'a.gguf': model });
+  const path = join(cacheDir, FOLDER, 'snapshots', commit, 'a.gguf');
+  assert.deepEqual(await npx('pull', 'hf:o/m'), { code: 0, out: `${path}\n`, err: '' });
+  const name = `hf:o/m@${commit}/a.gguf`;
+  const pulled = JSON.parse((await npx('pull', '--json', name)).out);
+  assert.deepEqual(pulled, [{ name, path }]);
+  hub.commit('o/folder', filesOf(TINY));
+  assert.ok(existsSync(join((await npx('pull', 'hf:o/folder')).out.trim(), 'config.json')));
+  const [listed] = JSON.parse((await npx('list', '--json')).out);
+  assert.deepEqual([listed.name, listed.bytes, listed.path], [name, model.length, path]);
+  assert.match((await npx('list')).out, / MB {2}\d{4}-\d\d-\d\d \d\d:\d\d {2}hf:o\/m@/);
+  assert.match((await npx('list', '--remove', 'hf:o/m')).out, /^\d+\.\d MB are free now\n$/);
+  assert.ok(!existsSync(path));
+  const gone = await npx('list', '--remove', 'hf:o/m');
+  assert.deepEqual([gone.code, gone.out], [3, '']);
+  assert.match(gone.err, /^wisp-engine: list: hf:o\/m is not in the cache\n$/);
+  for (const wrong of [['pull'], ['pull', 'o/m'], ['list', 'x'], ['pull', '--nope']])
+    assert.equal((await npx(...wrong)).code, 2);
 });
 
 describe('the list', { skip: noCurl }, () => {

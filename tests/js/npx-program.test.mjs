@@ -176,6 +176,12 @@ describe('commands that look at models say in WebAssembly what the program says'
     ['eval sts: no scores', ['eval', 'sts', '-m', MODEL], 'five\ta\tb\n'],
     ['eval mmlu: no folder', ['eval', 'mmlu', '-m', STORIES, '/nowhere'], ''],
     ['eval mmlu: no subjects', ['eval', 'mmlu', '-m', STORIES, packages], ''],
+    ['similarity: neither a query nor pairs', ['similarity'], ''],
+    ['rerank: no cross-encoder', ['rerank', '-m', MODEL, '--query', 'a'], lines],
+    ['index: no action', ['index'], ''],
+    ['search: no index', ['search', '/nowhere', '--query', 'a'], ''],
+    ['generate: a model that embeds', ['generate', '-m', MODEL, '--text', 'a'], ''],
+    ['generate: help', ['generate', '--help'], ''],
   ];
   for (const [name, args, input] of cases) {
     test(name, () => {
@@ -210,6 +216,48 @@ describe('commands that look at models say in WebAssembly what the program says'
       }
     });
   }
+
+  /** Texts, and scores if they are near to those of the program. @param {string[]} args @param {string} [input] */
+  const assertFinds = (args, input) => {
+    const [own, program] = [npx(args, input), wisp(args, input)];
+    assert.deepEqual([own.code, own.err], [0, ''], own.err);
+    const split = (/** @type {string} */ out) =>
+      out.split('\n').map((line) => /^(-?\d\.\d+)?(.*)/.exec(line)?.slice(1) ?? []);
+    const [found, expected] = [split(own.out), split(program.out)];
+    assert.deepEqual(found.map(([, text]) => text), expected.map(([, text]) => text)); // prettier-ignore
+    for (const [i, [score]] of found.entries())
+      assert.ok(Math.abs(Number(score ?? 0) - Number(expected[i][0] ?? 0)) < 0.03, own.out);
+  };
+
+  test('similarity and search find what the program finds, in the same index', () => {
+    const notes = at('notes.txt');
+    writeFileSync(notes, 'The cat sleeps on the sofa.\nInterest is due.\nPlants make sugar.\n');
+    const query = ['--query', 'how do plants eat?'];
+    assertFinds(['similarity', ...query, notes]);
+    assertFinds(['similarity', '--pairs'], 'a cat\ta kitten\na cat\ttaxes\n');
+    const index = at('notes.index');
+    assert.equal(npx(['index', 'build', index, notes]).out, '3 added\n');
+    assert.equal(npx(['index', 'add', index, '--input', 'ndjson'], '{"id":"x","text":"A bicycle."}').out, '1 added\n'); // prettier-ignore
+    assert.equal(npx(['index', 'remove', index, `${notes}:2`]).out, '1 removed\n');
+    assert.equal(npx(['index', 'list', index]).out, wisp(['index', 'list', index]).out);
+    assertFinds(['search', index, ...query]);
+    assertFinds(['search', index, ...query, '--top', '1', '--format', 'text']);
+  });
+
+  test('generate writes the texts of the program', () => {
+    for (const args of [
+      ['--text', 'Once upon a time', '-n', '12'],
+      ['--text', 'Once', '-n', '6', '--json'],
+      ['--text', 'Tim had a pet.', '-n', '20', '--json-schema', at('schema.json')],
+    ]) {
+      writeFileSync(at('schema.json'), '{"enum":["cat","dog"]}');
+      const all = ['generate', '--compute', 'f32', ...args];
+      const [own, program] = [npx(all), wisp(all)];
+      assert.deepEqual([own.code, own.err, own.out], [0, '', program.out]);
+    }
+    const chat = ['generate', '--chat', '--chat-format', 'plain', '-n', '5', '--compute', 'f32'];
+    assert.equal(npx(chat, 'Once\n/help\nOne day\n').out, wisp(chat, 'Once\n/help\nOne day\n').out);
+  });
 
   test('a model at a URL is refused, and the line to write is named', () => {
     const run = npx(['tokenize', '-m', 'https://127.0.0.1/m.gguf?token=x', '--text', 'a']);

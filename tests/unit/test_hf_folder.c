@@ -53,7 +53,7 @@ static void an_adapter_without_its_model_is_named(void **state) {
 static void weights_in_other_formats_are_named(void **state) {
     static const struct {
         const char *file, *says;
-    } cases[] = {{"onnx/model_q4.onnx", "does not read what onnx holds"},
+    } cases[] = {{"onnx/model_bnb4.onnx", "does not read what onnx holds"},
                  {"tf_model.h5", "does not read what tf_model.h5 holds"},
                  {"README.md", "No such file"}};
     (void)state;

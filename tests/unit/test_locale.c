@@ -19,6 +19,7 @@
 #include "support/folder.h"
 #include "support/golden.h"
 #include "support/opening.h"
+#include "support/rng.h"
 #include "support/sparse_models.h"
 
 #undef fail /* base/status.h has another */
@@ -94,6 +95,34 @@ static void numbers_have_points(void **state) {
     for (size_t i = 0; i < sizeof locales / sizeof *locales; i++)
         if (enter(&locales[i]))
             check_numbers();
+}
+
+static void check_float(float value) {
+    char wanted[40];
+    snprintf(wanted, sizeof wanted, "%.9g", (double)value);
+    check_number((double)value, 9, wanted);
+}
+
+/* Floats are written by other code than numbers of other digits. */
+static void floats_are_printfs(void **state) {
+    (void)state;
+    static const float edges[] = {0,       -0.0f,       1e-4f,        9.99999e-5f, 1e9f,
+                                  0.5f,    0.25f,       999999999.0f, 100000000,   1e8f + 8,
+                                  1.5f,    16777216,    0.1f,         -0.001f,     0.000123456789f,
+                                  9.9999f, 99999.9999f, 12345678.5f};
+    struct rng rng = {.state = 7};
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
+        check_float(edges[i]);
+        check_float(nextafterf(edges[i], 0));
+        check_float(nextafterf(edges[i], INFINITY));
+    }
+    for (size_t i = 0; i < 200000; i++) {
+        const uint32_t bits = (uint32_t)rng_bits(&rng);
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        if (isfinite(value))
+            check_float(i % 2 ? value : ldexpf(value, -ilogbf(value) - (int)(bits % 16)));
+    }
 }
 
 static void metadata_has_points(void **state) {
@@ -304,6 +333,7 @@ static void texts_for_javascript_have_points(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(numbers_have_points, leave),
+        cmocka_unit_test(floats_are_printfs),
         cmocka_unit_test_teardown(metadata_has_points, leave),
         cmocka_unit_test_teardown(a_trace_is_json, leave),
         cmocka_unit_test_teardown(errors_have_points, leave),

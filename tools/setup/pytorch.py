@@ -24,7 +24,7 @@ print(torch.__version__, transformers.__version__)
 PROBE_SENTENCE = """\
 import sys
 sys.path.insert(0, sys.argv[1])
-import gguf, peft, sentence_transformers
+import gguf, onnxruntime, peft, sentence_transformers
 print(sentence_transformers.__version__)
 """
 
@@ -78,6 +78,6 @@ def install_sentence():
     with building("sentence") as folder, pip_of(TOOLS / "python/bin/python") as pip:
         install_requirements(pip, REPO / "tools/requirements-sentence.txt", "--no-deps", "--only-binary=:all:",
                              "--implementation", "cp", "--python-version", version, "--abi", f"cp{version}", "--abi",
-                             "none", *platforms, "--target", folder)
+                             "abi3", "--abi", "none", *platforms, "--target", folder)
         with step("importing sentence-transformers") as details:
             details.append(run([BIN / PROGRAM, "-c", PROBE_SENTENCE, folder]).strip().splitlines()[-1])

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,6 +38,7 @@ IMPORT("unlink") int host_unlink(const char *path);
 IMPORT("chmod") int host_chmod(int descriptor, int mode);
 IMPORT("chown") int host_chown(int descriptor, int user, int group);
 IMPORT("pid") int host_pid(void);
+IMPORT("user") int host_user(void);
 
 static int result(int number) {
     if (number >= 0)
@@ -175,9 +177,28 @@ pid_t getpid(void) {
     return host_pid();
 }
 
+uid_t geteuid(void) {
+    return (uid_t)host_user();
+}
+
+int utimensat(int folder, const char *path, const struct timespec times[2], int flags) {
+    (void)folder;
+    (void)path;
+    (void)times;
+    (void)flags;
+    return result(-ENOTSUP);
+}
+
 /* Node has seen to it that the standard descriptors are open. */
 int fcntl(int descriptor, int command, ...) {
     return descriptor <= STDERR_FILENO && command == F_GETFD ? 0 : result(-ENOTSUP);
+}
+
+/* No other program is kept from a file. */
+int flock(int descriptor, int operation) {
+    (void)descriptor;
+    (void)operation;
+    return result(-ENOTSUP);
 }
 
 /* Memory of a module is never given back. */

@@ -7,7 +7,8 @@
  * numbers, a number has its low byte first. What cannot be done traps, which ends the query.
  * Source: ClickHouse's documentation of WebAssembly functions and of RowBinary.
  *
- * js/program/udf-module.js makes a module without imports of this one, with the model inside. */
+ * tools/udf_template.mjs makes a module without imports of this one, to which a model is appended.
+ */
 #include <stdlib.h>
 #include <string.h>
 
