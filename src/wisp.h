@@ -302,7 +302,7 @@ WISP_API void wisp_session_cancel(wisp_session *session);
  * has no thresholds for this share, the nearest share in the file is used. Do not call it while the
  * session embeds. Fails with WISP_ERROR_ARGUMENT if the model uses another predictor, and with
  * WISP_ERROR_IO if the model's memory is limited and the thresholds cannot be read from the file or
- * have changed. After an error the share is as before.
+ * have changed; with WISP_ERROR_MEMORY. After an error the share is as before.
  */
 WISP_API wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity,
                                                wisp_error *error);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "calibrate/matrix.h"
+#include "formats/directory.h"
 
 wisp_status predictor_open(size_t hidden_size, size_t intermediate_size, size_t rank,
                            struct arena *arena, struct predictor *p, wisp_error *error) {
@@ -52,11 +53,21 @@ static wisp_status round_columns(const float *w, size_t n, size_t k,
     return has_memory ? WISP_OK : fail_memory(error, n * k * sizeof *rows);
 }
 
+static wisp_status check_finite(const struct predictor *p, wisp_error *error) {
+    if (all_finite(p->p, p->hidden_size * p->rank) && all_finite(p->p_bias, p->rank) &&
+        all_finite(p->q, p->rank * p->intermediate_size) &&
+        all_finite(p->q_bias, p->intermediate_size))
+        return WISP_OK;
+    return fail(error, WISP_ERROR_FORMAT, NULL, NULL,
+                "a layer's predictor is not finite: weights of the model are not, or too large");
+}
+
 wisp_status predictor_round(const struct predictor *p, const struct predictor_formats *formats,
                             struct arena *arena, struct predictor *stored, wisp_error *error) {
     TRY(predictor_open(p->hidden_size, p->intermediate_size, p->rank, arena, stored, error));
     memcpy(stored->p_bias, p->p_bias, p->rank * sizeof *p->p_bias);
     memcpy(stored->q_bias, p->q_bias, p->intermediate_size * sizeof *p->q_bias);
     TRY(round_columns(p->p, p->hidden_size, p->rank, formats->p, stored->p, error));
-    return round_columns(p->q, p->rank, p->intermediate_size, formats->q, stored->q, error);
+    TRY(round_columns(p->q, p->rank, p->intermediate_size, formats->q, stored->q, error));
+    return check_finite(stored, error);
 }

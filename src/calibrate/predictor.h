@@ -34,7 +34,8 @@ wisp_status predictor_logits(const struct kernels *kernels, const struct predict
                              wisp_error *error);
 
 /* Sets *stored, in the arena, to the predictor with its weights rounded as a file of these formats
- * rounds them. */
+ * rounds them. Fails with WISP_ERROR_FORMAT if it is not finite then: no file with it would open.
+ */
 wisp_status predictor_round(const struct predictor *predictor,
                             const struct predictor_formats *formats, struct arena *arena,
                             struct predictor *stored, wisp_error *error);

@@ -2,6 +2,7 @@
 #include "lanes.h"
 
 #include <cstring>
+#include <vector>
 
 uint16_t emulated_half(float x) {
     const _Float16 half = static_cast<_Float16>(x);
@@ -11,9 +12,17 @@ uint16_t emulated_half(float x) {
 }
 
 float emulated_float(uint16_t half) {
-    _Float16 x;
-    memcpy(&x, &half, sizeof x);
-    return static_cast<float>(x);
+    static const std::vector<float> all = [] { // converting is slow without an instruction
+        std::vector<float> values(1 << 16);
+        for (unsigned bits = 0; bits < values.size(); bits++) {
+            const auto own = static_cast<uint16_t>(bits);
+            _Float16 x;
+            memcpy(&x, &own, sizeof x);
+            values[bits] = static_cast<float>(x);
+        }
+        return values;
+    }();
+    return all[half];
 }
 
 static const emulated_matrices &matrices_of(void **operands, int lane) {
@@ -100,37 +109,57 @@ void emulated_run_mma_f16(unsigned, void **operands) {
 static void read_row(const unsigned char *shared, uint64_t descriptor, int row, unsigned char bytes[32]) {
     const unsigned start = static_cast<unsigned>(descriptor & 0x3fff) << 4;
     const unsigned groups_apart = static_cast<unsigned>(descriptor >> 32 & 0x3fff) << 4;
-    for (unsigned i = 0; i < 32; i++) {
+    for (unsigned i = 0; i < 32; i += 16) {
         unsigned address = start + static_cast<unsigned>(row / 8) * groups_apart + static_cast<unsigned>(row % 8) * 128 + i;
         address ^= (address >> 7 & 7) << 4;
-        bytes[i] = shared[address];
+        memcpy(bytes + i, shared + address, 16);
     }
 }
 
-static float half_at(const unsigned char *bytes, int i) {
-    return emulated_float(static_cast<uint16_t>(bytes[2 * i] | bytes[2 * i + 1] << 8));
+void emulated_run_collect(unsigned, void **operands) {
+    for (int lane = 0; lane < 32; lane++)
+        for (int t = 0; t < 4; t++)
+            for (int i = 0; i < 4; i++) {
+                const auto *from = static_cast<const emulated_fragment *>(operands[lane / 4 * 4 + t]);
+                auto *to = static_cast<emulated_fragment *>(operands[lane]);
+                memcpy(&to->rows.bytes[i % 2][4 * t + 16 * (i / 2)], &from->a[i], 4);
+            }
+}
+
+static void floats_of(const unsigned char bytes[32], float values[16]) {
+    for (int i = 0; i < 16; i++)
+        values[i] = emulated_float(static_cast<uint16_t>(bytes[2 * i] | bytes[2 * i + 1] << 8));
 }
 
 void emulated_run_product(const emulated_product &p, const unsigned char *shared, unsigned thread) {
     const int lane = static_cast<int>(thread % 32), row0 = static_cast<int>(thread / 32 % 4) * 16 + lane / 4;
-    unsigned char a[2][32];
-    read_row(shared, p.a, row0, a[0]);
-    read_row(shared, p.a, row0 + 8, a[1]);
-    for (int j = 0; j < 16; j++)
-        for (int e = 0; e < 4; e++) {
-            unsigned char b[32];
-            const unsigned char *row = a[e / 2];
-            read_row(shared, p.b, 8 * j + 2 * (lane % 4) + e % 2, b);
+    emulated_rows a = p.rows;
+    float a_halves[2][16] = {};
+    for (int i = 0; i < 2; i++) {
+        if (!p.registers)
+            read_row(shared, p.a, row0 + 8 * i, a.bytes[i]);
+        if (p.halves)
+            floats_of(a.bytes[i], a_halves[i]);
+    }
+    for (int at = 0; at < 32; at++) {
+        unsigned char b[32];
+        float b_halves[16];
+        read_row(shared, p.b, at / 2 * 8 + 2 * (lane % 4) + at % 2, b);
+        if (p.halves)
+            floats_of(b, b_halves);
+        for (int i = 0; i < 2; i++) {
+            const int e = at / 2 * 4 + 2 * i + at % 2;
             if (p.halves) {
-                float &d = static_cast<float *>(p.d)[4 * j + e];
+                float &d = static_cast<float *>(p.d)[e];
                 d = p.add ? d : 0;
                 for (int k = 0; k < 16; k++)
-                    d += half_at(row, k) * half_at(b, k);
+                    d += a_halves[i][k] * b_halves[k];
             } else {
-                int32_t &d = static_cast<int32_t *>(p.d)[4 * j + e];
+                int32_t &d = static_cast<int32_t *>(p.d)[e];
                 d = p.add ? d : 0;
                 for (int k = 0; k < 32; k++)
-                    d += row[k] * static_cast<int8_t>(b[k]);
+                    d += a.bytes[i][k] * static_cast<int8_t>(b[k]);
             }
         }
+    }
 }

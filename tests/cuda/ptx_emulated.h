@@ -13,6 +13,9 @@
 static inline void copy16_async(void *to, const void *from, int bytes) {
     emulated_copy(to, from, 16, static_cast<size_t>(bytes));
 }
+static inline void copy16_of_line_async(void *to, const void *from) {
+    emulated_copy(to, from, 16, 16);
+}
 static inline void copy8_async(void *to, const void *from, bool valid) {
     emulated_copy(to, from, 8, valid ? 8 : 0);
 }

@@ -9,7 +9,7 @@
 
 CUDA_FILES := $(wildcard src/kernels/cuda/*.cu)
 CUDA_HEADERS := $(wildcard src/kernels/cuda/*.h) src/device/library.h
-CUDA_TESTED := wrappers kernels decoder_kernels encoder decoder
+CUDA_TESTED := wrappers kernels decoder_kernels decoder_products encoder decoder
 CUDA_WHOLE := encoder decoder
 NVCC := $(or $(shell command -v nvcc),.tools/bin/nvcc)
 CUDA_STAMP := $(if $(filter .tools/%,$(NVCC)),.tools/stamp/cuda)

@@ -230,7 +230,7 @@ static void test_bits(random_source &r, const decoder_case &c, device_context *c
         all.insert(all.end(), own.begin(), own.end());
     }
     const double error = relative_error(all, std::vector<float>(expected.begin() + (ptrdiff_t)(first * vocabulary), expected.end()));
-    CHECK(error < (c.shape.halves ? 1e-3 : 3e-2), "tokens alone are %g from those of a prompt", error);
+    CHECK(error < (c.shape.halves ? 1e-3 : 8e-2), "tokens alone are %g from those of a prompt", error);
     for (const text *t : {&other, &copy, &whole, &alone})
         library->sequence_close(t->sequence);
 }

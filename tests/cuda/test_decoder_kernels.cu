@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every kernel of decoders over random legal shapes, against references in double. In the emulator each case runs in
+ * Every kernel of decoders but products (test_decoder_products.cu) over random legal shapes, against references in double. In the emulator each case runs in
  * four orders of threads, which must give the same bits. */
 #include <algorithm>
 
-#include "decoder_case.h"
+#include "decoder_operands.h"
 #include "kernels/cuda/decoder_prompt.h"
 #include "kernels/cuda/decoder_sparse.h"
-#include "kernels/cuda/decoder_tiles.h"
 #include "orders.h"
 
 static unsigned first_seed;
@@ -17,171 +16,9 @@ enum { CASES = 40 };
 enum { CASES = 3 };
 #endif
 
-/* A matrix on the device, from the bytes of a file. The library's own conversion is part of test_decoder.cu. */
-struct device_matrix_case {
-    stored_tensor stored;
-    device_array<unsigned char> values;
-    device_array<uint16_t> scale;
-
-    static std::vector<unsigned char> numbers(const stored_tensor &t) {
-        std::vector<unsigned char> all;
-        const size_t file = t.format == DEVICE_F16 ? 64 : t.format == DEVICE_Q8_0 ? 34 : 18, skipped = t.format == DEVICE_F16 ? 0 : 2;
-        for (size_t at = 0; at < t.bytes.size(); at += file) {
-            const unsigned char *block = &t.bytes[at + skipped];
-            if (t.format != DEVICE_Q4_0) {
-                append_bytes(all, block, file - skipped);
-                continue;
-            }
-            for (int byte = 0; byte < 16; byte++) {
-                const int low = byte / 4 * 8 + byte % 4, high = low + 4;
-                const auto number = [block](int i) { return i < 16 ? block[i] & 15 : block[i - 16] >> 4; };
-                all.push_back((unsigned char)(number(low) | number(high) << 4));
-            }
-        }
-        return all;
-    }
-    static std::vector<uint16_t> scales(const stored_tensor &t) {
-        const size_t file = t.format == DEVICE_Q8_0 ? 34 : 18;
-        std::vector<uint16_t> all;
-        for (size_t at = 0; t.format != DEVICE_F16 && at < t.bytes.size(); at += file) {
-            uint16_t half;
-            memcpy(&half, &t.bytes[at], sizeof half);
-            all.push_back(half);
-        }
-        all.push_back(0); /* not empty */
-        return all;
-    }
-    explicit device_matrix_case(const stored_tensor &t) : stored(t), values(numbers(t)), scale(scales(t)) {}
-    decoder_matrix matrix() const { return {values.p, stored.format == DEVICE_F16 ? NULL : scale.p, stored.rows, stored.columns, stored.format}; }
-};
-
-/* Rows as products read them, and the values that they stand for. */
-struct rows_case {
-    std::vector<float> values;
-    std::vector<int8_t> q;
-    std::vector<uint16_t> halves;
-    std::vector<float> scale;
-    rows_case(random_source &r, bool is_halves, size_t n) : q(n), halves(1), scale(n / VALUES) {
-        if (is_halves) {
-            values = r.normals(n, 1);
-            halves = halves_from(values);
-            return;
-        }
-        const bool extreme = r.below(4) == 0; /* the largest sums that can be */
-        for (size_t i = 0; i < n; i++) {
-            if (i % VALUES == 0)
-                scale[i / VALUES] = r.uniform(0.001f, 0.03f);
-            q[i] = (int8_t)(extreme ? 127 : r.below(255) - 127);
-            values.push_back((float)q[i] * scale[i / VALUES]);
-        }
-    }
-};
-
-template <int FORMAT, int ROW_TILES, int COLUMN_TILES> static std::vector<float> test_product(unsigned seed, int rows) {
-    random_source r(seed); /* the same numbers for any number of rows: those of row 0 come first */
-    const int k = VALUES * (1 + r.below(70)), columns[] = {1 + r.below(40), 8 + r.below(30)};
-    const int stride = columns[0] + columns[1] + 3;
-    const device_matrix_case first(store_tensor((device_format)FORMAT, columns[0], k, r.normals((size_t)columns[0] * k, 0.1f)));
-    const device_matrix_case second(store_tensor((device_format)FORMAT, columns[1], k, r.normals((size_t)columns[1] * k, 0.1f)));
-    const std::vector<float> bias = r.normals(columns[0], 1);
-    const bool add = r.below(2) == 0;
-    const rows_case a(r, FORMAT == DEVICE_F16, (size_t)rows * k);
-    const device_array<int8_t> q(a.q);
-    const device_array<uint16_t> halves(a.halves);
-    const device_array<float> scale(a.scale), bias_array(bias);
-    const std::vector<float> before((size_t)rows * stride, 0.5f);
-    const auto out = in_all_orders(first_seed, [&] {
-        device_array<float> y(before);
-        decoder_product_arguments p = {};
-        p.a = {q.p, scale.p, FORMAT == DEVICE_F16 ? halves.p : NULL};
-        p.rows = rows;
-        p.k = k;
-        p.stride = stride;
-        p.add = add;
-        p.parts = 2;
-        p.part[0] = {first.values.p, first.scale.p, bias_array.p, y.p, columns[0]};
-        p.part[1] = {second.values.p, second.scale.p, NULL, y.p + columns[0], columns[1]};
-        const int blocks = part_blocks(p.part[0], ROW_TILES ? COLUMN_TILES : 1) + part_blocks(p.part[1], ROW_TILES ? COLUMN_TILES : 1);
-        if constexpr (ROW_TILES == 0) /* multiply_few */
-            run_kernel<multiply_few<FORMAT, COLUMN_TILES>>(dim3((unsigned)blocks), PRODUCT_WARPS * WARP, 0, 0, 0, p);
-        else {
-            const size_t bytes = sizeof(typename product_layout<FORMAT, ROW_TILES, COLUMN_TILES>::memory);
-            run_kernel<decoder_product<FORMAT, ROW_TILES, COLUMN_TILES>>(
-                dim3((unsigned)(rows + 16 * ROW_TILES - 1) / (16 * ROW_TILES), (unsigned)blocks), PRODUCT_WARPS * WARP, bytes, bytes, 0, p);
-        }
-        finish();
-        return y.get();
-    });
-    for (int row = 0; row < rows; row++)
-        for (int c = 0; c < stride; c++) {
-            const int part = c >= columns[0], column = part ? c - columns[0] : c;
-            double sum = add || column >= columns[part] ? 0.5 : 0, size = 1;
-            if (column < columns[part]) {
-                sum += part ? 0 : (double)bias[column];
-                for (int i = 0; i < k; i++) {
-                    const double term = (double)a.values[(size_t)row * k + i] *
-                                        (double)(part ? second : first).stored.values[(size_t)column * k + i];
-                    sum += term;
-                    size += fabs(term);
-                }
-            }
-            const double got = out[(size_t)row * stride + c];
-            CHECK(fabs(got - sum) < 1e-5 * size, "row %d column %d: %g, expected %g", row, c, got, sum);
-        }
-    return std::vector<float>(out.begin(), out.begin() + stride);
-}
-
-template <int FORMAT> static void test_products(random_source &r) {
-    const unsigned seed = (unsigned)r.below(1 << 20);
-    const auto one = test_product<FORMAT, 1, 1>(seed, 1);
-    CHECK((one == test_product<FORMAT, 1, 2>(seed, 1 + r.below(16))), "the bits of a row depend on the tiles");
-    CHECK((one == test_product<FORMAT, 1, 4>(seed, 1 + r.below(16))), "the bits of a row depend on the tiles");
-    if constexpr (FORMAT != DEVICE_F16) {
-        CHECK((one == test_product<FORMAT, 0, 1>(seed, 1)), "one row alone has other bits");
-        CHECK((one == test_product<FORMAT, 0, 4>(seed, 1 + r.below(4))), "a few rows have other bits");
-    }
-    const auto many = test_product<FORMAT, 4, 4>(seed, 17 + r.below(30));
-    CHECK((many == test_product<FORMAT, 4, 4>(seed, 47 + r.below(80))), "the bits of a row depend on the number of many rows");
-}
-
-/* What a kernel wrote as rows, as values. */
-struct written_rows {
-    device_array<int8_t> q;
-    device_array<float> scale;
-    device_array<uint16_t> halves;
-    bool is_halves;
-    size_t n;
-    written_rows(bool halves_, size_t n_) : q(n_), scale(n_ / VALUES), halves(n_), is_halves(halves_), n(n_) {}
-    decoder_rows rows() const { return {q.p, scale.p, is_halves ? halves.p : NULL}; }
-    std::vector<float> values() const {
-        if (is_halves)
-            return floats_from(halves.get());
-        const auto numbers = q.get();
-        const auto scales = scale.get();
-        std::vector<float> v(n);
-        for (size_t i = 0; i < n; i++)
-            v[i] = (float)numbers[i] * scales[i / VALUES];
-        return v;
-    }
-};
-
-/* Compares each value with what it should be: within half a step of its block, or the precision of a half. */
-static void check_rows(const std::vector<float> &values, const std::vector<double> &expected, bool halves) {
-    CHECK(values.size() == expected.size(), "%zu values, %zu expected", values.size(), expected.size());
-    for (size_t block = 0; block < values.size(); block += VALUES) {
-        double largest = 0;
-        for (size_t i = block; i < block + VALUES; i++)
-            largest = std::max(largest, fabs(expected[i]));
-        for (size_t i = block; i < block + VALUES; i++) {
-            const double bound = halves ? 6e-4 * fabs(expected[i]) + 1e-6 : largest * (0.502 / 127) + 1e-6;
-            CHECK(fabs((double)values[i] - expected[i]) < bound, "value %zu: %g, expected %g", i, (double)values[i], expected[i]);
-        }
-    }
-}
-
 static void test_norm(random_source &r) {
-    const int size = VALUES * (1 + r.below(60)), rows = 1 + r.below(4);
-    const bool halves = r.below(2) == 0;
+    const auto form = (row_form)r.below(ROW_FORMS);
+    const int size = (form == ROWS_STAGED ? STAGE_VALUES : VALUES) * (1 + r.below(40)), rows = 1 + r.below(4);
     const std::vector<float> x = r.normals((size_t)size * 5, 2), weight = r.normals(size, 1);
     std::vector<int32_t> map;
     for (int i = 0; i < rows; i++)
@@ -190,7 +27,7 @@ static void test_norm(random_source &r) {
     const device_array<int32_t> map_array(map);
     const auto got = in_all_orders(first_seed, [&] {
         const device_array<float> x_array(x);
-        const written_rows out(halves, (size_t)rows * size);
+        const written_rows out(form, (size_t)rows * size);
         const rms_norm_arguments a = {x_array.p, map_array.p, weight_array.p, 1e-3f, size, out.rows()};
         run_kernel<rms_norm_rows>(dim3((unsigned)rows), ROW_THREADS, 0, 0, 0, a);
         finish();
@@ -205,16 +42,16 @@ static void test_norm(random_source &r) {
         for (int i = 0; i < size; i++)
             expected.push_back(from[i] / sqrt(squares + 1e-3) * (double)weight[i]);
     }
-    check_rows(got, expected, halves);
+    check_rows(got, expected, form);
 }
 
 static void test_gates(random_source &r) {
-    const int size = VALUES * (1 + r.below(30)), rows = 1 + r.below(4), gate = r.below(3);
-    const bool halves = r.below(2) == 0;
+    const auto form = (row_form)r.below(ROW_FORMS);
+    const int size = (form == ROWS_STAGED ? STAGE_VALUES : VALUES) * (1 + r.below(30)), rows = 1 + r.below(4), gate = r.below(3);
     const std::vector<float> y = r.normals((size_t)rows * 2 * size, 3);
     const device_array<float> y_array(y);
     const auto got = in_all_orders(first_seed, [&] {
-        const written_rows out(halves, (size_t)rows * size);
+        const written_rows out(form, (size_t)rows * size);
         const gate_arguments a = {y_array.p, rows, size, gate, out.rows()};
         run_kernel<gate_rows>(dim3((unsigned)(rows * size / 4 + ROW_THREADS - 1) / ROW_THREADS), ROW_THREADS, 0, 0, 0, a);
         finish();
@@ -227,7 +64,7 @@ static void test_gates(random_source &r) {
             const double opened = gate == DEVICE_GATE_SILU ? x / (1 + exp(-x)) : gate == DEVICE_GATE_RELU ? positive : positive * positive;
             expected.push_back(opened * (double)y[(size_t)row * 2 * size + size + i]);
         }
-    check_rows(got, expected, halves);
+    check_rows(got, expected, form);
 }
 
 static void test_look_up(random_source &r) {
@@ -253,11 +90,15 @@ static void test_look_up(random_source &r) {
     }
 }
 
+/* How rows of such a size may be written. */
+static row_form random_form(random_source &r, int size) { return (row_form)r.below(size % STAGE_VALUES == 0 ? ROW_FORMS : ROWS_STAGED); }
+
 /* Texts with random keys and values on the device, and rows that end them. */
 template <int SIZE> static void test_attention(random_source &r) {
     const int kv_heads = 1 + r.below(2), group = 1 + r.below(3), heads = kv_heads * group, layers = 2, layer = r.below(2);
     const int texts = 2, rows = 3, slots = 2, all = heads + 2 * kv_heads;
-    const bool halves = r.below(2) == 0, neighbours = r.below(2) == 0, normed = r.below(2) == 0;
+    const bool neighbours = r.below(2) == 0, normed = r.below(2) == 0;
+    const row_form form = random_form(r, heads * SIZE);
     const int rotary = r.below(2) == 0 ? SIZE : SIZE / 2;
     const size_t page = (size_t)layers * kv_heads * 2 * PAGE * SIZE;
     std::vector<float> kv = r.normals(page * texts * slots, 1);
@@ -289,7 +130,7 @@ template <int SIZE> static void test_attention(random_source &r) {
         const device_array<float2> state((size_t)rows * splits * heads);
         const split_arguments split = {x.p, on_device, sizes, layer, 0, splits, part.p, state.p};
         run_kernel<attend_split<SIZE>>(dim3((unsigned)splits, (unsigned)kv_heads, rows), SPLIT_THREADS, 0, 0, 0, split);
-        const written_rows out(halves, (size_t)rows * heads * SIZE);
+        const written_rows out(form, (size_t)rows * heads * SIZE);
         const merge_arguments merge = {part.p, state.p, position_array.p, sizes, 0, splits, out.rows()};
         run_kernel<merge_splits>(dim3(rows), ROW_THREADS, 0, 0, 0, merge);
         finish();
@@ -347,7 +188,7 @@ template <int SIZE> static void test_attention(random_source &r) {
             expected.insert(expected.end(), context.begin(), context.end());
         }
     for (size_t i = 0; i < expected.size(); i++) /* keys and weights are sums of many terms */
-        CHECK(fabs((double)got[i] - expected[i]) < (halves ? 3e-3 : 3e-2), "value %zu: %g, expected %g", i, (double)got[i], expected[i]);
+        CHECK(fabs((double)got[i] - expected[i]) < (form != ROWS_INT8 ? 3e-3 : 3e-2), "value %zu: %g, expected %g", i, (double)got[i], expected[i]);
 }
 
 /* Attention of the last tokens of a text, in tiles. */
@@ -355,7 +196,7 @@ template <int SIZE> static void test_prompt(random_source &r) {
     const int kv_heads = 1 + r.below(2), heads = kv_heads * (1 + r.below(2)), all = heads + 2 * kv_heads, slots = 2;
     const int rows = 1 + r.below(r.below(2) ? 20 : 2 * QUERY_TILE), before = r.below(100); /* tokens before, of texts before */
     const int start = r.below(PAGE), layer = r.below(2);
-    const bool halves = r.below(2) == 0;
+    const row_form form = random_form(r, heads * SIZE);
     const size_t page = (size_t)2 * kv_heads * 2 * PAGE * SIZE;
     std::vector<float> kv = r.normals(page * slots, 1), qkv = r.normals((size_t)(before + rows) * all * SIZE, 0.4f);
     const device_array<uint16_t> pages(halves_from(kv));
@@ -374,7 +215,7 @@ template <int SIZE> static void test_prompt(random_source &r) {
     const device_array<int2> tile_array(tiles);
     const size_t size = (size_t)heads * SIZE;
     const auto got = in_all_orders(first_seed, [&] {
-        const written_rows out(halves, (before + rows) * size);
+        const written_rows out(form, (before + rows) * size);
         const prompt_arguments a = {x.p, tile_array.p, {position_array.p, text_array.p, list_array.p, slots}, {heads, kv_heads, SIZE}, layer, out.rows()};
         const size_t bytes = attention_layout<SIZE>::SHARED_BYTES;
         run_kernel<attend_prompt<SIZE>>(dim3((unsigned)tiles.size(), (unsigned)heads), ATTENTION_WARPS * WARP, bytes, bytes, 0, a);
@@ -398,7 +239,7 @@ template <int SIZE> static void test_prompt(random_source &r) {
                     context[i] += weight * (double)kv[kv_at(key, 1) + i];
             }
             for (int i = 0; i < SIZE; i++)
-                CHECK(fabs((double)got[(size_t)row * size + head * SIZE + i] - context[i] / sum) < (halves ? 5e-3 : 2e-2),
+                CHECK(fabs((double)got[(size_t)row * size + head * SIZE + i] - context[i] / sum) < (form != ROWS_INT8 ? 5e-3 : 2e-2),
                       "row %d head %d value %d: %g, expected %g", row, head, i, (double)got[(size_t)row * size + head * SIZE + i],
                       context[i] / sum);
         }
@@ -443,7 +284,7 @@ template <int FORMAT> static void test_gather(random_source &r, bool wide) {
     const device_matrix_case gates(store_tensor((device_format)FORMAT, neurons, hidden, r.normals(all, 0.1f)));
     const device_matrix_case up(store_tensor((device_format)FORMAT, neurons, hidden, r.normals(all, 0.1f)));
     const device_matrix_case down(store_tensor((device_format)FORMAT, hidden, neurons, r.normals(all, 0.1f)));
-    const rows_case x(r, false, hidden);
+    const rows_case x(r, ROWS_INT8, hidden);
     std::vector<float> weight;
     for (int i = 0; i < neurons; i++)
         weight.push_back((float)(1 + r.below(3)));
@@ -463,7 +304,7 @@ template <int FORMAT> static void test_gather(random_source &r, bool wide) {
         const std::vector<int32_t> no_bins(SCORE_BINS);
         const device_array<int32_t> bins(no_bins);
         const device_array<uint32_t> computed(std::vector<uint32_t>(1));
-        const neuron_arguments a = {{x_array.p, x_scale.p, NULL}, gates.matrix(), up.matrix(), columns, choice, hidden, each,
+        const neuron_arguments a = {{x_array.p, x_scale.p, NULL, false}, gates.matrix(), up.matrix(), columns, choice, hidden, each,
                                     opened.p, bins.p, slices.p, computed.p};
         if (limited)
             run_kernel<sum_neurons<FORMAT, false>>(dim3((unsigned)blocks), NEURON_THREADS, 0, 0, 0, a);
@@ -551,9 +392,6 @@ int main(int argc, char **argv) {
     first_seed = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
     random_source r(first_seed);
     for (int i = 0; i < CASES; i++) {
-        test_products<DEVICE_Q8_0>(r);
-        test_products<DEVICE_Q4_0>(r);
-        test_products<DEVICE_F16>(r);
         test_norm(r);
         test_gates(r);
         test_look_up(r);

@@ -165,11 +165,15 @@ static void test_scalars(random_source &r) {
 
 enum { PRODUCT_A_BYTES = 64 * 128, PRODUCT_BYTES = PRODUCT_A_BYTES + 128 * 128 };
 
-/* One product of a warpgroup, of bytes [32 step, + 32) of each row. d has 64 values of each thread. */
-__global__ void run_product(const unsigned char *memory, int halves, int step, int add, uint32_t *d) {
+/* One product of a warpgroup, of bytes [32 step, + 32) of each row. d has 64 values of each thread. If a is in
+ * `registers`, its rows are as they are in memory. */
+__global__ void run_product(const unsigned char *memory, int halves, int registers, int step, int add, uint32_t *d) {
 #ifdef WARPGROUPS_EXIST
     DYNAMIC_SHARED(shared);
-    uint32_t own[64];
+    uint32_t own[64], fragment[4];
+    const unsigned char *row = memory + (16 * (threadIdx.x / WARP) + threadIdx.x % WARP / 4) * 128 + 32 * step;
+    for (int i = 0; i < 4; i++)
+        fragment[i] = *(const uint32_t *)(row + i % 2 * 8 * 128 + i / 2 * 16 + threadIdx.x % 4 * 4);
     for (int i = threadIdx.x; i < PRODUCT_BYTES; i += WARPGROUP)
         shared[i] = memory[i];
     fence_for_tensor_cores();
@@ -183,7 +187,10 @@ __global__ void run_product(const unsigned char *memory, int halves, int step, i
             sums[i] = __int_as_float((int)own[i]);
         warpgroup_hold(sums);
         warpgroup_arrive();
-        warpgroup_mma_f16(sums, a, b, add);
+        if (registers)
+            warpgroup_add_f16(sums, fragment, b);
+        else
+            warpgroup_mma_f16(sums, a, b, add);
         warpgroup_commit();
         warpgroup_wait();
         warpgroup_hold(sums);
@@ -205,13 +212,13 @@ __global__ void run_product(const unsigned char *memory, int halves, int step, i
     for (int i = 0; i < 64; i++)
         d[64 * threadIdx.x + i] = own[i];
 #else
-    (void)memory, (void)halves, (void)step, (void)add, (void)d;
+    (void)memory, (void)halves, (void)registers, (void)step, (void)add, (void)d;
 #endif
 }
 
 static void test_product(random_source &r) {
-    const bool halves = r.below(2);
-    const int step = r.below(4), add = r.below(2);
+    const bool halves = r.below(3) > 0, registers = halves && r.below(2);
+    const int step = r.below(4), add = registers || r.below(2);
     std::vector<unsigned char> memory(PRODUCT_BYTES);
     for (size_t i = 0; i < memory.size(); i++) /* halves: less than 2 */
         memory[i] = (unsigned char)(halves && i % 2 ? r.below(256) & 0xbf : r.below(256));
@@ -222,13 +229,15 @@ static void test_product(random_source &r) {
     }
     const device_array<unsigned char> memory_array(memory);
     const device_array<uint32_t> d_array(d);
-    LAUNCH(run_product, dim3(1), dim3(WARPGROUP), PRODUCT_BYTES, 0, memory_array.p, halves, step, add, d_array.p);
+    LAUNCH(run_product, dim3(1), dim3(WARPGROUP), PRODUCT_BYTES, 0, memory_array.p, halves, registers, step, add, d_array.p);
     const std::vector<uint32_t> got = d_array.get();
     /* The descriptors of the kernel, whose shared memory begins at 0 here. */
     const uint64_t rows = (uint64_t)1 << 62 | (uint64_t)64 << 32;
     for (unsigned thread = 0; thread < WARPGROUP; thread++) {
-        const emulated_product product = {&d[64 * thread], rows + 2 * (uint64_t)step,
-                                          rows + PRODUCT_A_BYTES / 16 + 2 * (uint64_t)step, halves, add != 0};
+        emulated_product product = {&d[64 * thread], rows + 2 * (uint64_t)step, rows + PRODUCT_A_BYTES / 16 + 2 * (uint64_t)step,
+                                    halves, add != 0, registers ? &d[0] : nullptr, {}};
+        for (int i = 0; i < 2; i++)
+            memcpy(product.rows.bytes[i], &memory[(thread / WARP * 16 + thread % WARP / 4 + 8 * i) * 128 + 32 * step], 32);
         emulated_run_product(product, memory.data(), thread);
     }
     for (size_t i = 0; i < d.size(); i++) {

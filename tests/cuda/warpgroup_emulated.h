@@ -11,8 +11,12 @@
 void barrier_wait(int id, int threads);
 void warpgroup_mma_u8(int32_t d[64], uint64_t a, uint64_t b, int add);
 void warpgroup_mma_f16(float d[64], uint64_t a, uint64_t b, int add);
+void warpgroup_add_f16(float d[64], const uint32_t a[4], uint64_t b);
 void warpgroup_commit();
-void warpgroup_wait();
+void emulated_wait_products(unsigned commits_left);
+template <int LEFT = 0> static inline void warpgroup_wait() {
+    emulated_wait_products(LEFT);
+}
 
 static inline void fence_for_tensor_cores() {}
 static inline void warpgroup_arrive() {}

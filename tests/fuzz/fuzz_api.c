@@ -267,7 +267,7 @@ static void set_sparsity(struct world *world, struct script *script) {
         memcpy(&share, bits, sizeof share);
     }
     const wisp_status status = wisp_session_set_sparsity(s->session, share, &error);
-    expect(status, &error, 1u << WISP_ERROR_ARGUMENT);
+    expect(status, &error, memory_too(world, 1u << WISP_ERROR_ARGUMENT));
     if (status == WISP_OK && !(share >= 0 && share < 1))
         abort();
 }

@@ -23,6 +23,7 @@ struct input {
     char spelled[256][8];
     bool byte_level, composes;
     uint32_t bos;
+    int32_t unknown; /* -1: not said */
 };
 
 static wisp_text take_line(struct input *in) {
@@ -73,6 +74,7 @@ static wisp_status fill(struct directory *dir, struct input *in, uint8_t setting
         TRY(directory_put_texts(dir, "tokenizer.ggml.merges", in->merges, in->n_merges, error));
     if (ids > 0)
         TRY(directory_put_u32(dir, "tokenizer.ggml.bos_token_id", in->bos, error));
+    in->unknown = settings & 16 ? ids : -1;
     if (settings & 16)
         TRY(directory_put_u32(dir, "tokenizer.ggml.unknown_token_id", ids, error));
     if (settings & 32 && !in->byte_level)
@@ -88,8 +90,8 @@ static bool has_all_bytes(const struct codec *codec) {
     return true;
 }
 
-/* Ids are those of tokens that texts are made of. Byte-level ones decode to the text, whose
- * ill-formed parts are U+FFFD. */
+/* Ids are those of tokens that texts are made of, or the unknown token, which may be of any type.
+ * Byte-level ones decode to the text, whose ill-formed parts are U+FFFD. */
 static void use(const struct codec *codec, const struct input *in) {
     const wisp_text text = {(const char *)in->data, in->size};
     struct reader reader = reader_of(text);
@@ -106,7 +108,8 @@ static void use(const struct codec *codec, const struct input *in) {
             const int32_t id = list.ids[i];
             if (id < 0 || (size_t)id >= in->count || codec_vocabulary_size(codec) != in->count)
                 abort();
-            if (in->types[id] == CONTROL && !(i == 0 && begins && (uint32_t)id == in->bos))
+            if (in->types[id] == CONTROL && id != in->unknown &&
+                !(i == 0 && begins && (uint32_t)id == in->bos))
                 abort();
             const wisp_text bytes = codec_decode(codec, id);
             for (size_t b = 0; b < bytes.length && decodes; b++) {

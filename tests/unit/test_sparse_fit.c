@@ -328,7 +328,8 @@ static double difference(const float *a, const float *b, size_t n) {
     return sqrt(off / squares);
 }
 
-/* P and Q stored as F32 are not rounded; 8 bits change them little and 4 bits more. */
+/* P and Q stored as F32 are not rounded; 8 bits change them little and 4 bits more. What is not
+ * finite is an error. */
 static void predictors_are_rounded_as_in_files(void **state) {
     (void)state;
     static const uint32_t types[] = {BLOCK_F32, BLOCK_Q8_0, BLOCK_Q4_0};
@@ -347,6 +348,16 @@ static void predictors_are_rounded_as_in_files(void **state) {
         logits_or_fail(&to, x, ROWS, logits[1]);
         const double off = difference(logits[1], logits[0], ROWS * BIG_WIDE);
         assert_true(off >= least[i] && off <= most[i]);
+    }
+    float *const parts[] = {from.p, from.p_bias, from.q, from.q_bias};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const struct predictor_formats formats = {block_format_by_id(types[0]),
+                                                  block_format_by_id(types[0])};
+        const float kept = *parts[i];
+        *parts[i] = i % 2 ? NAN : INFINITY;
+        assert_int_equal(predictor_round(&from, &formats, &arena, &to, &error), WISP_ERROR_FORMAT);
+        assert_non_null(strstr(error.message, "not finite"));
+        *parts[i] = kept;
     }
     free(from.p);
     free(from.p_bias);

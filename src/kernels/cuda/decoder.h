@@ -20,7 +20,9 @@ struct decoder_layer {
 struct device_decoder {
     device_decoder_shape shape;
     uint64_t weight_bytes;
-    bool overlaps;                 /* kernels may start before the one before has ended */
+    bool overlaps;   /* kernels may start before the one before has ended */
+    bool warpgroups; /* many rows are multiplied by wgmma */
+    unsigned multiprocessors;
     decoder_matrix tokens, logits; /* logits has no values if tokens serve for it */
     float *output_norm, *rotations;
     decoder_layer *layers;
@@ -43,6 +45,7 @@ struct step_memory {
     uint16_t **staged_pages, **pages;
     float *h;           /* [rows, hidden_size] */
     decoder_rows x;     /* [rows, the widest input of a product] */
+    uint16_t *staged;   /* likewise, as multiply_many reads them */
     float *qkv;         /* [rows, (heads + 2 kv_heads) head_size] */
     float *gate_up;     /* [rows, 2 intermediate_size] */
     float *part;        /* [split_rows, heads, head_size]: of merge_splits */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/cuda/decoder.h"
+#include "kernels/cuda/decoder_product.h"
 
 /* Partial results of attention take at most so many bytes, unless one row has more. */
 static const size_t most_part_bytes = (size_t)64 << 20;
@@ -21,6 +22,7 @@ static void memory_release(step_memory *m) {
     cudaFree(m->x.q);
     cudaFree(m->x.scale);
     cudaFree(m->x.halves);
+    cudaFree(m->staged);
     cudaFree(m->qkv);
     cudaFree(m->gate_up);
     cudaFree(m->part);
@@ -138,7 +140,8 @@ static device_status take_sparse(const device_decoder_shape &s, step_memory *m, 
     return runtime_allocate(&m->computed, s.layers, &m->bytes, message);
 }
 
-static device_status memory_take(const device_decoder_shape &s, step_memory *m, char message[DEVICE_MESSAGE_BYTES]) {
+static device_status memory_take(const device_decoder *d, step_memory *m, char message[DEVICE_MESSAGE_BYTES]) {
+    const device_decoder_shape &s = d->shape;
     const size_t q = (size_t)s.heads * s.head_size, kv = (size_t)s.kv_heads * s.head_size;
     const size_t widest = std::max(q, (size_t)std::max(s.hidden_size, s.intermediate_size));
     DEVICE_TRY(take_host(&m->staged_index, m->index_size(s.layers), message));
@@ -154,6 +157,8 @@ static device_status memory_take(const device_decoder_shape &s, step_memory *m, 
     DEVICE_TRY(runtime_allocate(&m->logits, m->logit_rows * s.vocabulary_size, &m->bytes, message));
     if (s.sparse)
         DEVICE_TRY(take_sparse(s, m, message));
+    if (d->warpgroups && m->rows > MMA_ROWS)
+        DEVICE_TRY(runtime_allocate(&m->staged, m->rows * widest, &m->bytes, message));
     if (s.halves)
         return runtime_allocate(&m->x.halves, m->rows * widest, &m->bytes, message);
     DEVICE_TRY(runtime_allocate(&m->x.q, m->rows * widest, &m->bytes, message));
@@ -180,7 +185,7 @@ static device_status memory_reserve(device_context *c, const step_plan &plan, si
     graphs_release(c);
     memory_release(m);
     *m = larger;
-    const device_status status = memory_take(s, m, message);
+    const device_status status = memory_take(c->decoder, m, message);
     if (status != DEVICE_OK)
         memory_release(m);
     return status;

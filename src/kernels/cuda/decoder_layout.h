@@ -8,6 +8,7 @@
 
 enum {
     VALUES = 32,       /* of a block of weights or of a row, which have a scale */
+    STAGE_VALUES = 64, /* of rows that many rows are multiplied by at a time */
     PAGE = 256,        /* positions in a page of keys and values */
     SPLIT = 64,        /* keys that a block of threads attends to */
     PROMPT_ROWS = 128, /* of a prompt, that a block of threads attends with */
@@ -31,7 +32,15 @@ struct decoder_rows {
     int8_t *q;
     float *scale;
     uint16_t *halves; /* NULL: int8 */
+    bool staged;      /* halves are in the order of place_in_stage */
 };
+
+/* Where numbers `at` and at + 1 of staged rows are, beside each other. Of 64, those of 16 t + 4 i
+ * are where wgmma's step i has the first part of lane t, and the next two 8 halves behind. */
+static __host__ __device__ inline size_t place_in_stage(size_t at) {
+    const size_t i = at % STAGE_VALUES;
+    return at - i + 16 * (i / 4 % 4) + 8 * (i / 2 % 2) + 2 * (i / 16);
+}
 
 /* W_down by neuron: numbers [neurons, outputs], and for each 32 neurons the scales [neurons / 32,
  * outputs]. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products of decoders: rows of activations [rows, k] with weights [columns, k] as files store
- * them, in blocks of 32 values. Two kernels:
+ * them, in blocks of 32 values. Three kernels:
  *
  * multiply_few serves steps of few rows in bytes. Reading the weights is what takes time: a warp
  * has a column, and lane i its blocks i, i + 32 and so on.
  *
  * decoder_product (decoder_tiles.h) serves others, with tensor cores. Of up to 16 rows it sums in
- * the same order, and so a row has the same bits in any such batch. */
+ * the same order, and so a row has the same bits in any such batch.
+ *
+ * multiply_many (decoder_warpgroups.h) serves more than 16 rows on compute capability 9.0. */
 #ifndef WISP_KERNELS_CUDA_DECODER_PRODUCT_H
 #define WISP_KERNELS_CUDA_DECODER_PRODUCT_H
 

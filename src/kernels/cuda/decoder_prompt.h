@@ -69,7 +69,8 @@ static __device__ __forceinline__ void write_context(const decoder_rows &out, si
             const size_t to = first + 4 * i + 2 * t;
             const float two[4] = {v[i], v[i + 1], 0, 0};
             if (out.halves)
-                *(uint32_t *)(out.halves + to) = halves_of(v[i], v[i + 1]);
+                *(uint32_t *)(out.halves + (out.staged ? place_in_stage(to) : to)) =
+                    halves_of(v[i], v[i + 1]);
             else
                 *(uint16_t *)(out.q + to) = (uint16_t)quantise_4(two, inverse);
         }

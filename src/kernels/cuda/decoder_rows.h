@@ -40,6 +40,12 @@ static __device__ __forceinline__ float block_largest(const float v[4]) {
     return __int_as_float(bits);
 }
 
+/* The nearest number to x that a half can be. NaN stays NaN. */
+static __device__ __forceinline__ float within_halves(float x) {
+    const float most = 65504;
+    return x > most ? most : x < -most ? -most : x;
+}
+
 /* Writes values [at, at + 4) of rows. All lanes of a warp call it; those that are not valid write
  * nothing. */
 static __device__ __forceinline__ void write_values(const decoder_rows &out, size_t at,
@@ -48,10 +54,14 @@ static __device__ __forceinline__ void write_values(const decoder_rows &out, siz
     if (!valid)
         return;
     if (out.halves) {
-        uint2 halves;
-        halves.x = halves_of(v[0], v[1]);
-        halves.y = halves_of(v[2], v[3]);
-        *(uint2 *)(out.halves + at) = halves;
+        const uint2 halves = {halves_of(within_halves(v[0]), within_halves(v[1])),
+                              halves_of(within_halves(v[2]), within_halves(v[3]))};
+        if (!out.staged) {
+            *(uint2 *)(out.halves + at) = halves;
+            return;
+        }
+        *(uint32_t *)(out.halves + place_in_stage(at)) = halves.x;
+        *(uint32_t *)(out.halves + place_in_stage(at + 2)) = halves.y;
         return;
     }
     *(uint32_t *)(out.q + at) = quantise_4(v, inverse_scale(largest));

@@ -6,6 +6,7 @@
 #include "kernels/cuda/decoder_prompt.h"
 #include "kernels/cuda/decoder_sparse.h"
 #include "kernels/cuda/decoder_tiles.h"
+#include "kernels/cuda/decoder_warpgroups.h"
 
 /* Products of up to 16 rows take wider tiles of columns if so many blocks of threads are busy with them. */
 enum { MOST_COLUMN_TILES = 4, WIDEST_BLOCKS = 512, WIDE_BLOCKS = 128 };
@@ -16,6 +17,13 @@ struct run {
     const step_plan *plan;
     attention_texts texts;
     attention_sizes sizes;
+    /* What products of so many rows read. */
+    decoder_rows input(size_t rows) const {
+        const step_memory &m = context->memory;
+        if (context->decoder->warpgroups && rows > MMA_ROWS)
+            return {NULL, NULL, m.staged, true};
+        return m.x;
+    }
 };
 
 /* Starts a kernel of the step, as soon as the one before lets it. */
@@ -95,7 +103,28 @@ template <int FORMAT, int ROW_TILES, int COLUMN_TILES> static void run_tiles(con
                                                             sizeof(typename layout::memory));
 }
 
+template <int FORMAT, int WARPGROUPS> static dim3 many_grid(const decoder_product_arguments &p) {
+    return dim3(((unsigned)p.rows + MANY_ROWS - 1) / MANY_ROWS, blocks_of(p, many_layout<FORMAT, WARPGROUPS>::COLUMNS / MMA_COLUMNS));
+}
+
+template <int FORMAT, int WARPGROUPS> static void run_many(const run &r, const decoder_product_arguments &p) {
+    typedef many_layout<FORMAT, WARPGROUPS> layout;
+    start<multiply_many<FORMAT, WARPGROUPS>>(r, many_grid<FORMAT, WARPGROUPS>(p), layout::THREADS, p, layout::SHARED_BYTES);
+}
+
+/* Products of many rows. Two warpgroups to a block read less, unless one to a block leaves fewer multiprocessors idle. */
+template <int FORMAT> static void run_many(const run &r, const decoder_product_arguments &p) {
+    const unsigned at_once = r.context->decoder->multiprocessors;
+    const auto turns = [at_once](dim3 grid) { return (grid.x * grid.y + at_once - 1) / at_once; };
+    if (2 * turns(many_grid<FORMAT, 2>(p)) <= turns(many_grid<FORMAT, 1>(p)))
+        run_many<FORMAT, 2>(r, p);
+    else
+        run_many<FORMAT, 1>(r, p);
+}
+
 template <int FORMAT> static void run_product(const run &r, const decoder_product_arguments &p) {
+    if (p.a.staged)
+        return run_many<FORMAT>(r, p);
     if constexpr (FORMAT != DEVICE_F16)
         if (p.rows <= MOST_FEW_ROWS)
             return run_few<FORMAT>(r, dim3(blocks_of(p, 1)), p);
@@ -123,7 +152,7 @@ static void product(const run &r, device_format format, const decoder_product_ar
 static void products(const run &r, const decoder_matrix *const *matrices, const float *const *biases, int count, size_t rows,
                      float *out, size_t stride, bool add) {
     decoder_product_arguments p = {};
-    p.a = r.context->memory.x;
+    p.a = r.input(rows);
     p.rows = (int)rows;
     p.k = (int)matrices[0]->columns;
     p.stride = (int)stride;
@@ -142,7 +171,7 @@ static void products(const run &r, const decoder_matrix *const *matrices, const 
 static void norm(const run &r, const float *weight, const int32_t *map, size_t rows) {
     const device_decoder_shape &s = r.context->decoder->shape;
     const step_memory &m = r.context->memory;
-    const rms_norm_arguments a = {m.h, map, weight, s.norm_epsilon, (int)s.hidden_size, m.x};
+    const rms_norm_arguments a = {m.h, map, weight, s.norm_epsilon, (int)s.hidden_size, r.input(rows)};
     start<rms_norm_rows>(r, dim3((unsigned)rows), ROW_THREADS, a);
 }
 
@@ -153,7 +182,7 @@ static void attend(const run &r, uint32_t layer) {
     const struct attention_kernels *kernels = find_attention(s.head_size);
     if (kernels->prompt && r.plan->rows > MMA_ROWS && r.plan->rows > r.plan->texts) {
         const int2 *tiles = (const int2 *)(m.index + m.tiles_at());
-        const prompt_arguments prompt = {m.qkv, tiles, r.texts, r.sizes, (int)layer, m.x};
+        const prompt_arguments prompt = {m.qkv, tiles, r.texts, r.sizes, (int)layer, r.input(r.plan->rows)};
         return kernels->prompt(r, dim3((unsigned)r.plan->tiles, s.heads), prompt);
     }
     const int slots = (int)r.plan->splits, rows = (int)r.plan->rows, most = (int)m.split_rows / slots;
@@ -161,7 +190,7 @@ static void attend(const run &r, uint32_t layer) {
         const unsigned count = (unsigned)std::min(rows - first, most);
         const split_arguments split = {m.qkv, r.texts, r.sizes, (int)layer, first, slots, m.part, m.state};
         kernels->split(r, dim3((unsigned)slots, s.kv_heads, count), split);
-        const merge_arguments merge = {m.part, m.state, r.texts.position, r.sizes, first, slots, m.x};
+        const merge_arguments merge = {m.part, m.state, r.texts.position, r.sizes, first, slots, r.input(r.plan->rows)};
         start<merge_splits>(r, dim3(count), ROW_THREADS, merge);
     }
 }
@@ -253,7 +282,7 @@ static void feed_forward_block(const run &r, uint32_t layer) {
         const mask_arguments mask = {m.gate_up, choice_of(r, layer), m.computed + layer};
         start<mask_gates>(r, dim3((unsigned)r.plan->rows), NEURON_THREADS, mask);
     }
-    const gate_arguments gate = {m.gate_up, (int)r.plan->rows, (int)s.intermediate_size, s.gate, m.x};
+    const gate_arguments gate = {m.gate_up, (int)r.plan->rows, (int)s.intermediate_size, s.gate, r.input(r.plan->rows)};
     start<gate_rows>(r, dim3((unsigned)((chunks + ROW_THREADS - 1) / ROW_THREADS)), ROW_THREADS, gate);
     products(r, &down, NULL, 1, r.plan->rows, m.h, s.hidden_size, true);
 }

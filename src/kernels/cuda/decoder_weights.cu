@@ -60,6 +60,9 @@ device_status decoder_open(const device_decoder_shape *shape, device_decoder **d
     d->shape = *shape;
     d->layers = layers;
     d->overlaps = properties.major >= 9;
+    d->multiprocessors = (unsigned)properties.multiProcessorCount;
+    d->warpgroups = properties.major == 9 && shape->hidden_size % STAGE_VALUES == 0 &&
+                    shape->intermediate_size % STAGE_VALUES == 0 && shape->heads * shape->head_size % STAGE_VALUES == 0;
     *decoder = d;
     return DEVICE_OK;
 }

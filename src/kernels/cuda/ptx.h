@@ -34,6 +34,12 @@ static __device__ __forceinline__ void copy16_async(void *to, const void *from, 
                  "l"(from), "r"(bytes));
 }
 
+/* Copies 16 bytes of what is read from end to end: L2 gets 128 bytes around them. */
+static __device__ __forceinline__ void copy16_of_line_async(void *to, const void *from) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(to)),
+                 "l"(from));
+}
+
 /* Copies 8 bytes likewise, or writes zeros if not `valid`. */
 static __device__ __forceinline__ void copy8_async(void *to, const void *from, bool valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)),
