@@ -28,6 +28,7 @@ RESULTS = Path(os.environ.get("WISP_TEST_RESULTS") or Path(__file__).resolve().p
 SAID = RESULTS / "said"  # its time of change is that of the last line on the screen
 
 SILENCE = 10  # seconds after which a test that still runs says so
+LIMIT = 1200  # seconds after which a test is killed, as one that waits for something for ever
 SHOWN = 12  # how many of the slowest tests the report names
 
 # What programs of tests print at their end: cmocka, node's reporter "spec", Python's unittest, and pytest.
@@ -103,7 +104,10 @@ def run_test(name, command, sampled):
                 break
             except subprocess.TimeoutExpired:
                 seconds = time.monotonic() - start
-                if min(seconds, silence()) >= SILENCE:
+                if seconds >= LIMIT:
+                    say(f"  ...      {name} has not ended after {LIMIT} s: it is killed")
+                    process.kill()
+                elif min(seconds, silence()) >= SILENCE:
                     say(f"  ...      {name}, {seconds:.0f} s so far")
     seconds = time.monotonic() - start
     text = log.read_text(encoding="utf-8", errors="replace")

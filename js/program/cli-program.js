@@ -126,8 +126,12 @@ async function runModule(args) {
     workerData: { module, args: ['wisp', ...args], variables, flags, line },
   });
   worker.on('message', async ({ prompt }) => {
-    const typed = await readLine(prompt);
-    const bytes = Buffer.from(typed.line ?? '').subarray(0, MOST_TYPED);
+    let typed = await readLine(prompt);
+    while (Buffer.byteLength(typed.line ?? '') > MOST_TYPED) {
+      process.stderr.write(`wisp: a line has at most ${MOST_TYPED} bytes\n`);
+      typed = await readLine(prompt);
+    }
+    const bytes = Buffer.from(typed.line ?? '');
     line.set(bytes);
     if (typed.interrupted) Atomics.store(flags, FLAG.interrupted, SIGNAL.interrupt);
     Atomics.store(flags, FLAG.typed, typed.line === undefined ? -1 : bytes.length);

@@ -98,6 +98,8 @@ static void insert(struct edited *e, const char *bytes, size_t n) {
 }
 
 static void cut(struct edited *e, size_t from, size_t to) {
+    if (from == to)
+        return; /* there may be no bytes yet */
     memmove(e->bytes + from, e->bytes + to, e->n - to);
     e->n -= to - from;
     e->cursor = from;
@@ -277,8 +279,8 @@ static void draw(const struct edited *e) {
     while (to < e->n && columns_of(e, from, after(e, to)) <= room)
         to = after(e, to);
     const size_t column = strlen(e->prompt) + columns_of(e, from, e->cursor);
-    fprintf(stderr, "\r%s%.*s\033[K\r\033[%zuC", e->prompt, (int)(to - from), e->bytes + from,
-            column);
+    fprintf(stderr, "\r%s%.*s\033[K\r\033[%zuC", e->prompt, (int)(to - from),
+            e->n > 0 ? e->bytes + from : "", column);
     fflush(stderr);
 }
 

@@ -93,7 +93,7 @@ static const char where_models_are[] =
           "Hugging Face Hub; or the http(s):// address of a GGUF file (default:\n" variable        \
           ", else the model that comes with wisp)"),                                               \
         COUNT(threads, 1, 1024, "threads", 't', "N",                                               \
-              "threads to compute with (default: those that it may keep busy)"),                           \
+              "threads to compute with (default: those that it may keep busy)"),                   \
         MODEL_GROUP(more_model_options, where_models_are)
 
 const struct command_option model_options[] = {MODEL_OPTIONS("$WISP_MODEL"), LAST_OPTION};

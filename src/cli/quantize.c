@@ -116,7 +116,8 @@ static const struct command_option options[] = {
     COUNT(seed, 0, 1ul << 31, "seed", 0, "N",
           "with --data: seed of the random choices (default: 1)"),
     COUNT(threads, 1, 1024, "threads", 't', "N",
-          "with --data: threads to compute with (default: those that it may keep busy)"),
+          "with --data: threads to compute with (default: those that it may\n"
+          "keep busy)"),
     OPTION(NONE, dry_run, "dry-run", 0, NULL,
            "write nothing; print what each TYPE (default: all) would cost"),
     COUNT(sample, 0, ULONG_MAX, "sample", 0, "N",

@@ -51,12 +51,15 @@ static bool find_places(struct template *t) {
     if (!at || length < before || length > (uint64_t)(end - at) || *at != NAME_LENGTH ||
         memcmp(at + 1, section_name, NAME_LENGTH) != 0)
         return false;
-    unsigned char **const places[] = {&t->size, &t->section, &t->segment};
+    const struct {
+        unsigned char **place;
+        size_t bytes;
+    } numbers[] = {{&t->size, sizeof(double)}, {&t->section, LEB_BYTES}, {&t->segment, LEB_BYTES}};
     for (size_t i = 0; i < 3; i++) {
         const uint32_t place = load_u32(at + 1 + NAME_LENGTH + i * PLACE_BYTES);
-        if (place + sizeof(double) > t->bytes.size && place + LEB_BYTES != t->bytes.size)
+        if (place + numbers[i].bytes > t->bytes.size)
             return false;
-        *places[i] = begin + place;
+        *numbers[i].place = begin + place;
     }
     t->sql = (wisp_text){(char *)at + before, (size_t)length - before};
     return true;

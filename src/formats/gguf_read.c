@@ -338,28 +338,7 @@ static wisp_status read_all(struct cursor *c) {
     return place_tensors(c);
 }
 
-/* Checks that the source says which of `count` parts it is. What others than the first say besides
- * of the model does not count: they have no metadata but this. */
-static wisp_status check_part(const struct cursor *c, uint32_t part, uint32_t count) {
-    uint64_t no = UINT64_MAX, of = 0;
-    for (size_t i = c->first_metadata; i < c->dir->n_metadata; i++) {
-        const struct metadata *entry = &c->dir->metadata[i];
-        const bool is_number = entry->type == VALUE_U16 || entry->type == VALUE_U32;
-        if (is_number && strcmp(entry->key, "split.no") == 0)
-            no = entry->as.u;
-        if (is_number && strcmp(entry->key, "split.count") == 0)
-            of = entry->as.u;
-    }
-    if (no != part || of != count)
-        return fail(c->error, WISP_ERROR_FORMAT, c->source->name, "split.no",
-                    "this is not part %u of %u of a model, as its name says", part + 1, count);
-    if (part > 0)
-        c->dir->n_metadata = c->first_metadata;
-    return WISP_OK;
-}
-
-static wisp_status read_source(struct directory *dir, uint32_t index, uint32_t part, uint32_t count,
-                               wisp_error *error) {
+wisp_status gguf_read_part(struct directory *dir, uint32_t index, wisp_error *error) {
     struct cursor c = {.dir = dir,
                        .source = &dir->sources[index],
                        .source_index = index,
@@ -373,17 +352,17 @@ static wisp_status read_source(struct directory *dir, uint32_t index, uint32_t p
     }
     const wisp_status status = read_all(&c);
     free(c.window);
-    return status == WISP_OK && count > 1 ? check_part(&c, part, count) : status;
+    return status;
+}
+
+wisp_status gguf_finish(struct directory *dir, wisp_error *error) {
+    wisp_status status = directory_finish(dir, error);
+    for (size_t i = 0; gguf_steps[i] && status == WISP_OK; i++)
+        status = gguf_steps[i](dir, error);
+    return status;
 }
 
 wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) {
-    const uint32_t count = dir->n_sources - index;
-    for (uint32_t part = 0; part < count; part++)
-        TRY(read_source(dir, index + part, part, count, error));
-    if (count > 1)
-        directory_drop_metadata(dir, "split.");
-    TRY(directory_finish(dir, error));
-    for (size_t i = 0; gguf_steps[i]; i++)
-        TRY(gguf_steps[i](dir, error));
-    return WISP_OK;
+    const wisp_status status = gguf_read_part(dir, index, error);
+    return status == WISP_OK ? gguf_finish(dir, error) : status;
 }

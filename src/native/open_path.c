@@ -32,6 +32,9 @@ static wisp_status check_name(const char *path, wisp_error *error) {
     return WISP_OK;
 }
 
+/* What the name of the first of several files ends with. */
+enum { ENDING = sizeof "-00001-of-00001.gguf" - 1 };
+
 static bool read_digits(const char *text, unsigned *number) {
     *number = 0;
     for (int i = 0; i < 5; i++) {
@@ -42,29 +45,65 @@ static bool read_digits(const char *text, unsigned *number) {
     return true;
 }
 
-/* Adds the other parts of a model whose first part has this path. */
-static wisp_status add_parts(struct directory *dir, const char *path, wisp_error *error) {
-    enum { ENDING = sizeof "-00001-of-00001.gguf" - 1 };
+/* Checks that a part says which it is, from 0. What others than the first say besides of the model
+ * does not count. */
+static wisp_status check_part(struct directory *dir, const char *path, size_t first_metadata,
+                              uint32_t part, uint32_t count, wisp_error *error) {
+    uint64_t no = UINT64_MAX, of = 0;
+    for (size_t i = first_metadata; i < dir->n_metadata; i++) {
+        const struct metadata *entry = &dir->metadata[i];
+        const bool is_number = entry->type == VALUE_U16 || entry->type == VALUE_U32;
+        if (is_number && strcmp(entry->key, "split.no") == 0)
+            no = entry->as.u;
+        if (is_number && strcmp(entry->key, "split.count") == 0)
+            of = entry->as.u;
+    }
+    if (no != part || of != count)
+        return fail(error, WISP_ERROR_FORMAT, path, "split.no",
+                    "this is not part %u of %u of a model, as its name says", part + 1, count);
+    if (part > 0)
+        dir->n_metadata = first_metadata;
+    return WISP_OK;
+}
+
+/* Sets *count to the number of files that the path says the model has, of which it is the first. */
+static wisp_status count_parts(const char *path, uint32_t *count, wisp_error *error) {
     const size_t length = strlen(path), stem = length < ENDING ? length : length - ENDING;
     const char *ending = path + stem;
-    unsigned part, count;
+    unsigned part, parts;
+    *count = 1;
     if (*ending != '-' || !read_digits(ending + 1, &part) || strncmp(ending + 6, "-of-", 4) != 0 ||
-        !read_digits(ending + 10, &count) || strcmp(ending + 15, ".gguf") != 0)
+        !read_digits(ending + 10, &parts) || strcmp(ending + 15, ".gguf") != 0)
         return WISP_OK;
     if (part != 1)
         return fail(error, WISP_ERROR_UNSUPPORTED, path, NULL,
                     "part %u of a model: name the first, %.*s-00001-of-%05u.gguf", part, (int)stem,
-                    path, count);
-    for (unsigned i = 2; i <= count; i++) {
-        wisp_source source;
-        uint32_t index;
+                    path, parts);
+    *count = parts;
+    return WISP_OK;
+}
+
+/* Reads the parts of a model, of which the first is source `index`, as llama-gguf-split writes
+ * them. */
+static wisp_status read_parts(struct directory *dir, const char *path, uint32_t index,
+                              uint32_t count, wisp_error *error) {
+    const size_t length = strlen(path);
+    for (uint32_t part = 0; part < count; part++) {
+        const size_t first_metadata = dir->n_metadata;
         char *name;
         ARENA_TAKE(&dir->arena, name, length + 1, error);
-        snprintf(name, length + 1, "%.*s-%05u-of-%05u.gguf", (int)stem, path, i, count);
-        TRY(file_source_open(name, &source, error));
-        TRY(directory_add_source(dir, &source, &index, error));
+        snprintf(name, length + 1, "%.*s-%05u-of-%05u.gguf", (int)(length - ENDING), path, part + 1,
+                 count);
+        if (part > 0) {
+            wisp_source source;
+            TRY(file_source_open(name, &source, error));
+            TRY(directory_add_source(dir, &source, &index, error));
+        }
+        TRY(gguf_read_part(dir, index, error));
+        TRY(check_part(dir, name, first_metadata, part, count, error));
     }
-    return WISP_OK;
+    directory_drop_metadata(dir, "split.");
+    return gguf_finish(dir, error);
 }
 
 static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error *error) {
@@ -83,8 +122,9 @@ static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error
         TRY(source_read(&source, NULL, 0, magic, sizeof magic, error));
     if (memcmp(magic, "GGUF", sizeof magic) != 0)
         TRY(check_name(path, error));
-    TRY(add_parts(dir, path, error));
-    return gguf_read(dir, index, error);
+    uint32_t count;
+    TRY(count_parts(path, &count, error));
+    return count > 1 ? read_parts(dir, path, index, count, error) : gguf_read(dir, index, error);
 }
 
 static wisp_status

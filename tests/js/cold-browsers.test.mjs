@@ -205,7 +205,8 @@ for (const browser of ['chromium', 'firefox']) {
       const server = await serveRanges(bytes);
       server.fault = rangeFaults(undefined, bytes).first(() => {}, 1);
       const { bytes: came, requests } = await tab.call('fetchStalled', server.url);
-      assert.deepEqual([Buffer.from(came), requests], [bytes.subarray(0, 1000), 2]);
+      assert.deepEqual(Buffer.from(came), bytes.subarray(0, 1000));
+      assert.ok(requests >= 2, `${requests}`); // more if the machine is busy for so long
       server.fault = () => {};
       const { error } = await tab.call('fetchStalled', server.url);
       assert.deepEqual([error.name, error.code], ['WispError', 'io']);

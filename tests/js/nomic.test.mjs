@@ -12,11 +12,11 @@ import { cosine, floatsOf, smallCalibratedModel, wisp } from './support.mjs';
 const MODEL = smallCalibratedModel('nomic');
 const TEXTS = shortTexts(100, 0);
 
-/** The errors that int8 and f32 results may have. Each kernel set rounds int8 in its own way. */
+/** The errors that int8 and f32 results may have. Each kernel set rounds int8 in its own way, and that of AVX2 has the fewest steps. */
 const SETTINGS = /** @type {const} */ ([
   { compute: 'f32', predictor: 'dense', least: 0.9999999 },
-  { compute: 'int8', predictor: 'dense', least: 0.9995 },
-  { compute: 'int8', predictor: 'exact', least: 0.9995 },
+  { compute: 'int8', predictor: 'dense', least: 0.998 },
+  { compute: 'int8', predictor: 'exact', least: 0.998 },
   { compute: 'int8', predictor: 'lowrank', least: 0.99 },
 ]);
 

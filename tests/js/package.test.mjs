@@ -380,7 +380,7 @@ describe('installed from npm pack into an empty project', () => {
     assert.ok(manifest.keywords.includes('embeddings'));
     for (const page of files.filter((name) => name.endsWith('.md'))) {
       const text = readFileSync(join(root, page), 'utf8');
-      for (const [, link, image] of text.matchAll(/\]\(([^)#]+)[^)]*\)|src="([^"]+)"/g)) {
+      for (const [, link, image] of text.matchAll(/\]\(([^)#]+)[^)]*\)|<img\s+src="([^"]+)"/g)) {
         const target = link ?? image;
         if (!/^https?:/.test(target))
           assert.ok(files.includes(join(page, '..', target)), `${page}: ${target}`);

@@ -12,6 +12,7 @@
 
 #include "base/byte_order.h"
 #include "base/half.h"
+#include "kernels/kernels.h"
 #include "quant/blocks.h"
 #include "quant/t158.h"
 #include "support/golden.h"
@@ -223,11 +224,16 @@ static const char *write_dequantised(const struct tiny_shape *shape, const char 
 }
 
 /* Whole blocks stay ternary in int8 models, whose sums are then rounded otherwise than those of
- * int8 weights. */
+ * int8 weights; and so are activations, if the kernels have narrow products. */
 static void expect_row(const struct tiny_shape *shape, const float *got, const float *want,
                        size_t n, bool int8) {
+    const bool rounded = int8 && shape == &shape_256;
+    if (rounded && !kernels_at(0)->gemm_int8) {
+        assert_true(cosine(got, want, n) > 0.999);
+        return;
+    }
     for (size_t i = 0; i < n; i++)
-        if (int8 && shape == &shape_256 ? fabsf(got[i] - want[i]) > 2e-6f : got[i] != want[i])
+        if (rounded ? fabsf(got[i] - want[i]) > 2e-6f : got[i] != want[i])
             fail_msg("value %zu is %.9g, not %.9g", i, (double)got[i], (double)want[i]);
 }
 
