@@ -10,7 +10,7 @@ from . import _wisp
 from .engine import Engine
 from .library import c_path, call, lib
 
-# What the cache calls for the texts that it does not have: wisp_embed itself, whose context is its session.
+# The cache calls this for the texts that it does not have: wisp_embed itself, whose context is its session.
 EMBED = ctypes.cast(lib.wisp_embed, lib.wisp_vector_cache_embed.argtypes[4])
 
 

@@ -231,14 +231,16 @@ static int evaluate_retrieval(int argc, char **argv) {
 }
 
 int command_eval(int argc, char **argv) {
-    if (argc >= 2 && strcmp(argv[1], "sts") == 0)
-        return evaluate_sts(argc - 1, argv + 1);
-    if (argc >= 2 && strcmp(argv[1], "ppl") == 0)
-        return evaluate_ppl(argc - 1, argv + 1);
-    if (argc >= 2 && strcmp(argv[1], "mmlu") == 0)
-        return evaluate_mmlu(argc - 1, argv + 1);
-    if (argc >= 2 && strcmp(argv[1], "retrieval") == 0)
-        return evaluate_retrieval(argc - 1, argv + 1);
+    static const struct {
+        const char *name;
+        int (*evaluate)(int argc, char **argv);
+    } measures[] = {{"sts", evaluate_sts},
+                    {"ppl", evaluate_ppl},
+                    {"mmlu", evaluate_mmlu},
+                    {"retrieval", evaluate_retrieval}};
+    for (size_t i = 0; argc >= 2 && i < sizeof measures / sizeof *measures; i++)
+        if (strcmp(argv[1], measures[i].name) == 0)
+            return measures[i].evaluate(argc - 1, argv + 1);
     if (argc >= 2 && asks_for_help(argv[1]))
         return evaluate_sts(argc, argv);
     complain("eval: say what to evaluate: sts, ppl, mmlu or retrieval (see wisp eval --help)");

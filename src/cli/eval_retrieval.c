@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "cli/embedders.h"
 #include "cli/input.h"
 #include "cli/whole_file.h"
@@ -19,7 +20,7 @@ static const size_t absent = SIZE_MAX;
 struct collection {
     const char *what;
     char path[PATH_MAX];
-    size_t n, capacity;
+    uint32_t n, capacity;
     struct entry {
         wisp_text id;
         size_t row;
@@ -30,7 +31,7 @@ struct collection {
     struct arena arena; /* has the ids */
 };
 
-/* What somebody has said of a document as an answer to a query. */
+/* How relevant somebody judged a document to be to a query. */
 struct judgement {
     size_t query, document; /* absent: the corpus does not have it */
     double grade;
@@ -41,7 +42,7 @@ struct evaluation {
     struct embedders models;
     struct collection documents, queries;
     struct judgement *judgements; /* in the order of queries */
-    size_t n_judgements;
+    uint32_t n_judgements;
     struct batch *batch;
     struct progress progress;
     size_t done;
@@ -49,23 +50,24 @@ struct evaluation {
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-static bool grow(void *list, size_t n, size_t bytes) {
-    void **values = list, *moved = realloc(*values, n * bytes);
-    if (moved)
-        *values = moved;
-    return moved != NULL;
-}
-
-static bool reserve(struct collection *c, size_t n, size_t dimensions) {
-    if (n <= c->capacity)
-        return true;
-    const size_t capacity = 2 * n;
-    bool good =
-        grow(&c->entries, capacity, sizeof *c->entries) && grow(&c->ids, capacity, sizeof *c->ids);
-    for (size_t m = 0; m < MODELS; m++)
-        good = good && grow(&c->rows[m], capacity, dimensions * sizeof *c->rows[m]);
-    c->capacity = good ? capacity : c->capacity;
-    return good;
+/* Makes room for `more` texts. Its lists have the same capacity. */
+static bool reserve(struct collection *c, uint32_t more, size_t dimensions) {
+    const size_t row = dimensions * sizeof **c->rows;
+    const struct {
+        void *list;
+        size_t item_bytes;
+    } lists[] = {{&c->entries, sizeof *c->entries},
+                 {&c->ids, sizeof *c->ids},
+                 {&c->rows[TESTED], row},
+                 {&c->rows[REFERENCE], row}};
+    uint32_t capacity = c->capacity;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        capacity = c->capacity;
+        if (list_grow(lists[i].list, c->n, more, &capacity, lists[i].item_bytes, NULL) != WISP_OK)
+            return false;
+    }
+    c->capacity = capacity;
+    return true;
 }
 
 /* Joins title and text of a document with a space, as BEIR does. */
@@ -97,10 +99,11 @@ static int take_id(struct collection *c, const struct record *record, wisp_text 
 }
 
 static int add_batch(struct evaluation *e, struct collection *c) {
-    const size_t n = e->batch->n, size = e->models.dimensions;
+    const uint32_t n = (uint32_t)e->batch->n; /* at most BATCH_RECORDS */
+    const size_t size = e->models.dimensions;
     wisp_text texts[BATCH_RECORDS];
     wisp_error error;
-    if (!reserve(c, c->n + n, size))
+    if (!reserve(c, n, size))
         return complain_of_memory();
     for (size_t i = 0; i < n; i++) {
         wisp_text id;
@@ -223,15 +226,13 @@ static int read_judgements(struct evaluation *e) {
         return complain_of(&error);
     int code = read_whole_file(path, &text, &length);
     const char *line = text, *const end = text + length;
-    size_t capacity = 0;
+    uint32_t capacity = 0;
     for (; code == EXIT_GOOD && line < end; number++) {
         const char *newline = memchr(line, '\n', (size_t)(end - line)),
                    *stop = newline ? newline : end;
-        if (e->n_judgements == capacity) {
-            capacity = 2 * capacity + 256;
-            if (!grow(&e->judgements, capacity, sizeof *e->judgements))
-                code = complain_of_memory();
-        }
+        if (list_grow(&e->judgements, e->n_judgements, 1, &capacity, sizeof *e->judgements, NULL) !=
+            WISP_OK)
+            code = complain_of_memory();
         if (code == EXIT_GOOD && number > 1 && stop > line) /* the first is the header */
             code = parse_judgement(e, path, number, line, stop, &e->judgements[e->n_judgements++]);
         line = newline ? newline + 1 : end;

@@ -23,7 +23,8 @@ struct edited {
     uint32_t shown; /* the line of the history that it is a copy of, or history->n: a new one */
     const char *prompt;
     char *bytes; /* [n] of capacity */
-    size_t n, capacity, cursor;
+    size_t n, cursor;
+    uint32_t capacity;
     bool is_done, has_ended; /* it was entered; the input has ended */
     bool failed;             /* there was no memory for what was typed */
 };
@@ -81,15 +82,9 @@ static size_t columns_of(const struct edited *e, size_t from, size_t to) {
 static void insert(struct edited *e, const char *bytes, size_t n) {
     if (e->n + n > MOST_BYTES)
         return;
-    if (e->n + n > e->capacity) {
-        const size_t capacity = 2 * e->capacity + n + 256;
-        char *grown = realloc(e->bytes, capacity);
-        if (!grown) {
-            e->failed = true;
-            return;
-        }
-        e->bytes = grown;
-        e->capacity = capacity;
+    if (list_grow(&e->bytes, (uint32_t)e->n, (uint32_t)n, &e->capacity, 1, NULL) != WISP_OK) {
+        e->failed = true;
+        return;
     }
     memmove(e->bytes + e->cursor + n, e->bytes + e->cursor, e->n - e->cursor);
     memcpy(e->bytes + e->cursor, bytes, n);
@@ -183,8 +178,8 @@ static void enter(struct edited *e) {
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* What terminals send for keys (ECMA-48, section 5.4, and xterm's control sequences). Ctrl with a
- * letter is the letter's number in the alphabet. */
+/* The bytes that terminals send for keys (ECMA-48, section 5.4, and xterm's control sequences).
+ * Ctrl with a letter is the letter's number in the alphabet. */
 static const struct {
     const char *bytes;
     void (*act)(struct edited *e);
@@ -252,7 +247,7 @@ static void take_key(struct edited *e, const char *bytes, size_t n) {
             return;
         }
     uint32_t c;
-    /* What was typed while a reply was written has a 0 where Ctrl-D ended the input. */
+    /* Ctrl-D during a reply leaves a 0 in what was typed meanwhile. */
     if (bytes[0] == '\0')
         erase_right_or_end(e);
     else if (bytes[0] == '\t')

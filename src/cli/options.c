@@ -218,6 +218,7 @@ static int take_found(const struct command_line *line, const struct list *list, 
     const bool is_json = list->option[i] == json;
     if (is_json)
         i = find_option(list, "format");
+    assert(i < list->n); /* --json of this file stands beside --format alone */
     return store(list->option[i], (char *)arguments + list->base[i], is_json ? json->name : optarg);
 }
 

@@ -11,7 +11,7 @@
 
 enum { MOST_BEGINNINGS = 3, MOST_BYTES = 8 };
 
-#define BYTES(text) {text, sizeof text - 1}
+#define BYTES(text) {text, sizeof(text) - 1}
 
 /* The first bytes of files of each kind. */
 static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the system lets this process use. Native only. */
+ * The processors and the memory that the system lets this process use. Native only. */
 #ifndef WISP_HOST_PROCESSORS_H
 #define WISP_HOST_PROCESSORS_H
 

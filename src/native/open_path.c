@@ -32,7 +32,7 @@ static wisp_status check_name(const char *path, wisp_error *error) {
     return WISP_OK;
 }
 
-/* What the name of the first of several files ends with. */
+/* The end of the name of the first of several files. */
 enum { ENDING = sizeof "-00001-of-00001.gguf" - 1 };
 
 static bool read_digits(const char *text, unsigned *number) {
@@ -45,8 +45,8 @@ static bool read_digits(const char *text, unsigned *number) {
     return true;
 }
 
-/* Checks that a part says which it is, from 0. What others than the first say besides of the model
- * does not count. */
+/* Checks that a part says which it is, from 0. Metadata of the model counts in the first part
+ * alone. */
 static wisp_status check_part(struct directory *dir, const char *path, size_t first_metadata,
                               uint32_t part, uint32_t count, wisp_error *error) {
     uint64_t no = UINT64_MAX, of = 0;

@@ -71,9 +71,8 @@ static bool write_all(struct web_request *request, const char *bytes, size_t len
     return true;
 }
 
-/* Writes some bytes after the first lines that are in front of them, and `after`. What is short
- * goes out by one call: each is a packet, since connections do not wait for more, and may wake the
- * client.
+/* Writes the first lines of a reply, some bytes and `after`. All of a short reply goes out by one
+ * call: each call sends a packet, since connections do not wait for more, and may wake the client.
  */
 static bool write_behind(struct web_request *request, const char *lines, int n, const char *bytes,
                          size_t length, wisp_text after) {

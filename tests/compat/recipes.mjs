@@ -81,7 +81,7 @@ mount(App, { target: document.getElementById('root') });`,
     packages: ['miniflare@4', 'esbuild'],
     files: {
       ...filesOf('A Cloudflare Worker'),
-      // What wrangler does: bundles scripts, and leaves modules of WebAssembly as they are.
+      // As wrangler does: bundle scripts, and leave modules of WebAssembly as they are.
       'run.mjs': `import { readFileSync } from 'node:fs';
 import { buildSync } from 'esbuild';
 import { Miniflare } from 'miniflare';

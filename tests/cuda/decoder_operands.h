@@ -89,7 +89,7 @@ struct rows_case {
     }
 };
 
-/* What a kernel wrote as rows, as values. */
+/* Rows that a kernel wrote, read back as values. */
 struct written_rows {
     device_array<int8_t> q;
     device_array<float> scale;

@@ -154,7 +154,7 @@ static void a_request_to_terminate_ends_the_program(void **state) {
     assert_int_equal(finish(&talk), 130);
 }
 
-/* What keys make of a line, in which each key is followed by what it should have done. */
+/* Each key does its work on the line that is edited. */
 static void keys_edit_the_line(void **state) {
     static const struct {
         const char *typed, *sent; /* without the key that enters the line */

@@ -17,7 +17,7 @@ struct run {
     const step_plan *plan;
     attention_texts texts;
     attention_sizes sizes;
-    /* What products of so many rows read. */
+    /* Returns the rows that a product of so many reads, in the form that it takes. */
     decoder_rows input(size_t rows) const {
         const step_memory &m = context->memory;
         if (context->decoder->warpgroups && rows > MMA_ROWS)
