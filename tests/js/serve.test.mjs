@@ -143,7 +143,7 @@ describe('wisp serve', { skip }, () => {
     const long = post(server, '/v1/embeddings', {
       input: Array(1500).fill('a longer text of some words'),
     });
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await untilQueued(server);
     const short = post(server, '/v1/embeddings', { input: TEXTS[0] }).then((reply) => {
       order.push('short');
       return reply;
@@ -505,7 +505,7 @@ describe('options of wisp serve', { skip }, () => {
     const long = post(server, '/embed', {
       inputs: Array(1500).fill('a longer text of some words'),
     });
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await untilQueued(server);
     const refused = await post(server, '/embed', { inputs: Array(11).fill('b') });
     assert.equal(refused.status, 429);
     assert.equal(refused.headers.get('retry-after'), '1');
@@ -518,7 +518,7 @@ describe('options of wisp serve', { skip }, () => {
     const long = post(server, '/embed', {
       inputs: Array(1500).fill('a longer text of some words'),
     });
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await untilQueued(server);
     const ended = server.stop();
     assert.equal((await long).body.length, 1500);
     assert.equal(await ended, 0);
@@ -553,6 +553,13 @@ describe('options of wisp serve', { skip }, () => {
     assert.match(wisp(['serve', '--help']).out, /--api-key-file/);
   });
 });
+
+/** Waits until texts are in a server's queue. @param {Server} server */
+async function untilQueued(server) {
+  let metrics;
+  do metrics = await (await fetch(`${server.url}/metrics`)).text();
+  while (/^wisp_queue_texts 0$/m.test(metrics));
+}
 
 /** @param {number[]} row */
 function roundTrip(row) {
