@@ -113,7 +113,8 @@ describe('building and changing', () => {
     const rows = run(['embed', '--format', 'json', '-'], TEXTS.join('\n'));
     for (const format of ['json', 'ndjson']) {
       const out = run(['index', 'list', at('v.index'), '--vectors', '--format', format]);
-      const all = format === 'json' ? JSON.parse(out) : out.trim().split('\n').map((line) => JSON.parse(line)); // prettier-ignore
+      /** @type {{ embedding: number[] }[]} */
+      const all = JSON.parse(format === 'json' ? out : `[${out.trim().replaceAll('\n', ',')}]`);
       assert.deepEqual(
         all.map(({ embedding }) => embedding),
         JSON.parse(rows),
