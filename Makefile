@@ -8,7 +8,7 @@
 #   make lint      formatting, warnings, static analysis  make asan            C tests under sanitizers
 #   make coverage  lines that the C tests reach           make fuzz            look for inputs that break it
 #   make campaign  fuzz and inject faults for hours       make bench           how fast it is (bench/README.md)
-#   make install   PREFIX=/usr/local, DESTDIR=; make uninstall
+#   make install   PREFIX=/usr/local, LIBDIR=PREFIX/lib, DESTDIR=; make uninstall
 #   make release   all archives and packages of a release, in build/release
 #
 # The rules that test are in tests/rules.mk, and those that measure in bench/rules.mk. Everything is built in
@@ -27,14 +27,16 @@ endif
 
 CC = gcc
 PREFIX = /usr/local
+LIBDIR = $(PREFIX)/lib
 VERSION := $(shell sed -n 's/.*WISP_VERSION "\(.*\)".*/\1/p' src/wisp.h)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes
 # Contraction is off. The code writes each multiply-add that it wants, so that results do not depend
 # on the choices of a compiler.
 COMMON = -std=c11 -D_GNU_SOURCE -Isrc -fvisibility=hidden -ffp-contract=off $(WARNINGS) -MMD -MP
-# -g1 is enough for backtraces. Variables would double the time that kernels take to compile.
-CFLAGS = -O3 -g1
+# -g1 is enough for backtraces. Variables would double the time that kernels take to compile. CFLAGS of the environment follow,
+# and the native build takes CPPFLAGS and LDFLAGS, too: a distribution sets them.
+CFLAGS := -O3 -g1 $(if $(filter environment,$(origin CFLAGS)),$(CFLAGS))
 LDLIBS = -lm -lpthread
 
 comma := ,
@@ -100,7 +102,8 @@ COMPILER_fuzz := .tools/stamp/clang
 
 CC_native = $(CC)
 # Builds in any folder give the same bytes: debug information names files from the top of the checkout.
-FLAGS_native = $(CFLAGS) $(if $(CI),-Werror) -DNDEBUG -fPIC -ffile-prefix-map="$(CURDIR)"=.
+FLAGS_native = $(CPPFLAGS) $(CFLAGS) $(if $(CI),-Werror) -DNDEBUG -fPIC -ffile-prefix-map="$(CURDIR)"=.
+LDFLAGS_native = $(LDFLAGS)
 CC_debug = $(CC)
 FLAGS_debug = -O1 -g
 CC_asan = $(CC)
@@ -184,7 +187,7 @@ build/$(1)/cmocka.o: | .tools/stamp/cmocka $(COMPILER_$(1))
 
 build/$(1)/wisp: $$(CLI_$(1)) $$(LIB_$(1))
 	$$(SAY) LINK $$@
-	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$(NEW) $$(MOVE)
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LDFLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$(NEW) $$(MOVE)
 
 $$(TESTS_$(1)): build/$(1)/tests/%: build/$(1)/tests/%.o $$(SUPPORT_$(1)) $$(LIB_$(1))
 	$$(SAY) LINK $$@
@@ -241,7 +244,7 @@ build/libwisp.a: build/libwisp.o
 
 build/libwisp.so: $(LIB_native)
 	$(SAY) LINK $@
-	$(Q)$(CC) -shared -Wl,-soname,libwisp.so.0 -Wl,-Map=$@.map $^ $(LDLIBS) -o $(NEW) $(MOVE)
+	$(Q)$(CC) $(FLAGS_native) $(LDFLAGS) -shared -Wl,-soname,libwisp.so.0 -Wl,-Map=$@.map $^ $(LDLIBS) -o $(NEW) $(MOVE)
 
 # ---- addon ----------------------------------------------------------------------------------------
 
@@ -654,42 +657,44 @@ format: | .tools/stamp/clang .tools/stamp/node_modules
 
 # ---- install --------------------------------------------------------------------------------------
 
-# What is installed, below PREFIX. Symbols for debuggers stay in build/: STRIP=: installs them too.
-INSTALLED_PROGRAMS := bin/wisp lib/libwisp.so.$(VERSION)
-INSTALLED_FILES := include/wisp.h $(patsubst src/%,include/%,$(wildcard src/wisp/*.h)) lib/libwisp.a lib/pkgconfig/wisp.pc \
+# What is installed, below PREFIX and, of the library, below LIBDIR. Symbols for debuggers stay in build/: STRIP=: installs
+# them too.
+INSTALLED_FILES := include/wisp.h $(patsubst src/%,include/%,$(wildcard src/wisp/*.h)) bin/wisp \
     share/wisp/wisp-default.gguf share/wisp/wisp-stories.gguf share/man/man1/wisp.1 \
     share/bash-completion/completions/wisp share/fish/vendor_completions.d/wisp.fish share/zsh/site-functions/_wisp
+INSTALLED_LIBRARY := libwisp.so.$(VERSION) libwisp.so.0 libwisp.so libwisp.a pkgconfig/wisp.pc
 # For wisp convert --udf, if they are built.
 INSTALLED_MODULES := wisp-udf-simd128.wasm wisp-udf-relaxed.wasm
-INSTALLED_LINKS := lib/libwisp.so lib/libwisp.so.0
 STRIP = strip
 TO = "$(DESTDIR)$(PREFIX)/$(1)"
+TO_LIB = "$(DESTDIR)$(LIBDIR)/$(1)"
 
 .PHONY: install uninstall
 install: native
 	python3 tools/write_manual.py build/wisp build/manual
-	install -d $(foreach folder,$(sort $(dir $(INSTALLED_PROGRAMS) $(INSTALLED_FILES))),$(call TO,$(folder)))
+	install -d $(foreach folder,$(sort $(dir $(INSTALLED_FILES))),$(call TO,$(folder))) $(call TO_LIB,pkgconfig)
 	install build/wisp $(call TO,bin/)
-	install build/libwisp.so $(call TO,lib/libwisp.so.$(VERSION))
+	install -m 644 build/libwisp.so $(call TO_LIB,libwisp.so.$(VERSION))
 	install -m 644 src/wisp.h $(call TO,include/)
 	install -m 644 src/wisp/*.h $(call TO,include/wisp/)
-	install -m 644 build/libwisp.a $(call TO,lib/)
-	$(STRIP) $(foreach file,$(INSTALLED_PROGRAMS),$(call TO,$(file)))
-	$(STRIP) --strip-debug $(call TO,lib/libwisp.a)
-	ln -sf libwisp.so.$(VERSION) $(call TO,lib/libwisp.so.0)
-	ln -sf libwisp.so.0 $(call TO,lib/libwisp.so)
+	install -m 644 build/libwisp.a $(call TO_LIB,)
+	$(STRIP) $(call TO,bin/wisp) $(call TO_LIB,libwisp.so.$(VERSION))
+	$(STRIP) --strip-debug $(call TO_LIB,libwisp.a)
+	ln -sf libwisp.so.$(VERSION) $(call TO_LIB,libwisp.so.0)
+	ln -sf libwisp.so.0 $(call TO_LIB,libwisp.so)
 	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf $(wildcard $(INSTALLED_MODULES:%=js/%)) $(call TO,share/wisp/)
 	install -m 644 build/manual/wisp.1 $(call TO,share/man/man1/)
 	install -m 644 build/manual/wisp.bash $(call TO,share/bash-completion/completions/wisp)
 	install -m 644 build/manual/wisp.fish $(call TO,share/fish/vendor_completions.d/)
 	install -m 644 build/manual/_wisp $(call TO,share/zsh/site-functions/)
-	sed -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in \
-	    > $(call TO,lib/pkgconfig/wisp.pc)
-	chmod 644 $(call TO,lib/pkgconfig/wisp.pc)
+	sed -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|' -e 's|@LIBDIR@|$(subst &,\&,$(subst $(PREFIX)/,$${prefix}/,$(LIBDIR)))|' \
+	    -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in > $(call TO_LIB,pkgconfig/wisp.pc)
+	chmod 644 $(call TO_LIB,pkgconfig/wisp.pc)
 
 # Removes what install wrote, and folders of wisp's own.
 uninstall:
-	rm -f $(foreach file,$(INSTALLED_PROGRAMS) $(INSTALLED_FILES) $(INSTALLED_LINKS) $(INSTALLED_MODULES:%=share/wisp/%),$(call TO,$(file)))
+	rm -f $(foreach file,$(INSTALLED_FILES) $(INSTALLED_MODULES:%=share/wisp/%),$(call TO,$(file))) \
+	    $(foreach file,$(INSTALLED_LIBRARY),$(call TO_LIB,$(file)))
 	-rmdir $(call TO,include/wisp) $(call TO,share/wisp)
 
 # ---- release --------------------------------------------------------------------------------------

@@ -21,6 +21,32 @@ export const words = divider('word', (text) => text.matchAll(/\S+\s*|\s+/gu));
 /** @type {Divide} what readers take for single characters */
 export const graphemes = divider('grapheme', (text) => text.matchAll(/./gsu));
 
+/** How many units of a text are divided at a time: V8 takes as long for each part as the text is. */
+const WINDOW = 8192;
+
+/**
+ * Where a part ends may depend on what follows, but not on more than the next part. So all parts of a window hold but the
+ * last two, with which the next window begins.
+ * @param {Intl.Segmenter} segmenter
+ * @param {string} text
+ */
+function inWindows(segmenter, text) {
+  /** @type {string[]} */
+  const parts = [];
+  let [start, size] = [0, WINDOW];
+  while (start < text.length) {
+    const end = Math.min(start + size, text.length);
+    const found = Array.from(segmenter.segment(text.slice(start, end)), ({ segment }) => segment);
+    const firm = end === text.length ? found : found.slice(0, -2);
+    for (const part of firm) {
+      parts.push(part);
+      start += part.length;
+    }
+    size = firm.length > 0 ? WINDOW : 2 * size; // a part longer than a window
+  }
+  return parts;
+}
+
 /**
  * @param {'sentence' | 'word' | 'grapheme'} granularity
  * @param {(text: string) => Iterable<RegExpMatchArray>} otherwise without Intl.Segmenter
@@ -31,8 +57,7 @@ function divider(granularity, otherwise) {
     const { Segmenter } = globalThis.Intl ?? {};
     if (!Segmenter) return Array.from(otherwise(text), ([part]) => part);
     try {
-      const parts = new Segmenter(locale, { granularity }).segment(text);
-      return Array.from(parts, ({ segment }) => segment);
+      return inWindows(new Segmenter(locale, { granularity }), text);
     } catch (cause) {
       throw cause instanceof RangeError
         ? wrong('locale', `'${locale}' is not a language tag`)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/indexes.h"
 #include "cli/input.h"
@@ -27,10 +30,16 @@ static const char usage[] =
     "\n"
     "A line has the id FILE:NUMBER, or stdin:NUMBER; blank lines are skipped. With --input\n"
     "ndjson each line is a JSON string or an object. The \"text\" of an object is embedded, its\n"
-    "\"id\" is a string or a number and may be missing, and the object is kept as metadata.\n"
+    "\"id\" is a string or a number and may be missing, and the object is kept as metadata. Rows "
+    "of\n"
+    "csv and tsv are such objects, with the names in the header.\n"
     "\n";
 
 enum action { BUILD, ADD, REMOVE, LIST, INFO };
+
+/* With --resume, the most records between two times when the index may be saved: with a large model
+ * BATCH_RECORDS take minutes. */
+enum { RESUMED_RECORDS = 64 };
 
 struct arguments {
     struct model_arguments model;
@@ -41,7 +50,7 @@ struct arguments {
     unsigned long dimensions; /* 0: the model's */
     struct prompt_choice prompt;
     enum listing_format format;
-    bool no_text, chunk, force;
+    bool no_text, chunk, resume, vectors, force;
 };
 
 /* A record on its way into the index, or a part of it. */
@@ -67,6 +76,8 @@ struct run {
     size_t n_pieces;
     struct progress progress;
     size_t done;
+    bool any_there;         /* with --resume: the index had some of the texts */
+    double saved_at, saved; /* with --resume: when the index was saved, and the seconds it took */
 };
 
 /* ---- arguments ------------------------------------------------------------------------------ */
@@ -109,6 +120,9 @@ static const struct command_option options[] = {
     OPTION(NONE, chunk, "chunk", 0, NULL,
            "divide a line that is too long for the model into pieces, with the\n"
            "ids ID#1, ID#2 and so on; without it the rest is cut off"),
+    OPTION(NONE, resume, "resume", 0, NULL,
+           "build: save the index now and then. If it is there, skip texts whose\n"
+           "ids it has, so that the same command goes on after an interruption"),
     OPTION(NONE, no_text, "no-text", 0, NULL, "do not keep texts in the index"),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each text (default: the model's\n"
@@ -116,6 +130,8 @@ static const struct command_option options[] = {
     OPTION(TEXT, prompt.text, "prompt-text", 0, "TEXT", "put TEXT before each text"),
     TAKEN_BY_ALL(take_format, TEXT, "format", 0, "FORMAT",
                  "of what is printed: text (default), json, or of list also ndjson"),
+    OPTION(NONE, vectors, "vectors", 0, NULL,
+           "list: write the embedding of each text, too, as json or ndjson"),
     GROUP(model, model_options),
     OPTION(NONE, force, "force", 'f', NULL, "replace an existing file of another kind"),
     LAST_OPTION,
@@ -152,6 +168,15 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
         complain("index %s: no index is given (see --help)", actions[action]);
         return false;
     }
+    if (a->vectors && (a->action != LIST || a->format == LISTING_TEXT)) {
+        complain("index %s: --vectors belongs to index list --format ndjson or json",
+                 actions[action]);
+        return false;
+    }
+    if (a->resume && a->action != BUILD) {
+        complain("index %s: --resume belongs to index build", actions[action]);
+        return false;
+    }
     if (a->input.n_items == 0 && a->action == REMOVE) {
         complain("index remove: no ids are given (see --help)");
         return false;
@@ -186,13 +211,15 @@ static int write_piece_id(FILE *stream, const struct piece *piece) {
 }
 
 /* Writes the metadata of a piece: an object with its text, and with all members of a JSON object
- * but its id. With `no_text` the text is left out. */
-static void write_kept(FILE *stream, const struct piece *piece, bool no_text) {
+ * but its id. With --no-text the text is left out. */
+static void write_kept(FILE *stream, const struct piece *piece, const struct arguments *a) {
+    const bool no_text = a->no_text;
+    const char *name = input_member(&a->input);
     const struct json *object = piece->record->object;
     bool any = false;
     fputc('{', stream);
     for (const struct json *member = object ? object->first : NULL; member; member = member->next) {
-        const bool is_text = strcmp(member->key, "text") == 0;
+        const bool is_text = strcmp(member->key, name) == 0;
         if (strcmp(member->key, "id") == 0 || (is_text && (no_text || piece->number > 0)))
             continue;
         fputs(any ? "," : "", stream);
@@ -200,7 +227,9 @@ static void write_kept(FILE *stream, const struct piece *piece, bool no_text) {
         print_member(stream, member);
     }
     if (!no_text && (!object || piece->number > 0)) {
-        fputs(any ? ",\"text\":" : "\"text\":", stream);
+        fputs(any ? "," : "", stream);
+        print_json_string(stream, wisp_text_of(name));
+        fputc(':', stream);
         print_json_string(stream, piece->text);
     }
     fputc('}', stream);
@@ -218,7 +247,7 @@ static int describe(struct run *run, char **bytes, size_t *n) {
         if (code != EXIT_GOOD)
             break;
         ends[2 * *n] = (size_t)ftello(stream);
-        write_kept(stream, &run->pieces[*n], run->arguments->no_text);
+        write_kept(stream, &run->pieces[*n], run->arguments);
         ends[2 * *n + 1] = (size_t)ftello(stream);
     }
     if (!stream || !close_memstream(stream, bytes)) {
@@ -256,26 +285,48 @@ static int add_piece(struct run *run, struct piece piece) {
     return run->n_pieces == BATCH_RECORDS ? add_pieces(run) : EXIT_GOOD;
 }
 
+/* Makes the id of a record, or of a piece of it. The caller frees *id. Returns an exit code. */
+static int make_id(const struct record *record, size_t number, wisp_text *id, char **bytes) {
+    const struct piece piece = {.record = record, .number = number};
+    int code = EXIT_GOOD;
+    *bytes = NULL;
+    FILE *stream = open_memstream(bytes, &id->length);
+    if (stream)
+        code = write_piece_id(stream, &piece);
+    if (!stream || !close_memstream(stream, bytes))
+        return complain_of_memory();
+    id->bytes = *bytes;
+    return code;
+}
+
 /* Removes what an earlier version of a record is in the index: itself, or its pieces. */
 static int remove_old_pieces(struct run *run, const struct record *record) {
     size_t removed = 0;
     int code = EXIT_GOOD;
     for (size_t i = 0; code == EXIT_GOOD && (i < 2 || removed > 0); i++) {
-        const struct piece piece = {.record = record, .number = i};
-        char *id = NULL;
-        size_t length;
+        wisp_text id;
+        char *bytes;
         wisp_error error;
-        FILE *stream = open_memstream(&id, &length);
-        code = stream ? write_piece_id(stream, &piece) : EXIT_GOOD;
-        if (!stream || !close_memstream(stream, &id)) {
-            code = complain_of_memory();
-        } else if (code == EXIT_GOOD) {
-            const wisp_text text = {id, length};
-            if (wisp_index_remove(run->index, &text, 1, &removed, &error) != WISP_OK)
-                code = complain_of(&error);
-        }
-        free(id);
+        code = make_id(record, i, &id, &bytes);
+        if (code == EXIT_GOOD && wisp_index_remove(run->index, &id, 1, &removed, &error) != WISP_OK)
+            code = complain_of(&error);
+        free(bytes);
     }
+    return code;
+}
+
+/* With --resume, finds whether the index has a record: itself, or its first piece. */
+static int find_record(struct run *run, const struct record *record, bool *is_there) {
+    int code = EXIT_GOOD;
+    *is_there = false;
+    for (size_t i = 0; run->arguments->resume && code == EXIT_GOOD && i < 2 && !*is_there; i++) {
+        wisp_text id;
+        char *bytes;
+        code = make_id(record, i, &id, &bytes);
+        *is_there = code == EXIT_GOOD && wisp_index_find(run->index, id, &(uint64_t){0});
+        free(bytes);
+    }
+    run->any_there |= *is_there;
     return code;
 }
 
@@ -303,22 +354,55 @@ static int add_batch(struct run *run) {
     int code = EXIT_GOOD;
     for (size_t i = 0; i < batch->n && code == EXIT_GOOD; i++) {
         const struct record *record = &batch->records[i];
-        code = run->arguments->chunk ? add_in_pieces(run, record)
-                                     : add_piece(run, (struct piece){record, record->text, 0});
+        bool is_there;
+        code = find_record(run, record, &is_there);
+        if (code == EXIT_GOOD && !is_there)
+            code = run->arguments->chunk ? add_in_pieces(run, record)
+                                         : add_piece(run, (struct piece){record, record->text, 0});
     }
     return code == EXIT_GOOD && run->n_pieces > 0 ? add_pieces(run) : code;
+}
+
+/* Drops removed rows if they are more than a quarter of all, and writes the file. */
+static int save(struct run *run) {
+    wisp_index_info info;
+    wisp_error error;
+    if (was_interrupted())
+        return EXIT_INTERRUPTED;
+    wisp_index_get_info(run->index, &info);
+    if ((info.rows - info.count > info.rows / 4 &&
+         wisp_index_compact(run->index, &error) != WISP_OK) ||
+        wisp_index_save(run->index, run->arguments->path, &error) != WISP_OK)
+        return complain_of(&error);
+    return EXIT_GOOD;
+}
+
+/* With --resume, saves the index between two batches, but so seldom that it takes at most a tenth
+ * of the time. */
+static int save_at_times(struct run *run) {
+    const double now = clock_seconds();
+    if (!run->arguments->resume || run->done == 0 || now - run->saved_at < 10 * run->saved)
+        return EXIT_GOOD;
+    const int code = save(run);
+    run->saved_at = clock_seconds();
+    run->saved = run->saved_at - now;
+    return code;
 }
 
 static int add_all(struct run *run) {
     int code;
     progress_start(&run->progress, "texts");
     do {
+        if (run->arguments->resume)
+            run->arguments->input.most = RESUMED_RECORDS;
         code = input_next(&run->arguments->input, run->batch);
         if (code == EXIT_GOOD && run->batch->n > 0)
             code = add_batch(run);
+        if (code == EXIT_GOOD)
+            code = save_at_times(run);
     } while (code == EXIT_GOOD && run->batch->n > 0);
     progress_end(&run->progress);
-    if (code == EXIT_GOOD && run->arguments->action == BUILD && run->done == 0) {
+    if (code == EXIT_GOOD && run->arguments->action == BUILD && run->done == 0 && !run->any_there) {
         complain("index build: the input has no texts, and no index is written");
         code = EXIT_INPUT;
     }
@@ -337,10 +421,9 @@ static int build_or_add(struct arguments *a, struct run *run) {
         run->model = model;
         code = choose_prompt(model, &a->prompt, &run->options.prompt);
     }
-    if (code == EXIT_GOOD &&
-        (a->action == BUILD
-             ? wisp_index_create(run->session, a->dimensions, a->kind, &run->index, &error)
-             : wisp_index_check_model(run->index, run->session, &error)) != WISP_OK)
+    if (code == EXIT_GOOD && (run->index ? wisp_index_check_model(run->index, run->session, &error)
+                                         : wisp_index_create(run->session, a->dimensions, a->kind,
+                                                             &run->index, &error)) != WISP_OK)
         code = complain_of(&error);
     if (code == EXIT_GOOD) {
         wisp_index_get_info(run->index, &info);
@@ -387,26 +470,28 @@ static int remove_all(struct run *run) {
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-/* Drops removed rows if they are more than a quarter of all, and writes the file. */
-static int save(struct run *run) {
-    wisp_index_info info;
-    wisp_error error;
-    if (was_interrupted())
-        return EXIT_INTERRUPTED;
-    wisp_index_get_info(run->index, &info);
-    if ((info.rows - info.count > info.rows / 4 &&
-         wisp_index_compact(run->index, &error) != WISP_OK) ||
-        wisp_index_save(run->index, run->arguments->path, &error) != WISP_OK)
-        return complain_of(&error);
-    return EXIT_GOOD;
-}
-
 /* Waits until no other program changes the index. */
 static int lock_index(const char *path, struct file_lock *lock) {
     wisp_error error;
     watch_signals(NULL);
     return file_lock_take(lock, path, was_interrupted, &error) == WISP_OK ? EXIT_GOOD
                                                                           : complain_of(&error);
+}
+
+/* Opens the index that is to be changed, or that an interrupted build has left. */
+static int open_old(const struct arguments *a, wisp_index **index) {
+    wisp_index_info info;
+    if (a->action == BUILD && (!a->resume || access(a->path, F_OK) != 0))
+        return EXIT_GOOD;
+    const int code = open_index(a->path, index);
+    if (code != EXIT_GOOD || a->action != BUILD)
+        return code;
+    wisp_index_get_info(*index, &info);
+    if (info.kind == a->kind && (a->dimensions == 0 || info.dimensions == a->dimensions))
+        return EXIT_GOOD;
+    complain("%s: has the kind %s and %" PRIu64 " dimensions; --resume changes neither", a->path,
+             wisp_index_kind_name(info.kind), (uint64_t)info.dimensions);
+    return EXIT_MODEL;
 }
 
 static void print_count(const struct arguments *a, size_t n) {
@@ -423,11 +508,12 @@ static int run_index(struct arguments *a) {
     int code = EXIT_GOOD;
     if (a->action == BUILD || a->action == ADD || a->action == REMOVE)
         code = check_output("index", a->path, OUTPUT_INDEX, a->force && a->action == BUILD);
-    if (code == EXIT_GOOD && (a->action == ADD || a->action == REMOVE))
+    if (code == EXIT_GOOD && (a->action == ADD || a->action == REMOVE || a->resume))
         code = lock_index(a->path, &lock);
-    if (code == EXIT_GOOD && a->action != BUILD)
-        code = open_index(a->path, &run.index);
+    if (code == EXIT_GOOD)
+        code = open_old(a, &run.index);
     if (code != EXIT_GOOD) {
+        wisp_index_close(run.index);
         file_lock_release(&lock);
         return code;
     }
@@ -436,7 +522,7 @@ static int run_index(struct arguments *a) {
     if (!run.batch) {
         code = complain_of_memory();
     } else if (a->action == LIST) {
-        code = index_list(run.index, a->path, a->format);
+        code = index_list(run.index, a->path, a->format, a->vectors);
     } else if (a->action == INFO) {
         code = index_info(run.index, a->format == LISTING_JSON);
     } else {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/indexes.h"
 
+#include <stdlib.h>
+
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 
 int open_index(const char *path, wisp_index **index) {
     wisp_error error;
@@ -52,15 +55,33 @@ int find_listing_format(const char *name, bool is_list, enum listing_format *for
     return complain_of_choice("format", name, is_list ? "text, json, ndjson" : "text, json");
 }
 
-int index_list(const wisp_index *index, const char *path, enum listing_format format) {
-    static const char *const begins[] = {"", "[", ""}, *const between[] = {"", ",\n ", ""},
-                             *const ends[] = {"", "]\n", ""};
+/* Writes a row as a JSON object; its embedding, too, if `vector` has room for one. */
+static void list_row(const wisp_index *index, uint64_t row, wisp_text id, wisp_text metadata,
+                     float *vector, size_t dimensions) {
+    fputs("{\"id\": ", program_output);
+    print_json_string(program_output, id);
+    fputs(", \"metadata\": ", program_output);
+    write_metadata(program_output, metadata);
+    if (vector && wisp_index_get_vector(index, row, vector)) {
+        fputs(", \"embedding\": ", program_output);
+        output_json_row(program_output, vector, dimensions);
+    }
+    fputc('}', program_output);
+}
+
+int index_list(const wisp_index *index, const char *path, enum listing_format format,
+               bool with_vectors) {
+    static const char *const begins[] = {"", "[", ""}, *const between[] = {"", ",\n ", "\n"},
+                             *const ends[] = {"", "]\n", "\n"};
     bool is_first = true;
     wisp_index_info info;
     wisp_text id, metadata, text;
     struct arena arena = {0};
     int code = EXIT_GOOD;
     wisp_index_get_info(index, &info);
+    float *vector = with_vectors ? malloc(info.dimensions * sizeof *vector) : NULL;
+    if (with_vectors && !vector)
+        return complain_of_memory();
     fputs(begins[format], program_output);
     for (uint64_t row = 0; row < info.rows && !was_interrupted(); row++) {
         if (!wisp_index_get(index, row, &id, &metadata))
@@ -74,18 +95,16 @@ int index_list(const wisp_index *index, const char *path, enum listing_format fo
             fputc('\t', program_output);
             print_text(program_output, text, SIZE_MAX);
             fputc('\n', program_output);
+        } else {
+            fputs(is_first ? "" : between[format], program_output);
+            list_row(index, row, id, metadata, vector, info.dimensions);
         }
-        arena_release(&arena);
-        if (format == LISTING_TEXT)
-            continue;
-        fprintf(program_output, "%s{\"id\": ", is_first ? "" : between[format]);
         is_first = false;
-        print_json_string(program_output, id);
-        fputs(", \"metadata\": ", program_output);
-        write_metadata(program_output, metadata);
-        fputs(format == LISTING_NDJSON ? "}\n" : "}", program_output);
+        arena_release(&arena);
     }
-    fputs(ends[format], program_output);
+    if (format != LISTING_NDJSON || !is_first)
+        fputs(ends[format], program_output);
+    free(vector);
     arena_release(&arena);
     const int finished = finish_output();
     if (was_interrupted())

@@ -28,7 +28,8 @@ enum listing_format { LISTING_TEXT, LISTING_JSON, LISTING_NDJSON };
 int find_listing_format(const char *name, bool is_list, enum listing_format *format);
 
 /* `wisp index list` and `wisp index info`. Return an exit code. */
-int index_list(const wisp_index *index, const char *path, enum listing_format format);
+int index_list(const wisp_index *index, const char *path, enum listing_format format,
+               bool with_vectors);
 int index_info(const wisp_index *index, bool json);
 
 #endif

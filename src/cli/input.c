@@ -49,6 +49,10 @@ const struct command_option input_options[] = {
     LAST_OPTION,
 };
 
+const char *input_member(const struct input *input) {
+    return input->member ? input->member : "text";
+}
+
 int input_take_shard(void *field, const char *value) {
     struct input *input = field;
     char *end;
@@ -257,10 +261,6 @@ static bool is_of_other_shard(struct input *input) {
     return input->shards > 0 && input->seen++ % input->shards != input->shard - 1;
 }
 
-static const char *member_of(const struct input *input) {
-    return input->member ? input->member : "text";
-}
-
 static int add_json_record(struct input *input, struct batch *batch, wisp_text line,
                            const char *name) {
     const struct json *root;
@@ -269,7 +269,7 @@ static int add_json_record(struct input *input, struct batch *batch, wisp_text l
         const int code = complain_of_text(name, input->line, &error);
         return code == EXIT_INPUT ? add_malformed(input, batch, within_line(&error), name) : code;
     }
-    const char *member = member_of(input);
+    const char *member = input_member(input);
     const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, member) : root;
     if (!json_is(text, JSON_STRING)) {
         char fault[128];
@@ -309,7 +309,7 @@ static int add_row(struct input *input, struct batch *batch, wisp_text row, cons
     char fault[128];
     wisp_text json;
     if (input->columns.n == 0)
-        return columns_take_header(&input->columns, row, name, member_of(input));
+        return columns_take_header(&input->columns, row, name, input_member(input));
     if (is_of_other_shard(input))
         return EXIT_GOOD;
     const int code =
@@ -384,6 +384,11 @@ static int take_item(struct input *input, struct batch *batch) {
 int input_next(struct input *input, struct batch *batch) {
     batch->n = 0;
     arena_release(&batch->arena);
+    if (input->member && !input->ndjson && !input->columns.separator) {
+        complain("--column %s: lines have no columns; --input csv, tsv or ndjson reads them",
+                 input->member);
+        return EXIT_USAGE;
+    }
     while (input->current < input->n_items) {
         const size_t before = input->current;
         const int code = take_item(input, batch);

@@ -72,6 +72,9 @@ int input_take_format(void *field, const char *name);
 /* Sets the member or the column that is the text. Returns EXIT_GOOD. */
 int input_take_column(void *field, const char *name);
 
+/* Returns the name of the member or column that is the text. */
+const char *input_member(const struct input *input);
+
 /* Sets the shard by a text such as "2/8". Returns an exit code, after complaining of another. */
 int input_take_shard(void *field, const char *value);
 

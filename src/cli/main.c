@@ -32,15 +32,12 @@ static int print_version(void) {
     return EXIT_GOOD;
 }
 
-/* Runs a command with arguments, of which the first is replaced by the program's name. */
+/* Runs a command with its arguments. */
 static int run_command(const char *name, int argc, char **argv) {
-    static char prefix[] = "wisp"; /* of getopt's messages, as of complain's */
     struct spelling spelling = {.typed = name};
     for (const struct named_command *c = program_commands; c->name; c++) {
-        if (strcmp(name, c->name) == 0) {
-            argv[0] = prefix;
+        if (strcmp(name, c->name) == 0)
             return c->run(argc, argv);
-        }
         spelling_compare(&spelling, c->name);
     }
     if (spelling.nearest)

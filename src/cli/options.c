@@ -224,12 +224,14 @@ static int take_found(const struct command_line *line, const struct list *list, 
 
 bool take_options(const struct command_line *line, void *arguments, int argc, char **argv,
                   int *code) {
+    static char prefix[] = "wisp"; /* of getopt's messages, as of complain's */
     struct option longs[MOST_OPTIONS + 1];
     char letters[2 * MOST_OPTIONS + 2] = "-"; /* asks for the order of all arguments */
     struct list list = {.n = 0};
     int found;
     collect_all(&list, line->options);
     describe(&list, longs, letters + 1);
+    argv[0] = prefix;
     *code = EXIT_GOOD;
     while (*code == EXIT_GOOD &&
            (found = getopt_long(argc, argv, letters + !line->argument, longs, NULL)) != -1)

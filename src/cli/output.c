@@ -169,9 +169,9 @@ static void write_numbers(FILE *stream, const float *row, size_t n, const char *
         fprintf(stream, "%s%.9g", i ? separator : "", (double)row[i]);
 }
 
-static void write_array(FILE *stream, const float *row, size_t n) {
+void output_json_row(FILE *stream, const float *values, size_t n) {
     fputc('[', stream);
-    write_numbers(stream, row, n, ",");
+    write_numbers(stream, values, n, ",");
     fputc(']', stream);
 }
 
@@ -224,7 +224,7 @@ static void write_object(FILE *stream, const struct json *object, const float *r
     if (sparse)
         write_sparse(stream, row, n);
     else
-        write_array(stream, row, n);
+        output_json_row(stream, row, n);
     fputs("}\n", stream);
 }
 
@@ -247,7 +247,7 @@ static void write_row(struct output *output, const struct record *record, const 
         if (record->fault)
             fputs("null", output->stream);
         else
-            write_array(output->stream, row, n);
+            output_json_row(output->stream, row, n);
         break;
     case OUTPUT_TOKENS: /* output_vectors writes them */
         break;
@@ -286,7 +286,7 @@ int output_vectors(struct output *output, const struct batch *batch,
         fputc('[', output->stream);
         for (size_t t = 0; t < count; t++, row += output->dimensions) {
             fputs(t > 0 ? "," : "", output->stream);
-            write_array(output->stream, row, output->dimensions);
+            output_json_row(output->stream, row, output->dimensions);
         }
         fputs("]}\n", output->stream);
     }

@@ -54,6 +54,9 @@ int output_rows(struct output *output, const struct batch *batch, const float *r
 int output_vectors(struct output *output, const struct batch *batch,
                    const wisp_token_vectors *vectors);
 
+/* Writes values as a JSON array. */
+void output_json_row(FILE *stream, const float *values, size_t n);
+
 /* Completes the output. */
 int output_close(struct output *output);
 

@@ -22,6 +22,7 @@ __asm__(".symver pthread_attr_setstacksize, pthread_attr_setstacksize@" FIRST_VE
 __asm__(".symver log, log@" FIRST_VERSION);
 __asm__(".symver exp, exp@" FIRST_VERSION);
 __asm__(".symver pow, pow@" FIRST_VERSION);
+__asm__(".symver exp2, exp2@" FIRST_VERSION);
 __asm__(".symver dlopen, dlopen@" FIRST_VERSION);
 __asm__(".symver dlsym, dlsym@" FIRST_VERSION);
 __asm__(".symver dladdr, dladdr@" FIRST_VERSION);

@@ -96,3 +96,20 @@ test('an index of rows finds them', () => {
   assert.match(found.out, /"x"/);
   assert.match(found.out, /1999/);
 });
+
+test('a column without columns is refused, and --no-text leaves out the column that is the text', () => {
+  const { code, err } = embed(['--column', 'text'], 'one\n');
+  assert.equal(code, 2, err);
+  assert.match(err, /^wisp: --column text: lines have no columns; --input csv, tsv or ndjson/);
+  const index = join(folder, 'bare.index');
+  const args = ['index', 'build', '-m', MODEL, '--input', 'csv', '--column', 'name', index, '-'];
+  for (const [more, kept] of /** @type {[string[], object][]} */ ([
+    [[], { name: 'a cat', year: '1999' }],
+    [['--no-text'], { year: '1999' }],
+  ])) {
+    const built = wisp([...args, ...more], 'name,year\na cat,1999\n');
+    assert.equal(built.code, 0, built.err);
+    const [{ metadata }] = JSON.parse(wisp(['index', 'list', '--json', index], '').out);
+    assert.deepEqual(metadata, kept);
+  }
+});

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp index and wisp search.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { ROOT, wisp } from './support.mjs';
+import { setTimeout } from 'node:timers/promises';
+import { PROGRAM, ROOT, wisp } from './support.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-index-cli-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -77,6 +80,48 @@ describe('building and changing', () => {
       listed('o.index').map(({ metadata }) => metadata),
       [{ x: [1, 2] }, {}, {}],
     );
+  });
+
+  test('--resume goes on after a kill with what the index has', async () => {
+    const lines = Array.from({ length: 3000 }, (_, i) => `Text ${i} of ${i % 7} words and more.`);
+    writeFileSync(at('r.txt'), lines.join('\n'));
+    const args = ['index', 'build', at('r.index'), '--resume', at('r.txt')];
+    const killed = spawn(PROGRAM, args, { stdio: 'ignore' });
+    const ended = once(killed, 'exit');
+    while (!readdirSync(folder).includes('r.index')) await setTimeout(5);
+    killed.kill('SIGKILL');
+    assert.deepEqual(await ended, [null, 'SIGKILL']);
+    const { count } = JSON.parse(run(['index', 'info', '--json', at('r.index')]));
+    assert.ok(count > 0 && count < lines.length, `${count} were saved`);
+    assert.equal(run(args), `${lines.length - count} added\n`);
+    assert.equal(run(args), '0 added\n');
+    run(['index', 'build', at('w.index'), at('r.txt')]);
+    assert.deepEqual(listed('r.index'), listed('w.index'));
+    refused([...args, '--kind', 'f32'], 3, /has the kind int8 and 384 dimensions/);
+    refused(['index', 'add', at('r.index'), '--resume', at('r.txt')], 2, /belongs to index build/);
+  });
+
+  test('--resume counts a divided text as there', () => {
+    writeFileSync(at('d.txt'), `${'Many words in a line. '.repeat(200)}\nOne more.\n`);
+    const args = ['index', 'build', at('d.index'), '--resume', '--chunk', at('d.txt')];
+    assert.notEqual(run(args), '0 added\n');
+    assert.equal(run(args), '0 added\n');
+  });
+
+  test('--vectors lists the embeddings', () => {
+    run(['index', 'build', at('v.index'), '--kind', 'f32', '-'], TEXTS.join('\n'));
+    const rows = run(['embed', '--format', 'json', '-'], TEXTS.join('\n'));
+    for (const format of ['json', 'ndjson']) {
+      const out = run(['index', 'list', at('v.index'), '--vectors', '--format', format]);
+      /** @type {{ embedding: number[] }[]} */
+      const all = JSON.parse(format === 'json' ? out : `[${out.trim().replaceAll('\n', ',')}]`);
+      assert.deepEqual(
+        all.map(({ embedding }) => embedding),
+        JSON.parse(rows),
+      );
+    }
+    refused(['index', 'list', at('v.index'), '--vectors'], 2, /--format ndjson or json/);
+    refused(['index', 'build', at('v.index'), '--foo'], 2, /^wisp: unrecognized option '--foo'/);
   });
 
   test('kinds and dimensions', () => {

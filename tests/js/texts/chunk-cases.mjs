@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // chunk, in Node and in pages: limits, borders, offsets, overlap.
 import { chunk } from '../../../js/text.js';
+import { graphemes, sentences, words } from '../../../js/text/segments.js';
 import { check, inTime, rejects } from '../pool/checks.mjs';
 
 const ENGLISH =
@@ -81,6 +82,46 @@ export const chunkCases = {
       }
       check((await chunk(embedder, '')).length === 0, 'chunks of an empty text');
     }),
+
+  'long texts are divided in windows, into the parts of the whole': () => {
+    const intl = /** @type {any} */ (Intl);
+    const { Segmenter } = intl;
+    if (!Segmenter) return Promise.resolve();
+    let longest = 0;
+    class Watched extends Segmenter {
+      /** @param {string} text */
+      segment(text) {
+        longest = Math.max(longest, text.length);
+        return super.segment(text);
+      }
+    }
+    // Sentences end at other places of a window each time, and "v. 1." ends none if a small letter follows.
+    const prose = ENGLISH.repeat(60) + 'v. 1. 2. (3) '.repeat(400) + 'go on. Next.\r\n'.repeat(300);
+    const texts = [prose, EMOJI.repeat(120), BROKEN.repeat(90)];
+    const kinds = /** @type {const} */ ([
+      ['sentence', sentences],
+      ['word', words],
+      ['grapheme', graphemes],
+    ]);
+    try {
+      intl.Segmenter = Watched;
+      for (const [granularity, divide] of kinds) {
+        for (const text of [...texts, 'x'.repeat(20000)]) {
+          const whole = [...new Segmenter(undefined, { granularity }).segment(text)];
+          longest = 0;
+          const parts = [...divide(text)];
+          const name = `${granularity} of ${JSON.stringify(text.slice(0, 20))}`;
+          const differs = parts.findIndex((part, i) => part !== whole[i]?.segment);
+          check(differs < 0 && parts.length === whole.length, `${name}: part ${differs}`);
+          const isOne = whole.length === 1;
+          check(isOne || longest < 20000, `${name}: ${longest} units at a time`);
+        }
+      }
+    } finally {
+      intl.Segmenter = Segmenter;
+    }
+    return Promise.resolve();
+  },
 
   'borders are those of sentences, and an overlap is of whole sentences': (env) =>
     withOne(env, async (embedder) => {
