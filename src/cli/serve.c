@@ -118,6 +118,9 @@ static const struct command_option options[] = {
            "the most memory for the weights of all models together: those of\n"
            "--also that were used longest ago are closed for others (default:\n"
            "no limit)"),
+    COUNT(server.models_wait, 0, 86400, "models-wait", 0, "SECONDS",
+          "refuse with 503 a request whose model cannot be opened because one\n"
+          "that has to close for it is in use this long (default: 30)"),
     TAKEN(take_key, key, "api-key-file", 0, "FILE",
           "require the key in the file's first line for every request except\n"
           "/health (default: the key in $WISP_API_KEY, if any)"),

@@ -51,8 +51,11 @@ void reply_problem(struct call *call, int status, const char *type, const char *
     else
         text_print(&text, "null");
     text_print(&text, ",\"code\":%d}}\n", status);
+    char retry[40];
+    const unsigned seconds = status == 429 ? 1 : call->retry_seconds;
+    snprintf(retry, sizeof retry, "Retry-After: %u\r\n", seconds);
     web_reply(call->request, status, "application/json", text.failed ? "" : text.bytes,
-              text.failed ? 0 : text.length, status == 429 ? "Retry-After: 1\r\n" : NULL);
+              text.failed ? 0 : text.length, seconds ? retry : NULL);
     free(text.bytes);
 }
 
@@ -198,7 +201,7 @@ static bool take_model(struct call *call) {
     wisp_error error = {0};
     if (!found)
         refuse_name(call, name);
-    else if (models_take(models, found, &error) == WISP_OK)
+    else if (models_take(models, found, &call->retry_seconds, &error) == WISP_OK)
         call->served = found;
     else
         reply_problem(call, error.status == WISP_ERROR_MEMORY ? 503 : 500, "server_error", "model",

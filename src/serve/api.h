@@ -29,6 +29,7 @@ struct call {
     struct arena arena;
     const struct json *body;     /* an object */
     struct served_model *served; /* that the request names, while it has a body */
+    unsigned retry_seconds;      /* after which a client may ask again; 0: replies do not say */
 };
 
 /* A route answers with reply_json, reply_problem or a stream. */

@@ -52,6 +52,7 @@ static void run_metrics(struct call *call) {
     } values[] = {
         {"wisp_models_open", "gauge", sums.open},
         {"wisp_models_bytes", "gauge", sums.bytes},
+        {"wisp_models_waiting", "gauge", sums.waiting},
         {"wisp_queue_texts", "gauge", sums.embedding.waiting},
         {"wisp_batches_total", "counter", sums.embedding.batches},
         {"wisp_texts_total", "counter", sums.embedding.texts},

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/models.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
 
 struct models {
     struct models_options options;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a model was opened, closed or given back */
     bool opening;           /* a thread opens a model */
+    size_t waiting;         /* requests, for models that have to close */
     uint64_t uses;
     struct models_counts closed; /* what models that were closed leave */
     size_t n;
@@ -100,24 +105,40 @@ static uint64_t bytes_of_others(const struct models *models, const struct served
     return sum;
 }
 
-/* Returns the model that closes first for another: nobody uses it, or else it was used longest
- * ago. */
-static struct served_model *find_victim(struct models *models, const struct served_model *own) {
+/* Returns the bytes of models that may close at once. */
+static uint64_t bytes_of_idle(const struct models *models, const struct served_model *own) {
+    uint64_t sum = 0;
+    for (size_t i = 1; i < models->n; i++)
+        if (models->all[i].model && &models->all[i] != own && models->all[i].users == 0)
+            sum += models->all[i].bytes;
+    return sum;
+}
+
+/* Returns the model that closes first for another, of those that were used longest ago: one that
+ * was asked to, when nobody uses it; one that nobody uses, if that is enough; else one that is
+ * used, so that none closes in vain. */
+static struct served_model *find_victim(struct models *models, const struct served_model *own,
+                                        bool enough) {
     struct served_model *found = NULL;
+    int best = 0;
     for (size_t i = 1; i < models->n; i++) {
         struct served_model *other = &models->all[i];
         if (!other->model || other == own)
             continue;
-        const bool busy = other->users > 0, found_busy = found && found->users > 0;
-        if (!found || (busy != found_busy ? found_busy : other->used < found->used))
+        const bool idle = other->users == 0;
+        const int rank = idle && other->askers > 0 ? 0 : idle == enough ? 1 : 2;
+        if (!found || (rank != best ? rank < best : other->used < found->used)) {
             found = other;
+            best = rank;
+        }
     }
     return found;
 }
 
-/* Closes models until `bytes` of a model have room. The lock is held, but not while it waits. */
+/* Closes models until `bytes` of a model have room, or until the next is in use: *busy. */
 static wisp_status make_room(struct models *models, const struct served_model *served,
-                             uint64_t bytes, wisp_error *error) {
+                             uint64_t bytes, struct served_model **busy, wisp_error *error) {
+    *busy = NULL;
     const uint64_t most = models->options.memory, first = models->all[0].bytes;
     if (most == 0)
         return WISP_OK;
@@ -126,23 +147,27 @@ static wisp_status make_room(struct models *models, const struct served_model *s
                     "it takes %llu bytes, and all models may take %llu, of which the first has "
                     "%llu",
                     (unsigned long long)bytes, (unsigned long long)most, (unsigned long long)first);
-    while (bytes_of_others(models, served) > most - bytes) {
-        struct served_model *victim = find_victim(models, served);
-        victim->leaving = true;
-        while (victim->users > 0)
-            pthread_cond_wait(&models->changed, &models->lock);
+    uint64_t others;
+    while ((others = bytes_of_others(models, served)) > most - bytes) {
+        const bool enough = bytes_of_idle(models, served) >= others - (most - bytes);
+        struct served_model *victim = find_victim(models, served, enough);
+        if (victim->users > 0) {
+            *busy = victim;
+            break;
+        }
         end(models, victim);
-        victim->leaving = false;
         pthread_cond_broadcast(&models->changed);
     }
     return WISP_OK;
 }
 
-/* Opens a model. The lock is held, but not while the model is read. */
+/* Opens a model that seems to have room. If it takes more than was expected, and what would have to
+ * close is in use, it stays closed, and is expected to take this much. The lock is held, but not
+ * while the model is read. */
 static wisp_status open_model(struct models *models, struct served_model *served,
                               wisp_error *error) {
-    TRY(make_room(models, served, expected_bytes(models, served), error));
-    struct served_model opened = {.of = served->of};
+    struct served_model opened = {.of = served->of}, *busy = NULL;
+    models->opening = true;
     pthread_mutex_unlock(&models->lock);
     wisp_status status = models->options.open(models->options.context, served->of.path,
                                               &opened.model, &opened.session, error);
@@ -151,8 +176,8 @@ static wisp_status open_model(struct models *models, struct served_model *served
     pthread_mutex_lock(&models->lock);
     served->bytes = opened.bytes;
     if (status == WISP_OK)
-        status = make_room(models, served, opened.bytes, error);
-    if (status != WISP_OK)
+        status = make_room(models, served, opened.bytes, &busy, error);
+    if (status != WISP_OK || busy)
         end(models, &opened);
     else {
         served->model = opened.model;
@@ -163,6 +188,8 @@ static wisp_status open_model(struct models *models, struct served_model *served
         served->vectors = opened.vectors;
         served->writers = opened.writers;
     }
+    models->opening = false;
+    pthread_cond_broadcast(&models->changed);
     return status;
 }
 
@@ -183,7 +210,11 @@ wisp_status models_open(const struct models_options *options, struct models **mo
     for (size_t i = 0; i < options->n_others; i++)
         made->all[1 + i].of = options->others[i];
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     wisp_status status = begin(made, &made->all[0], error);
     if (status == WISP_OK && options->memory > 0 && made->all[0].bytes > options->memory)
         status = fail(error, WISP_ERROR_ARGUMENT, NULL, "models-memory",
@@ -231,17 +262,63 @@ static void note_use(struct models *models, struct served_model *served) {
     served->used = ++models->uses;
 }
 
-wisp_status models_take(struct models *models, struct served_model *served, wisp_error *error) {
-    wisp_status status = WISP_OK;
-    pthread_mutex_lock(&models->lock);
-    while (served->leaving || (!served->model && models->opening))
-        pthread_cond_wait(&models->changed, &models->lock);
-    if (!served->model) {
-        models->opening = true;
-        status = open_model(models, served, error);
-        models->opening = false;
+/* Asks a model to close, instead of the one that was asked before. NULL: none. */
+static void ask(struct models *models, struct served_model **asked, struct served_model *victim) {
+    if (*asked == victim)
+        return;
+    if (*asked && --(*asked)->askers == 0)
         pthread_cond_broadcast(&models->changed);
+    if (victim)
+        victim->askers++;
+    *asked = victim;
+}
+
+/* Waits for a change of the models because one is in use that has to close. *until is when that
+ * ends; 0: it begins now. Fails if the time has come. */
+static wisp_status wait_for(struct models *models, const struct served_model *used, double *until,
+                            unsigned *retry_seconds, wisp_error *error) {
+    const unsigned seconds = models->options.wait_seconds;
+    const double now = clock_seconds();
+    if (*until == 0)
+        *until = now + seconds;
+    if (now >= *until) {
+        *retry_seconds = seconds ? seconds : 1;
+        return fail(error, WISP_ERROR_MEMORY, NULL, NULL,
+                    "the model %s has to close for another, and its requests did not end within %u "
+                    "s",
+                    used->of.name, seconds);
     }
+    const struct timespec at = {.tv_sec = (time_t)*until, .tv_nsec = (long)(fmod(*until, 1) * 1e9)};
+    models->waiting++;
+    pthread_cond_timedwait(&models->changed, &models->lock, &at);
+    models->waiting--;
+    return WISP_OK;
+}
+
+wisp_status models_take(struct models *models, struct served_model *served, unsigned *retry_seconds,
+                        wisp_error *error) {
+    struct served_model *asked = NULL;
+    double until = 0;
+    wisp_status status = WISP_OK;
+    *retry_seconds = 0;
+    pthread_mutex_lock(&models->lock);
+    while (status == WISP_OK && !(served->model && served->askers == 0)) {
+        struct served_model *used = NULL;
+        if (served->model)
+            used = served; /* it closes for another */
+        else if (!models->opening)
+            status = make_room(models, served, expected_bytes(models, served), &used, error);
+        ask(models, &asked, used == served ? NULL : used);
+        if (status != WISP_OK)
+            break;
+        if (used)
+            status = wait_for(models, used, &until, retry_seconds, error);
+        else if (models->opening)
+            pthread_cond_wait(&models->changed, &models->lock);
+        else if ((status = open_model(models, served, error)) == WISP_OK && served->model)
+            break; /* even if others ask it to close already */
+    }
+    ask(models, &asked, NULL);
     if (status == WISP_OK)
         note_use(models, served);
     pthread_mutex_unlock(&models->lock);
@@ -258,6 +335,7 @@ void models_give(struct models *models, struct served_model *served) {
 struct models_counts models_get_counts(struct models *models) {
     pthread_mutex_lock(&models->lock);
     struct models_counts sums = models->closed;
+    sums.waiting = models->waiting;
     for (size_t i = 0; i < models->n; i++) {
         const struct served_model *served = &models->all[i];
         sums.open += served->model != NULL;

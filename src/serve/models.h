@@ -28,7 +28,7 @@ struct served_model {
     uint64_t bytes; /* in memory, when it was open last; 0: it never was */
     uint64_t used;  /* a number that grows with each use */
     size_t users;
-    bool leaving; /* it closes as soon as it has no user */
+    size_t askers; /* requests for which it has to close: until then nobody else gets it */
 };
 
 struct models_options {
@@ -37,7 +37,8 @@ struct models_options {
     const char *name, *chat_format;
     const struct model_name *others; /* [n_others] */
     size_t n_others;
-    uint64_t memory; /* that open models may take together; 0: no limit */
+    uint64_t memory;       /* that open models may take together; 0: no limit */
+    unsigned wait_seconds; /* that a request waits at most for models that have to close */
     /* Opens another model, while no other call of it runs. */
     wisp_status (*open)(void *context, const char *path, wisp_model **model, wisp_session **session,
                         wisp_error *error);
@@ -66,15 +67,18 @@ bool models_is_open(struct models *models, const struct served_model *served);
 struct served_model *models_find(struct models *models, const char *name);
 
 /* Opens a model if it is not open, and keeps it open until models_give. Waits while others use what
- * has to close for it. Fails with WISP_ERROR_MEMORY if the limit leaves no room for it, and as
- * `open` does. */
-wisp_status models_take(struct models *models, struct served_model *served, wisp_error *error);
+ * has to close for it; meanwhile other models may be opened. Fails with WISP_ERROR_MEMORY if they
+ * use it for too long, and then says in *retry_seconds, which is 0 otherwise, when it is worth to
+ * ask again; if the limit leaves no room for it; and as `open` does. */
+wisp_status models_take(struct models *models, struct served_model *served, unsigned *retry_seconds,
+                        wisp_error *error);
 
 void models_give(struct models *models, struct served_model *served);
 
 struct models_counts {
     size_t open;    /* models */
     uint64_t bytes; /* that these take */
+    size_t waiting; /* requests, for models that have to close */
     struct batcher_counts embedding;
     wisp_vector_cache_stats vectors;
     struct writers_counts writing;

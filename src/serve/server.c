@@ -13,6 +13,7 @@ struct server {
 struct server_options server_defaults(void) {
     return (struct server_options){.address = "127.0.0.1",
                                    .port = 8080,
+                                   .models_wait = 30,
                                    .connections = 64,
                                    .parallel = 4,
                                    .most_waiting = 8192,
@@ -47,6 +48,7 @@ wisp_status server_start(const struct server_options *options, struct server **s
         .others = options->others,
         .n_others = options->n_others,
         .memory = options->models_memory,
+        .wait_seconds = (unsigned)options->models_wait,
         .open = options->open,
         .context = options->context,
         .vector_cache = options->vector_cache,

@@ -16,6 +16,7 @@ struct server_options {
     const struct model_name *others; /* [n_others]: models that are opened by `open` (models.h) */
     size_t n_others;
     unsigned long long models_memory; /* that open models may take; 0: no limit */
+    unsigned long models_wait;        /* seconds that a request waits for models to close */
     wisp_status (*open)(void *context, const char *path, wisp_model **model, wisp_session **session,
                         wisp_error *error);
     void *context;

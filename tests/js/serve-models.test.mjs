@@ -2,7 +2,9 @@
 // wisp serve with several models: by name, opened when they are asked for, within a limit of memory.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { env, post, serve, skip } from './serve-program.mjs';
 import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, wisp } from './support.mjs';
@@ -12,6 +14,7 @@ import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, wisp } from './support.mjs';
 const RANK = `${ROOT}tests/data/models/rank-bert`;
 const ASKED = `${ROOT}tests/data/models/rank-qwen3`;
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
+const STATIC = `${ROOT}tests/data/models/static`;
 
 /** @param {Server} server @returns {Promise<{ id: string, loaded: boolean }[]>} */
 const models = async (server) => (await (await fetch(`${server.url}/v1/models`)).json()).data;
@@ -26,13 +29,46 @@ const rowOf = (text) => JSON.parse(wisp(['embed', '--format', 'json', '--text', 
 /** @param {number[]} a @param {number[]} b */
 const same = (a, b) => a.length === b.length && a.every((x, i) => Math.fround(x) === Math.fround(b[i])); // prettier-ignore
 
-/** What the default model takes in memory. */
-async function bytesOfOne() {
-  const server = await serve();
+/** What a model takes in memory. */
+async function bytesOfOne(model = DEFAULT_MODEL_PATH) {
+  const server = await serve(['-m', model]);
   const { resident_bytes: bytes } = await (await fetch(`${server.url}/info`)).json();
   await server.stop();
   return bytes;
 }
+
+const HELD_TEXTS = 20000;
+
+/** Uses a model until the result is called: asks for a reply that is too large for any buffer, and does not read it. @param {Server} server @param {string} model */
+async function hold(server, model) {
+  const body = JSON.stringify({ model, inputs: Array(HELD_TEXTS).fill('a b '.repeat(30)) });
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write(
+    `POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  );
+  const [head] = await once(socket, 'data');
+  socket.pause();
+  assert.match(head.toString('latin1'), /^HTTP\/1\.1 200 /);
+  return () => socket.destroy();
+}
+
+/** Waits until a number of requests waits for models to close. @param {Server} server @param {number} count */
+async function untilWaiting(server, count) {
+  const found = new RegExp(`^wisp_models_waiting ${count}$`, 'm');
+  let metrics;
+  do metrics = await (await fetch(`${server.url}/metrics`)).text();
+  while (!found.test(metrics));
+}
+
+const CROWD = { held: RANK, wanted: STORIES, small: STATIC };
+
+/** Starts a server in which `wanted` has no room beside `held`, but `small` has. @param {number} most bytes @param {number} seconds */
+const crowded = (most, seconds) =>
+  serve(['-m', STATIC, '--name', 'first', '--models-memory', `${most}`, '--models-wait', `${seconds}`, '--most-texts', `${HELD_TEXTS}`,
+    ...Object.entries(CROWD).flatMap(([name, path]) => ['--also', `${name}=${path}`])]); // prettier-ignore
+
+/** @param {Server} server @param {string} model */
+const askFor = (server, model) => post(server, '/tokenize', { model, inputs: 'a' });
 
 describe('wisp serve with several models', { skip }, () => {
   /** @type {Server} */
@@ -116,6 +152,59 @@ test('models that have no room together take turns', { skip }, async (t) => {
   assert.equal(await server.stop(), 0);
 });
 
+describe('a model that has to close for another, and is in use', { skip }, () => {
+  /** What `first` and `wanted` take. @type {number} */
+  let both;
+  /** @type {number} */
+  let held;
+  before(async () => {
+    both = (await bytesOfOne(STATIC)) + (await bytesOfOne(STORIES));
+    held = await bytesOfOne(RANK);
+  });
+
+  // If there are spare bytes, `wanted` seems to have room by the size of its file, until it is open.
+  for (const spare of ['no', 'some']) {
+    test(`requests for others do not wait for it: ${spare} spare bytes`, async (t) => {
+      const server = await crowded(both + (spare === 'no' ? 0 : held - 1), 86400);
+      let release = () => {};
+      t.after(() => (release(), server.stop()));
+      release = await hold(server, 'held');
+      const wanted = askFor(server, 'wanted');
+      await untilWaiting(server, 1);
+      assert.equal((await askFor(server, 'small')).status, 200);
+      assert.deepEqual(await open(server), ['first', 'held', 'small']);
+      const again = askFor(server, 'held'); // its turn comes after that of `wanted`
+      await untilWaiting(server, 2);
+      release();
+      assert.equal((await wanted).status, 200);
+      assert.equal((await again).status, 200);
+      await untilWaiting(server, 0);
+      assert.equal(await server.stop(), 0);
+    });
+  }
+
+  for (const seconds of [0, 1]) {
+    test(`is named by a refusal after ${seconds} s, and goes on`, async (t) => {
+      const server = await crowded(both, seconds);
+      let release = () => {};
+      t.after(() => (release(), server.stop()));
+      release = await hold(server, 'held');
+      const { status, headers, body } = await askFor(server, 'wanted');
+      assert.equal(status, 503);
+      assert.equal(headers.get('Retry-After'), '1');
+      const why = `the model held has to close for another, and its requests did not end within ${seconds} s`;
+      assert.equal(body.error.message, `the model wanted cannot be opened: ${why}`);
+      assert.equal((await askFor(server, 'held')).status, 200);
+      release();
+      let reply;
+      do reply = await askFor(server, 'wanted');
+      while (reply.status === 503);
+      assert.equal(reply.status, 200);
+      assert.deepEqual(await open(server), ['first', 'wanted']);
+    });
+  }
+});
+
 test('a model that cannot be opened', { skip }, async (t) => {
   const most = `${Math.floor(1.5 * (await bytesOfOne()))}`;
   const server = await serve(['--also', 'gone=no/such.gguf', '--also', `large=${DEFAULT_MODEL_PATH}`, '--models-memory', most]); // prettier-ignore
@@ -127,6 +216,7 @@ test('a model that cannot be opened', { skip }, async (t) => {
   const large = await post(server, '/embed', { model: 'large', inputs: 'a' });
   assert.equal(large.status, 503);
   assert.match(large.body.error.message, /it takes \d+ bytes, and all models may take \d+/);
+  assert.equal(large.headers.get('Retry-After'), null); // it will have no room later either
   assert.equal((await post(server, '/embed', { inputs: 'a' })).status, 200);
   await server.stop();
   assert.match(server.log(), /no\/such\.gguf/);
