@@ -463,7 +463,7 @@ js/index/index-kernels.js: build/wasm/wisp-index.wasm tools/embed_kernels.mjs
 
 # The module that converts models is loaded only for that. Of these files the linker takes what wisp_convert reaches.
 WASM_CONVERT := src/products/convert.c $(foreach folder,base quant formats text tokenizers huggingface convert,$(wildcard src/$(folder)/*.c)) \
-                src/kernels/weights.c src/native/open_path.c $(wildcard wasm/convert/*.c)
+                src/kernels/weights.c src/native/open_path.c src/host/part_names.c $(wildcard wasm/convert/*.c)
 OBJECTS_convert := $(WASM_CONVERT:%.c=build/wasm/convert/%.o)
 
 build/wasm/convert/%.o: %.c Makefile | .tools/stamp/wasm-cc
