@@ -9,14 +9,41 @@
 #include "base/json_write.h"
 #include "base/number_text.h"
 
+/* Adds what the vector cache that is open has done. */
+static void count_vectors(const struct engine *engine, wisp_vector_cache_stats *sums) {
+#ifdef HAS_FILES
+    wisp_vector_cache_stats counts;
+    if (!engine->vectors)
+        return;
+    wisp_vector_cache_get_stats(engine->vectors, &counts);
+    sums->found += counts.found;
+    sums->computed += counts.computed;
+    sums->lost += counts.lost;
+#else
+    (void)engine;
+    (void)sums;
+#endif
+}
+
+/* Closes the vector cache, which is of what the session computes. */
+static void close_vectors(struct engine *engine) {
+    count_vectors(engine, &engine->vector_counts);
+#ifdef HAS_FILES
+    wisp_vector_cache_close(engine->vectors);
+#endif
+    engine->vectors = NULL;
+}
+
 EXPORT("engine_new") struct engine *engine_new(void) {
     return calloc(1, sizeof(struct engine));
 }
 
 EXPORT("engine_free") void engine_free(struct engine *engine) {
+    close_vectors(engine);
     wisp_session_close(engine->session);
     wisp_model_close(engine->model);
     free(engine->prompt_cache);
+    free(engine->vector_cache);
     free(engine->attention);
     free((void *)engine->model_options.device); /* set_option copied it */
     free(engine->text);
@@ -108,6 +135,7 @@ static wisp_status set_sparsity(struct engine *engine, bool given, double sparsi
         wisp_model_get_info(engine->model, &info);
         TRY(wisp_session_set_sparsity(engine->session, given ? (float)sparsity : info.sparsity,
                                       &engine->error));
+        close_vectors(engine);
     }
     engine->has_sparsity = given;
     engine->sparsity = sparsity;
@@ -143,6 +171,8 @@ static const struct option {
     {"promptCache", TEXT, ENGINE(prompt_cache), NULL},
     {"promptCacheSize", BYTES, ENGINE(prompt_cache_bytes), NULL},
     {"kvMemory", BYTES, ENGINE(kv_memory), NULL},
+    {"vectorCache", TEXT, ENGINE(vector_cache), NULL},
+    {"vectorCacheSize", BYTES, ENGINE(vector_cache_bytes), NULL},
 };
 
 _Static_assert(sizeof(wisp_compute) == sizeof(uint32_t) &&
@@ -199,12 +229,13 @@ wisp_status engine_open_model(struct engine *engine, const wisp_source *source) 
     return wisp_model_open_source(source, &engine->model_options, &engine->model, &engine->error);
 }
 
-/* Modules have no files, and the addon for Windows none that only their user can change. */
 static wisp_status use_files(struct engine *engine) {
-#if defined(__wasm__) || defined(_WIN32)
+#ifndef HAS_FILES
     return fail(&engine->error, WISP_ERROR_UNSUPPORTED, NULL,
-                engine->prompt_cache ? "promptCache" : "kvMemory",
-                "only native code in Node, on Linux and macOS, keeps keys and values in files");
+                engine->vector_cache   ? "vectorCache"
+                : engine->prompt_cache ? "promptCache"
+                                       : "kvMemory",
+                "only native code in Node, on Linux and macOS, keeps in files what it computed");
 #else
     if (engine->kv_memory)
         TRY(wisp_session_limit_kv_memory(engine->session, engine->kv_memory, NULL, &engine->error));
@@ -219,7 +250,7 @@ wisp_status engine_open_session(struct engine *engine) {
     engine->session_options.attention = engine->attention;
     TRY(wisp_session_open(engine->model, &engine->session_options, &engine->session,
                           &engine->error));
-    if (engine->prompt_cache || engine->kv_memory)
+    if (engine->prompt_cache || engine->kv_memory || engine->vector_cache)
         TRY(use_files(engine));
     return engine->has_sparsity ? set_sparsity(engine, true, engine->sparsity) : WISP_OK;
 }
@@ -279,6 +310,17 @@ EXPORT("engine_info") const char *engine_info(struct engine *engine) {
     return engine->out_of_memory ? NULL : engine->text;
 }
 
+/* Puts what the vector cache has done, if there is one. */
+static void put_vector_counts(struct engine *engine) {
+    wisp_vector_cache_stats counts = engine->vector_counts;
+    if (!engine->vector_cache)
+        return;
+    count_vectors(engine, &counts);
+    put(engine, ",\"vectorCache\":{\"found\":%llu,\"computed\":%llu,\"lost\":%llu}",
+        (unsigned long long)counts.found, (unsigned long long)counts.computed,
+        (unsigned long long)counts.lost);
+}
+
 EXPORT("engine_stats") const char *engine_stats(struct engine *engine) {
     wisp_stats stats;
     wisp_layer_stats s;
@@ -300,6 +342,8 @@ EXPORT("engine_stats") const char *engine_stats(struct engine *engine) {
             (unsigned long long)s.neurons, (unsigned long long)s.computed,
             (unsigned long long)s.contributing, (unsigned long long)s.compared,
             (unsigned long long)s.needed, (unsigned long long)s.found);
-    put(engine, "]}");
+    put(engine, "]");
+    put_vector_counts(engine);
+    put(engine, "}");
     return engine->out_of_memory ? NULL : engine->text;
 }

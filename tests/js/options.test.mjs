@@ -177,6 +177,8 @@ describe('native engines share weights', { skip: noAddon }, () => {
       promptCache: 'folder',
       promptCacheSize: 1e9,
       kvMemory: 1e8,
+      vectorCache: 'folder',
+      vectorCacheSize: 1e9,
     },
   };
   /** @type {Uint8Array} */
@@ -192,9 +194,9 @@ describe('native engines share weights', { skip: noAddon }, () => {
     const counting = {
       ...addon,
       openModel: (/** @type {any[]} */ ...of) => (count++, addon.openModel(...of)),
-      // `memory` is for models by range, which the addon does not open, and this model has no prompts to keep and no policies.
+      // `memory` is for models by range, which the addon does not open, this model has no prompts to keep and no policies, and its embeddings are not kept here.
       set: (/** @type {any} */ handle, /** @type {string} */ name, /** @type {any[]} */ ...of) =>
-        /^(memory|attention|promptCache|kvMemory)$/.test(name)
+        /^(memory|attention|promptCache|kvMemory|vectorCache)$/.test(name)
           ? undefined
           : addon.set(handle, name, ...of),
     };
