@@ -9,9 +9,12 @@
 #include "base/json_write.h"
 #include "base/number_text.h"
 
+/* ---- files ---------------------------------------------------------------------------------- */
+
+#ifdef HAS_FILES
+
 /* Adds what the vector cache that is open has done. */
 static void count_vectors(const struct engine *engine, wisp_vector_cache_stats *sums) {
-#ifdef HAS_FILES
     wisp_vector_cache_stats counts;
     if (!engine->vectors)
         return;
@@ -19,20 +22,53 @@ static void count_vectors(const struct engine *engine, wisp_vector_cache_stats *
     sums->found += counts.found;
     sums->computed += counts.computed;
     sums->lost += counts.lost;
-#else
-    (void)engine;
-    (void)sums;
-#endif
 }
 
 /* Closes the vector cache, which is of what the session computes. */
 static void close_vectors(struct engine *engine) {
     count_vectors(engine, &engine->vector_counts);
-#ifdef HAS_FILES
     wisp_vector_cache_close(engine->vectors);
-#endif
     engine->vectors = NULL;
 }
+
+/* Puts what the vector cache has done, if there is one. */
+static void put_vector_counts(struct engine *engine) {
+    wisp_vector_cache_stats counts = engine->vector_counts;
+    if (!engine->vector_cache)
+        return;
+    count_vectors(engine, &counts);
+    put(engine, ",\"vectorCache\":{\"found\":%llu,\"computed\":%llu,\"lost\":%llu}",
+        (unsigned long long)counts.found, (unsigned long long)counts.computed,
+        (unsigned long long)counts.lost);
+}
+
+static wisp_status use_prompt_files(struct engine *engine) {
+    if (engine->kv_memory)
+        TRY(wisp_session_limit_kv_memory(engine->session, engine->kv_memory, NULL, &engine->error));
+    if (engine->prompt_cache)
+        TRY(wisp_session_use_prompt_cache(engine->session, engine->prompt_cache,
+                                          engine->prompt_cache_bytes, &engine->error));
+    return WISP_OK;
+}
+
+#else
+
+static void close_vectors(struct engine *engine) {
+    (void)engine;
+}
+
+static void put_vector_counts(struct engine *engine) {
+    (void)engine;
+}
+
+static wisp_status use_prompt_files(struct engine *engine) {
+    (void)engine;
+    return WISP_OK;
+}
+
+#endif
+
+/* ---- the engine ----------------------------------------------------------------------------- */
 
 EXPORT("engine_new") struct engine *engine_new(void) {
     return calloc(1, sizeof(struct engine));
@@ -142,7 +178,14 @@ static wisp_status set_sparsity(struct engine *engine, bool given, double sparsi
     return WISP_OK;
 }
 
-enum kind { CHOICE, KERNELS, TEXT, FLAG, WHOLE, BYTES, SPARSITY };
+enum kind { CHOICE, KERNELS, TEXT, FLAG, WHOLE, BYTES, SPARSITY, ABSENT };
+
+/* The kind of an option that needs files. */
+#ifdef HAS_FILES
+#define OF_FILES(kind) kind
+#else
+#define OF_FILES(kind) ABSENT
+#endif
 
 /* The options, by the names that JavaScript has for them: js/base/options.js says what they may be.
  * cold-engine.js sets `available` and `skip_absent`. */
@@ -168,11 +211,11 @@ static const struct option {
     {"sparsity", SPARSITY, ENGINE(sparsity), NULL},
     {"attention", TEXT, ENGINE(attention), NULL},
     {"cacheType", CHOICE, SESSION(cache_type), wisp_cache_type_name},
-    {"promptCache", TEXT, ENGINE(prompt_cache), NULL},
-    {"promptCacheSize", BYTES, ENGINE(prompt_cache_bytes), NULL},
-    {"kvMemory", BYTES, ENGINE(kv_memory), NULL},
-    {"vectorCache", TEXT, ENGINE(vector_cache), NULL},
-    {"vectorCacheSize", BYTES, ENGINE(vector_cache_bytes), NULL},
+    {"promptCache", OF_FILES(TEXT), ENGINE(prompt_cache), NULL},
+    {"promptCacheSize", OF_FILES(BYTES), ENGINE(prompt_cache_bytes), NULL},
+    {"kvMemory", OF_FILES(BYTES), ENGINE(kv_memory), NULL},
+    {"vectorCache", OF_FILES(TEXT), ENGINE(vector_cache), NULL},
+    {"vectorCacheSize", OF_FILES(BYTES), ENGINE(vector_cache_bytes), NULL},
 };
 
 _Static_assert(sizeof(wisp_compute) == sizeof(uint32_t) &&
@@ -210,6 +253,10 @@ static wisp_status set_option(struct engine *engine, const struct option *option
         return WISP_OK;
     case SPARSITY:
         return set_sparsity(engine, text != NULL, number);
+    case ABSENT:
+        if (text)
+            return fail(&engine->error, WISP_ERROR_UNSUPPORTED, NULL, option->name,
+                        "only native code in Node, on Linux and macOS, keeps files");
     }
     return WISP_OK;
 }
@@ -229,29 +276,11 @@ wisp_status engine_open_model(struct engine *engine, const wisp_source *source) 
     return wisp_model_open_source(source, &engine->model_options, &engine->model, &engine->error);
 }
 
-static wisp_status use_files(struct engine *engine) {
-#ifndef HAS_FILES
-    return fail(&engine->error, WISP_ERROR_UNSUPPORTED, NULL,
-                engine->vector_cache   ? "vectorCache"
-                : engine->prompt_cache ? "promptCache"
-                                       : "kvMemory",
-                "only native code in Node, on Linux and macOS, keeps in files what it computed");
-#else
-    if (engine->kv_memory)
-        TRY(wisp_session_limit_kv_memory(engine->session, engine->kv_memory, NULL, &engine->error));
-    return engine->prompt_cache
-               ? wisp_session_use_prompt_cache(engine->session, engine->prompt_cache,
-                                               engine->prompt_cache_bytes, &engine->error)
-               : WISP_OK;
-#endif
-}
-
 wisp_status engine_open_session(struct engine *engine) {
     engine->session_options.attention = engine->attention;
     TRY(wisp_session_open(engine->model, &engine->session_options, &engine->session,
                           &engine->error));
-    if (engine->prompt_cache || engine->kv_memory || engine->vector_cache)
-        TRY(use_files(engine));
+    TRY(use_prompt_files(engine));
     return engine->has_sparsity ? set_sparsity(engine, true, engine->sparsity) : WISP_OK;
 }
 
@@ -308,17 +337,6 @@ EXPORT("engine_info") const char *engine_info(struct engine *engine) {
         info.heads, info.vocabulary_size, info.max_tokens, (unsigned long long)info.parameters,
         (unsigned long long)info.resident_bytes, wisp_build(), wisp_cpu_features());
     return engine->out_of_memory ? NULL : engine->text;
-}
-
-/* Puts what the vector cache has done, if there is one. */
-static void put_vector_counts(struct engine *engine) {
-    wisp_vector_cache_stats counts = engine->vector_counts;
-    if (!engine->vector_cache)
-        return;
-    count_vectors(engine, &counts);
-    put(engine, ",\"vectorCache\":{\"found\":%llu,\"computed\":%llu,\"lost\":%llu}",
-        (unsigned long long)counts.found, (unsigned long long)counts.computed,
-        (unsigned long long)counts.lost);
 }
 
 EXPORT("engine_stats") const char *engine_stats(struct engine *engine) {

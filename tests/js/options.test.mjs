@@ -103,7 +103,10 @@ const rowsOf = (path, row) => [...read(path).matchAll(row)].map(([, ...cells]) =
 
 test('src/binding/engine.c takes the options that an engine has, for a model or a session', () => {
   const kinds = { CHOICE: 'text', KERNELS: 'text', TEXT: 'text', FLAG: 'flag', WHOLE: 'whole', BYTES: 'whole', SPARSITY: 'number' }; // prettier-ignore
-  const rows = rowsOf('src/binding/engine.c', /^ {4}\{"(\w+)", ([A-Z]+), (\w+)\(/gm);
+  const rows = rowsOf(
+    'src/binding/engine.c',
+    /^ {4}\{"(\w+)", (?:OF_FILES\()?([A-Z]+)\)?, (\w+)\(/gm,
+  );
   // cold-engine.js says which bytes are there, and sparsity is changed while the session is open.
   const found = rows
     .filter(([name]) => !['available', 'skip_absent'].includes(name))
