@@ -422,9 +422,10 @@ wasm_objects = $(foreach file,$(3),build/wasm/$(1)$(if $(filter $(WASM_BY_SET),$
 # other exports.
 WASM_ONLY_ENCODERS := $(wildcard src/binding/embed/*.c src/binding/rank/*.c) src/products/encoders.c
 # wisp-udf-*.wasm is the same with the exports that databases call (wasm/udf), for `wisp convert --udf`.
-# wisp-embed-threads-*.wasm and wisp-threads-*.wasm are the two again, with memory that the workers of a team share. All
-# of them is compiled for that, and what asks twice, as above.
+# wisp-embed-threads-*.wasm and wisp-threads-*.wasm are the two again, with memory that the workers of a team share. What
+# uses atomics is compiled again for that; the linker refuses such an object that is not.
 WASM_THREADS = -matomics -mbulk-memory
+WASM_ATOMIC := $(shell grep -lE '\<(_Atomic|atomic_\w+)\>' $(WASM_SOURCES)) $(wildcard wasm/threads/*.c)
 # tools/setup.py says there why the Emscripten that it found cannot build them, if it cannot.
 WITHOUT_THREADS = .tools/emcc-without-threads
 WASM_LINK_THREADS = -sINITIAL_MEMORY=4MB -sSHARED_MEMORY -sIMPORTED_MEMORY -Wl,--export=__stack_pointer
@@ -503,9 +504,12 @@ OBJECTS_udf-$(1) := $$(call wasm_objects,generate-,$(1),wasm/udf/udf.c) $$(filte
     simd128 generate-simd128 $(1) generate-$(1),build/wasm/$$(folder)/src/binding/%),$$(OBJECTS_encoders-$(1)))
 
 THREADED_$(1) := $(filter-out wasm/pool_single.c $(WASM_ASKING),$(WASM_SOURCES)) $(wildcard wasm/threads/*.c)
-OBJECTS_threads-$(1) := $$(call wasm_objects,threads-,$(1),$$(THREADED_$(1)) $(WASM_GENERATE) $$(KERNELS_$(1)))
-OBJECTS_embed-threads-$(1) := $$(call wasm_objects,threads-,$(1),$$(THREADED_$(1))) \
-    $$(call wasm_objects,embed-threads-,$(1),$(WASM_ASKING) $(WASM_ONLY_EMBED) $$(KERNELS_$(1)))
+OBJECTS_threads-$(1) := $$(call wasm_objects,threads-,$(1),$$(filter $(WASM_ATOMIC),$$(THREADED_$(1)) $(WASM_GENERATE))) \
+    $$(call wasm_objects,,$(1),$$(filter-out $(WASM_ATOMIC),$$(THREADED_$(1)))) \
+    $$(call wasm_objects,generate-,$(1),$$(filter-out $(WASM_ATOMIC),$(WASM_GENERATE) $$(KERNELS_$(1))))
+OBJECTS_embed-threads-$(1) := $$(call wasm_objects,threads-,$(1),$$(filter $(WASM_ATOMIC),$$(THREADED_$(1)))) \
+    $$(call wasm_objects,embed-threads-,$(1),$$(filter $(WASM_ATOMIC),$(WASM_ASKING))) \
+    $$(call wasm_objects,,$(1),$$(filter-out $(WASM_ATOMIC),$$(THREADED_$(1)) $(WASM_ASKING) $(WASM_ONLY_EMBED) $$(KERNELS_$(1))))
 
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/wasm-cc
 	@mkdir -p $$(@D)
@@ -611,6 +615,8 @@ TIDIED_FOLDERS := $(sort $(patsubst %/,%,$(dir $(TIDIED))))
 LINT_TIDY := $(TIDIED_FOLDERS:%=run/lint/tidy/%)
 LINT_CPPCHECK := $(TIDIED_FOLDERS:%=run/lint/cppcheck/%)
 LINT_WARNINGS := $(C_FOLDERS:%=run/lint/warnings/%)
+# In CI a fifth of the folders of clang-tidy and cppcheck take turns (tests/rules.mk).
+in_turn = $(if $(TURN),$(shell printf '%s\n' $(1) | awk 'NR % 5 == $(TURN)'),$(1))
 .PHONY: $(LINT_TIDY) $(LINT_CPPCHECK) $(LINT_WARNINGS) run/lint/eslint run/lint/prettier run/lint/tsc
 
 # gcc and clang find different faults; neither may find any. clang finds them without generating code. In CI gcc's are
@@ -622,11 +628,11 @@ $(LINT_WARNINGS): run/lint/warnings/%: | .tools/stamp/clang .tools/stamp/cmocka 
 	        .tools/bin/clang $(TIDY_FLAGS) -fsyntax-only $(WARNINGS) -Werror $$file; \
 	    done'
 
-lint-tidy: $(LINT_TIDY)
+lint-tidy: $(call in_turn,$(LINT_TIDY))
 $(LINT_TIDY): run/lint/tidy/%: | .tools/stamp/clang .tools/stamp/cmocka
 	$(RUN) lint/tidy/$* -- .tools/bin/clang-tidy --quiet $(call files_in,$*,$(TIDIED)) -- $(TIDY_FLAGS)
 
-lint-cppcheck: $(LINT_CPPCHECK)
+lint-cppcheck: $(call in_turn,$(LINT_CPPCHECK))
 $(LINT_CPPCHECK): run/lint/cppcheck/%: | .tools/stamp/cppcheck
 	$(RUN) lint/cppcheck/$* -- .tools/bin/cppcheck --quiet --std=c11 --enable=warning,performance,portability \
 	    --inline-suppr --suppressions-list=tools/cppcheck-suppressions --error-exitcode=1 -Isrc \

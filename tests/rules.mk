@@ -92,7 +92,7 @@ test:
 test-all: export WISP_TEST_ALL = 1
 test-all:
 	$(Q)python3 tests/run.py begin
-	$(Q)$(MAKE) --no-print-directory -k test-parts run/counts asan test-slow; made=$$?; python3 tests/run.py report && exit $$made
+	$(Q)$(MAKE) --no-print-directory -k test-parts run/counts test-slow; made=$$?; python3 tests/run.py report && exit $$made
 
 test-parts: test-others test-js
 test-others: run/uses test-c test-corpus test-example test-wasm test-oracle test-tools test-python
@@ -382,23 +382,28 @@ coverage: $(RUNS_coverage)
 # ---- CI ---------------------------------------------------------------------------------------------
 
 # What takes long and rarely finds what nothing else does takes turns: part SLOW_N of it runs with WISP_TURN=N/5, all of
-# it without WISP_TURN. tests/run.py divides the long tests of the other parts likewise.
-SLOW_0 := m32 big-endian run/clickhouse
-SLOW_1 := aarch64
-SLOW_2 := musl valgrind
+# it without WISP_TURN. tests/run.py divides the long tests of the other parts likewise, and the Makefile the slow linters.
+SLOW_0 := m32 big-endian run/clickhouse test-cuda-shim cuda-compile
+SLOW_1 := asan
+SLOW_2 := musl valgrind aarch64
 SLOW_3 := ubsan tsan reproducible run/oracle/unicode run/oracle/grammars run/oracle/schemas
 SLOW_4 := test-torch
 TURN := $(firstword $(subst /, ,$(WISP_TURN)))
 SLOW := $(if $(TURN),$(SLOW_$(TURN)),$(foreach turn,0 1 2 3 4,$(SLOW_$(turn))))
 test-slow: $(SLOW)
 
-test-ci: run/counts test-slow asan sbom lint test-cuda-shim cuda-compile
+test-ci: run/counts test-slow sbom lint
+
+# What tools/setup.py sets up for a part that takes turns.
+TOOLS_FOR_test-torch := torch sentence
+TOOLS_FOR_run/clickhouse := clickhouse
+TOOLS_FOR_cuda-compile := cuda
+$(foreach part,m32 big-endian aarch64 musl valgrind,$(eval TOOLS_FOR_$(part) := $(part)))
 
 .PHONY: test-ci set-up-ci
 set-up-ci:
-	$(Q)$(SETUP) cmocka emcc wasm-cc node_modules python chromium firefox nodes curl civetweb clang cppcheck sbom wheel cuda \
-	    $(filter m32 big-endian aarch64 musl valgrind,$(SLOW)) $(if $(filter test-torch,$(SLOW)),torch sentence) \
-	    $(patsubst run/%,%,$(filter run/clickhouse,$(SLOW)))
+	$(Q)$(SETUP) cmocka emcc wasm-cc node_modules python chromium firefox nodes curl civetweb clang cppcheck sbom wheel \
+	    $(foreach part,$(SLOW),$(TOOLS_FOR_$(part)))
 
 # The programs of a part, without running them: make compile-asan.
 COMPILED_native := native addon wasm $(TESTS_native) build/native/wisp-refusing $(REPLAYS_native) build/native/seeds \
@@ -427,7 +432,7 @@ list-tests:
 
 # All that .ci/run runs.
 .PHONY: compile-ci
-compile-ci: $(addprefix compile-,$(filter $(COMPILED),native test-wasm asan $(SLOW)))
+compile-ci: $(addprefix compile-,$(filter $(COMPILED),native test-wasm $(SLOW)))
 
 # ---- fuzzing ----------------------------------------------------------------------------------------
 

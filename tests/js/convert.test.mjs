@@ -324,7 +324,12 @@ describe('what goes wrong is what wisp convert says', () => {
           return { code: isOfModel ? 3 : 1, err: `wisp: ${error.message}\n` };
         },
       );
-      assert.deepEqual(outcome, { code: native.code, err: native.err });
+      // The module converts fewer types of models than the program, and a message names them.
+      const said = (/** @type {string} */ err) => err.replace(/(models of type .*), only .*/, '$1');
+      assert.deepEqual(
+        { ...outcome, err: said(outcome.err) },
+        { code: native.code, err: said(native.err) },
+      );
       assert.deepEqual(readdirSync(folder).filter((file) => /out\.gguf/.test(file)), native.code === 0 ? ['out.gguf'] : []); // prettier-ignore
       rmSync(output, { force: true });
     });

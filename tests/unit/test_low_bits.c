@@ -11,6 +11,7 @@
 
 #include "base/half.h"
 #include "formats/schema.h"
+#include "kernels/kernels.h"
 #include "quant/blocks.h"
 #include "support/golden.h"
 #include "support/opening.h"
@@ -158,12 +159,12 @@ static void compare_tensors(const char *low, const char *floats, enum block_type
 
 /* Expects the row of a model and of its twin of floats to be the same. If dense layers compute
  * in int8, the weights of these types stay as they are, and those of the twin are rounded to int8.
- * Then rows differ by roundings. */
+ * Then rows differ by roundings, more so if the kernels have narrow products. */
 static void expect_row(const float got[128], const float want[128], enum block_type type,
                        wisp_compute compute) {
     if (compute != WISP_COMPUTE_INT8)
         assert_memory_equal(got, want, 128 * sizeof *got);
-    else if (!(wisp_dot(got, want, 128) > 0.9999f))
+    else if (!(wisp_dot(got, want, 128) > (kernels_at(0)->gemm_int8 ? 0.9999f : 0.999f)))
         fail_msg("%s: cosine %.6f to int8", block_format_by_id(type)->name,
                  (double)wisp_dot(got, want, 128));
 }
