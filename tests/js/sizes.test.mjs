@@ -104,12 +104,12 @@ test('a text with messages, a grammar or a schema loads a module of 70 KB', () =
   assert.ok(module <= 70_000, `${module} bytes`);
 });
 
-test('modules that only embed have at most 90.9 KB after brotli, with threads 92.4, those that generate 204', () => {
+test('modules that only embed have at most 90.9 KB after brotli, with threads 92.5, those that generate 204', () => {
   for (const build of ['simd128', 'relaxed']) {
     const size = (/** @type {string} */ name) => bytesOf([`${name}-${build}.wasm`]);
     assert.ok(size('wisp') <= 90_900, `${build}: ${size('wisp')} bytes`);
     const threads = size('wisp-embed-threads');
-    assert.ok(threads <= 92_400, `${build}: ${threads} bytes`);
+    assert.ok(threads <= 92_500, `${build}: ${threads} bytes`);
     for (const name of ['wisp-generate', 'wisp-threads'])
       assert.ok(size(name) <= 204_000, `${name}-${build}: ${size(name)} bytes`);
   }
