@@ -287,14 +287,14 @@ function told(blob, onProgress) {
 
 const { readModel } = platform;
 
-// load('hf:...') and load() of the first of several files work in pages that import this module. An import() in platform-browser.js would divide bundles, which
-// Rollup refuses to do for a single file.
+// load('hf:...') and load() of the first of several files work in pages that import this module. An import() in
+// platform-browser.js would divide bundles, which Rollup refuses to do for a single file.
 platform.readModel = async (own, source, reading) => {
   const name = typeof source === 'string' || source instanceof URL ? String(source) : '';
-  const isInParts = partOf(name.replace(/[?#].*$/s, '')) !== undefined;
-  if (!/^hf:/.test(name) && !isInParts) return readModel(own, source, reading);
+  const isNamed = /^hf:/.test(name);
+  if (!isNamed && !partOf(name.replace(/[?#].*$/s, ''))) return readModel(own, source, reading);
   const { signal, progress } = reading;
-  const blob = await (isInParts && !/^hf:/.test(name) ? fromUrl : fromHub)(name, {
+  const blob = await (isNamed ? fromHub : fromUrl)(name, {
     signal,
     onProgress: ({ loaded, total }) => progress(loaded, total),
   });

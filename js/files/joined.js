@@ -163,11 +163,13 @@ function checkPart(header, { name }, i, count) {
 }
 
 /**
- * Joins pieces of bytes.
+ * Joins pieces of bytes, with zeros behind them up to a multiple of a size.
  * @param {Uint8Array<ArrayBuffer>[]} pieces
+ * @param {number} unit
  */
-function concatenated(pieces) {
-  const all = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+function concatenated(pieces, unit) {
+  const size = pieces.reduce((sum, { length }) => sum + length, 0);
+  const all = new Uint8Array(rounded(size, unit));
   let at = 0;
   for (const piece of pieces) {
     all.set(piece, at);
@@ -216,12 +218,8 @@ export async function joined(parts) {
     data.push({ from, size, zeros: rounded(size, alignment) - size });
     placed += rounded(size, alignment);
   }
-  const header = concatenated(pieces);
-  const whole = concatenated([
-    header,
-    new Uint8Array(rounded(header.length, alignment) - header.length),
-  ]);
-  return { size: whole.length + placed, header: whole, data };
+  const header = concatenated(pieces, alignment);
+  return { size: header.length + placed, header, data };
 }
 
 /**
