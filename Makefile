@@ -251,7 +251,7 @@ build/libwisp.so: $(LIB_native)
 # The addon for Node has the core, threads, and what JavaScript calls. Its files see Node's headers from npm,
 # and find Node's functions in the program that loads them.
 # Those with POSIX's files, of which Windows has no equal.
-ADDON_FILES := $(addprefix src/,host/digest_files.c host/file.c host/old_files.c host/own_file.c host/scratch_file.c native/kv_file.c native/kv_frames.c native/prompt_folder.c)
+ADDON_FILES := $(addprefix src/,host/digest_files.c host/file.c host/input_file.c host/old_files.c host/own_file.c host/row_file.c host/scratch_file.c native/cold_file.c native/kv_file.c native/kv_frames.c native/prompt_folder.c native/vector_cache.c)
 ADDON := $(PORTABLE) $(PRODUCT) src/host/pool_threads.c $(BINDING) $(wildcard src/node/*.c) $(ADDON_FILES)
 ADDON_FLAGS = -DNAPI_VERSION=8 -isystem node_modules/node-api-headers/include
 # Leaves out what is not used, and hides all names but those by which Node finds the addon.
@@ -463,7 +463,7 @@ js/index/index-kernels.js: build/wasm/wisp-index.wasm tools/embed_kernels.mjs
 
 # The module that converts models is loaded only for that. Of these files the linker takes what wisp_convert reaches.
 WASM_CONVERT := src/products/convert.c $(foreach folder,base quant formats text tokenizers huggingface convert,$(wildcard src/$(folder)/*.c)) \
-                src/kernels/weights.c src/native/open_path.c $(wildcard wasm/convert/*.c)
+                src/kernels/weights.c src/native/open_path.c src/host/part_names.c $(wildcard wasm/convert/*.c)
 OBJECTS_convert := $(WASM_CONVERT:%.c=build/wasm/convert/%.o)
 
 build/wasm/convert/%.o: %.c Makefile | .tools/stamp/wasm-cc

@@ -10,6 +10,7 @@ import {
 } from './convert/convert.js';
 import { fetchModel, heldModel, isFolderUrl, isHeld } from './convert/convert-source.js';
 import { resolve } from './files/files.js';
+import { partOf } from './files/part-names.js';
 import { parseName } from './hub/hub.js';
 import { filesFromHub } from './hub-browser.js';
 import { chooseFolder } from './hub/hub-folder.js';
@@ -75,8 +76,8 @@ async function find(source, { onProgress, revision, endpoint, token, offline }, 
       { ...options, onProgress: ({ loaded, total }) => report(loaded, total) },
       chooseFolder,
     );
-    const [[name, blob], ...others] = files;
-    if (others.length === 0) return { input: name, files: new Map([[name, blob]]) };
+    const [[name], ...others] = files;
+    if (others.length === 0 || partOf(name)) return { input: name, files };
     return {
       input: folder,
       files: new Map(Array.from(files, ([path, file]) => [`${folder}/${path}`, file])),

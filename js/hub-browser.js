@@ -2,6 +2,8 @@
 // wisp-engine/hub as a browser imports it: models by name or URL, which the browser keeps.
 import { WispError, throwIfAborted } from './base/errors.js';
 import { resolve } from './files/files.js';
+import { joinedBlob } from './files/joined.js';
+import { filesOf, isSameModel, partOf } from './files/part-names.js';
 import {
   HUB,
   HubError,
@@ -42,10 +44,19 @@ export { WispError } from './base/errors.js';
  * @returns {Promise<Blob>}
  */
 export async function fromHub(name, options = {}) {
-  const files = await filesFromHub(name, options, (all, model) => [
-    model.file ?? chooseFile(all, model),
-  ]);
-  return /** @type {Blob} */ ([...files.values()][0]);
+  const files = await filesFromHub(name, options, (all, model) =>
+    filesOf(model.file ?? chooseFile(all, model)),
+  );
+  return onlyBlob(files);
+}
+
+/**
+ * Returns the model of one file or several.
+ * @param {ReadonlyMap<string, Blob>} files
+ */
+async function onlyBlob(files) {
+  const [first] = files.values();
+  return files.size === 1 ? /** @type {Blob} */ (first) : joinedBlob(files);
 }
 
 /**
@@ -62,7 +73,7 @@ export async function filesFromHub(name, options, choose) {
   const endpoint = (options.endpoint ?? HUB).replace(/\/+$/, '');
   const store = await openStore();
   const { repo, revision } = model;
-  if (isCommit(revision) && model.file) {
+  if (isCommit(revision) && model.file && !partOf(model.file)) {
     const wanted = { url: fileUrl(endpoint, { ...model, file: model.file }), state: 'hub' };
     const kept = await getKept(store, wanted);
     if (kept) return new Map([[model.file, told(kept, onProgress)]]);
@@ -162,8 +173,7 @@ function nameOf({ url, state }) {
  */
 export async function fromUrl(url, options = {}) {
   checkOptions(options, ['offline', 'signal', 'onProgress']);
-  const { signal, onProgress, offline } = options;
-  throwIfAborted(signal);
+  throwIfAborted(options.signal);
   const { href, protocol } = resolve(typeof url === 'string' ? url : url.href, 'url');
   if (!/^https?:$/.test(protocol)) {
     throw new WispError('argument', `${href} is not fetched from a server: load it as it is`, {
@@ -171,6 +181,29 @@ export async function fromUrl(url, options = {}) {
     });
   }
   const store = await openStore();
+  /** @type {Map<string, Blob>} */
+  const files = new Map();
+  for (const part of urlsOf(href)) files.set(part, await fileFromUrl(store, part, options));
+  return onlyBlob(files);
+}
+
+/**
+ * Returns the addresses of all files of a model, of which the first is named.
+ * @param {string} href
+ */
+function urlsOf(href) {
+  const [, path, rest] = /** @type {string[]} */ (/^([^?#]*)(.*)$/s.exec(href));
+  return filesOf(path).map((part) => part + rest);
+}
+
+/**
+ * @param {Store} store
+ * @param {string} href
+ * @param {UrlOptions} options
+ * @returns {Promise<Blob>}
+ */
+async function fileFromUrl(store, href, options) {
+  const { signal, onProgress, offline } = options;
   const kept = (await listKept(store)).find((entry) => entry.url === href && entry.about);
   const blob = kept && (await getKept(store, kept));
   if (offline) {
@@ -254,13 +287,14 @@ function told(blob, onProgress) {
 
 const { readModel } = platform;
 
-// load('hf:...') works in pages that import this module. An import() in platform-browser.js would divide bundles, which
-// Rollup refuses to do for a single file.
+// load('hf:...') and load() of the first of several files work in pages that import this module. An import() in
+// platform-browser.js would divide bundles, which Rollup refuses to do for a single file.
 platform.readModel = async (own, source, reading) => {
   const name = typeof source === 'string' || source instanceof URL ? String(source) : '';
-  if (!/^hf:/.test(name)) return readModel(own, source, reading);
+  const isNamed = /^hf:/.test(name);
+  if (!isNamed && !partOf(name.replace(/[?#].*$/s, ''))) return readModel(own, source, reading);
   const { signal, progress } = reading;
-  const blob = await fromHub(name, {
+  const blob = await (isNamed ? fromHub : fromUrl)(name, {
     signal,
     onProgress: ({ loaded, total }) => progress(loaded, total),
   });
@@ -274,17 +308,23 @@ platform.readModel = async (own, source, reading) => {
 export async function listCached() {
   const store = await openStore();
   const models = [];
-  for (const entry of await listKept(store)) {
+  const all = await listKept(store);
+  for (const entry of all) {
     // The small files of a folder are not models; they are deleted with their repository.
     if (entry.state === 'hub' && /\.(json|txt|jinja|model)$/.test(nameOf(entry).file)) continue;
-    const source = await getKept(store, entry);
-    const parts = entry.keys.length - (entry.about ? 1 : 0);
-    models.push({
-      name: nameOf(entry).name,
-      source,
-      bytes: source?.size ?? parts * PART_BYTES,
-      complete: source !== undefined,
-    });
+    const part = partOf(nameOf(entry).file);
+    if (part && part.part > 1) continue; // it belongs to the first
+    const files = new Map();
+    let bytes = 0;
+    for (const file of all.filter((other) => isSameModel(nameOf(other).name, nameOf(entry).name))) {
+      const blob = await getKept(store, file);
+      if (blob) files.set(nameOf(file).file, blob);
+      bytes += blob?.size ?? (file.keys.length - (file.about ? 1 : 0)) * PART_BYTES;
+    }
+    const complete = files.size === (part?.count ?? 1);
+    const sorted = new Map([...files].sort());
+    const source = complete ? await onlyBlob(sorted) : undefined;
+    models.push({ name: nameOf(entry).name, source, bytes, complete });
   }
   return models;
 }
@@ -301,7 +341,8 @@ export async function deleteCached(name) {
   let freed = 0;
   for (const entry of await listKept(store)) {
     const own = nameOf(entry);
-    if (wanted && ![own.name.replace(/^hf:/, ''), own.repo, entry.url].includes(wanted)) continue;
+    const isMeant = (/** @type {string} */ name) => isSameModel(name, wanted);
+    if (wanted && ![own.name.replace(/^hf:/, ''), own.repo, entry.url].some(isMeant)) continue;
     for (const key of entry.keys) freed += (await store.get(key))?.size ?? 0;
     await deleteKeys(store, entry.keys);
   }

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Python package: `make wheel` builds the wheel of this machine, `make wheels` those of all platforms, into
 # build/wheels. `make test-python` runs python/tests against the package as it is in the wheel, `make test-adapters`
-# those of the adapters with the real packages.
+# those of the adapters with the real packages, `make test-wheel` that the wheel installs and works offline.
 
 PYTHON_FILES := $(wildcard python/*.* python/wisp_engine/* python/tests/*)
 PYTHON_MODELS := models/wisp-default.gguf models/wisp-stories.gguf
 PYTHON_WHEEL = .tools/bin/python-wheel
 
-.PHONY: python wheel wheels test-python test-adapters run/python run/clickhouse run/adapters lint-python
+.PHONY: python wheel wheels test-wheel run/wheel test-python test-adapters run/python run/clickhouse run/adapters lint-python
 python: build/python/ready
 
 # The package as a folder, with all that a wheel has.
@@ -23,7 +23,7 @@ build/python/ready: $(PYTHON_FILES) $(PYTHON_MODELS) src/wisp.h $(wildcard src/w
 test-python: run/python
 run/python: build/python/ready js/wisp-udf-simd128.wasm js/wisp-udf-relaxed.wasm js/wisp-convert.wasm
 	$(RUN) python -- sh -c 'cd build/python && WISP_REPO=$(CURDIR) $(CURDIR)/$(PYTHON_WHEEL) -m pytest \
-	    -p no:cacheprovider tests --ignore=tests/test_adapters.py --ignore=tests/test_parquet.py --ignore=tests/test_ray.py'
+	    -p no:cacheprovider tests --ignore=tests/test_adapters.py --ignore=tests/test_parquet.py --ignore=tests/test_ray.py --ignore=tests/test_wheel.py'
 
 # The SQL of docs/scale.md in ClickHouse. CI runs it in turns (tests/rules.mk).
 run/clickhouse: build/python/ready js/wisp-udf-simd128.wasm js/wisp-convert.wasm | .tools/stamp/clickhouse
@@ -78,5 +78,13 @@ wheel-$(1): build/wheel/$(1)/library build/python/ready
 endef
 $(foreach target,$(WHEEL_TARGETS),$(eval $(call wheel_for,$(target),$(if $(findstring x64,$(target)),x86_64,aarch64))))
 
-wheel: wheel-linux-$(if $(filter x86_64,$(MACHINE)),x64,arm64)-gnu
+WHEEL_HERE := linux-$(if $(filter x86_64,$(MACHINE)),x64,arm64)-gnu
+wheel: wheel-$(WHEEL_HERE)
+
+# Installs this machine's wheel without an index, and uses it without a network.
+test-wheel: run/wheel
+run/wheel: wheel
+	$(RUN) wheel -- sh -c 'cd build/python && WISP_WHEEL=$(CURDIR)/build/wheels/wisp_engine-$(VERSION)-py3-none-$(WHEEL_PLATFORM_$(WHEEL_HERE)).whl \
+	    $(CURDIR)/$(PYTHON_WHEEL) -m pytest -p no:cacheprovider tests/test_wheel.py'
+
 wheels: $(WHEEL_TARGETS:%=wheel-%)

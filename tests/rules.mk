@@ -387,7 +387,7 @@ SLOW_0 := m32 big-endian run/clickhouse test-cuda-shim cuda-compile
 SLOW_1 := asan
 SLOW_2 := musl valgrind aarch64
 SLOW_3 := ubsan tsan reproducible run/oracle/unicode run/oracle/grammars run/oracle/schemas
-SLOW_4 := test-torch
+SLOW_4 := test-torch run/wheel
 TURN := $(firstword $(subst /, ,$(WISP_TURN)))
 SLOW := $(if $(TURN),$(SLOW_$(TURN)),$(foreach turn,0 1 2 3 4,$(SLOW_$(turn))))
 test-slow: $(SLOW)

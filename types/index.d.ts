@@ -80,6 +80,13 @@ export interface OpenOptions {
   /** The most bytes of all files in that folder. Default: 4e9. */
   promptCacheSize?: number | undefined;
   /**
+   * Of embedders in native code in Node, on Linux and macOS: a folder in which embeddings are kept. A text that was embedded
+   * before is read from there, with the same bits, in any process: the program and Python use the same files.
+   */
+  vectorCache?: string | undefined;
+  /** The most bytes of all files in that folder. Default: 1e9. */
+  vectorCacheSize?: number | undefined;
+  /**
    * Compute embeddings in int8 that have the same bits in every engine and on every machine, natively
    * too. Not for f32, sparse layers and generators.
    */
@@ -355,6 +362,11 @@ export interface Totals {
   /** The time of each stage: 'tokenize', 'qkv' and so on. */
   stageSeconds: Record<string, number>;
   layers: LayerStats[];
+  /**
+   * With the option vectorCache: the texts that it had (`found`) and had not (`computed`, and of these `lost`: those that could
+   * not be kept, as on a full disk).
+   */
+  vectorCache?: { found: number; computed: number; lost: number };
 }
 
 /** Counts what a model with the option cold has fetched. Neurons of all layers count together. */

@@ -28,6 +28,8 @@ export const LOAD_OPTIONS = {
   promptCache: { is: 'text', of: 'session' },
   kvMemory: { is: 'whole', least: 1, most: Number.MAX_SAFE_INTEGER, of: 'session' },
   promptCacheSize: { is: 'whole', least: 1, most: Number.MAX_SAFE_INTEGER, of: 'session' },
+  vectorCache: { is: 'text', of: 'session' },
+  vectorCacheSize: { is: 'whole', least: 1, most: Number.MAX_SAFE_INTEGER, of: 'session' },
   cold: {},
   queueLimit: { is: 'number', least: 0 },
   startTimeout: { is: 'number', least: 0 },

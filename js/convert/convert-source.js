@@ -2,6 +2,7 @@
 // The files of a model that a program gives or that a URL names, by their paths in its folder.
 import { WispError } from '../base/errors.js';
 import { wrong } from '../base/options.js';
+import { filesOf } from '../files/part-names.js';
 import { bodySize, readParts, request, viewOf } from '../files/source.js';
 import { BESIDE_GRAPHS, WEIGHTS } from '../hub/hub-folder.js';
 
@@ -126,10 +127,15 @@ export async function fetchModel(url, signal, onProgress) {
   const path = decodedPath(url).replace(/\/+$/, '');
   const folder = path.slice(path.lastIndexOf('/') + 1) || NAMELESS;
   if (/\.gguf$/i.test(path)) {
-    const blob = await fetchBlob(url, signal, (bytes, total) =>
-      onProgress((loaded += bytes), total),
-    );
-    return { input: folder, files: new Map([[folder, blob]]) };
+    const parts = filesOf(folder);
+    for (const part of parts) {
+      const from = new URL(part === folder ? url : encodeURIComponent(part) + url.search, url);
+      const blob = await fetchBlob(from, signal, (bytes, total) =>
+        onProgress((loaded += bytes), parts.length > 1 ? undefined : total),
+      );
+      files.set(part, blob);
+    }
+    return { input: folder, files };
   }
   const base = new URL(url);
   base.pathname = base.pathname.replace(/\/*$/, '/');

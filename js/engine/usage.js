@@ -20,6 +20,8 @@ export function addTotals(totals, more) {
   if (!more) return;
   for (const name of COUNTS) totals[name] += more[name];
   addNumbers(totals.stageSeconds, more.stageSeconds);
+  if (more.vectorCache)
+    addNumbers((totals.vectorCache ??= { found: 0, computed: 0, lost: 0 }), more.vectorCache);
   more.layers.forEach((layer, i) =>
     addNumbers((totals.layers[i] ??= /** @type {any} */ ({})), layer),
   );

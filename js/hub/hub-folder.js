@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a repository that a conversion reads.
+import { filesOf } from '../files/part-names.js';
 import { chooseFile } from './hub.js';
 
 /**
@@ -49,7 +50,7 @@ function weightsAmong(names) {
  * @returns {string[]}
  */
 export function chooseFolder(files, model) {
-  if (model.file !== undefined) return [model.file];
+  if (model.file !== undefined) return filesOf(model.file);
   /** @type {Map<string, string[]>} */
   const folders = new Map();
   for (const file of files) {
@@ -67,7 +68,7 @@ export function chooseFolder(files, model) {
     weights.push(...weightsAmong(names).map((name) => folder + name));
   }
   // Weights come last: if they are kept, the others are.
-  return weights.length > 0 ? [...others, ...weights] : [chooseFile(files, model)];
+  return weights.length > 0 ? [...others, ...weights] : filesOf(chooseFile(files, model));
 }
 
 /**

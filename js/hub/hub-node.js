@@ -4,6 +4,7 @@ import { open, readFile, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { WispError, onAbort, throwIfAborted } from '../base/errors.js';
+import { filesOf, isSameModel, partOf } from '../files/part-names.js';
 import { Silence, checkEndless, limits } from '../files/silence.js';
 import {
   HUB,
@@ -155,7 +156,8 @@ async function findKept(cache, model, folder) {
   const commit = await cache.commitOf(model.revision);
   const files = commit ? await cache.files(commit) : [];
   const file = model.file ?? (files.length > 0 ? chooseFile(files, model) : '');
-  if (commit && files.includes(file)) return cache.snapshot(commit, file);
+  if (commit && filesOf(file).every((part) => files.includes(part)))
+    return cache.snapshot(commit, file);
   const { repo, revision } = model;
   throw new WispError(
     'not_found',
@@ -186,23 +188,44 @@ async function findKeptFolder(cache, model, folder) {
  * @param {HubOptions['onProgress']} onProgress
  */
 async function fetchModel(hub, cache, model, links, onProgress) {
-  const { revision } = model;
-  if (isCommit(revision) && model.file) {
-    const path = cache.snapshot(revision, model.file);
+  let { file } = model;
+  if (file && !partOf(file)) return fetchFile(hub, cache, { ...model, file }, links, onProgress);
+  if (file && isCommit(model.revision)) {
+    const kept = await Promise.all(
+      filesOf(file).map((part) => exists(cache.snapshot(model.revision, part))),
+    );
+    if (kept.every(Boolean)) return cache.snapshot(model.revision, file); // a commit does not change
+  }
+  const { commit, files } = await list(hub.endpoint, model, hub);
+  file ??= chooseFile([...files.keys()], model);
+  const parts = filesOf(file);
+  if (parts.length > 1)
+    return fetchAll(hub, cache, model, { commit, files }, parts, links, onProgress);
+  checkPath(file, 'file');
+  return fetchFile(hub, cache, { ...model, file }, links, onProgress);
+}
+
+/**
+ * Fetches one file.
+ * @param {Hub} hub
+ * @param {RepoCache} cache
+ * @param {ModelFile} model
+ * @param {boolean} links
+ * @param {HubOptions['onProgress']} onProgress
+ */
+async function fetchFile(hub, cache, model, links, onProgress) {
+  const { revision, file } = model;
+  if (isCommit(revision)) {
+    const path = cache.snapshot(revision, file);
     if (await exists(path)) return path; // a commit does not change
   }
-  let { file } = model;
-  if (!file) {
-    const { files } = await list(hub.endpoint, model, hub);
-    checkPath((file = chooseFile([...files.keys()], model)), 'file');
-  }
-  const about = await look(hub, { ...model, file });
+  const about = await look(hub, model);
   const path = cache.snapshot(about.commit, file);
   if (await exists(path)) {
     await cache.setCommit(revision, about.commit).catch(() => {}); // the cache may be read-only
     return path;
   }
-  const isNew = await download(hub, cache, { ...model, file }, about, onProgress);
+  const isNew = await download(hub, cache, model, about, onProgress);
   await cache.setCommit(revision, about.commit);
   return cache.point(about.etag, about.commit, file, { links, isNew });
 }
@@ -215,15 +238,29 @@ async function fetchModel(hub, cache, model, links, onProgress) {
  * @param {HubOptions['onProgress']} onProgress
  */
 async function fetchFolder(hub, cache, model, links, onProgress) {
-  const { commit, files } = await list(hub.endpoint, model, hub);
-  const chosen = chooseFolder([...files.keys()], model);
+  const listing = await list(hub.endpoint, model, hub);
+  const chosen = chooseFolder([...listing.files.keys()], model);
+  const path = await fetchAll(hub, cache, model, listing, chosen, links, onProgress);
+  return /\.gguf$/i.test(path) ? path : cache.snapshot(listing.commit, '');
+}
+
+/**
+ * Fetches files of a commit. Returns the path of the first.
+ * @param {Hub} hub
+ * @param {RepoCache} cache
+ * @param {import('./hub.js').ModelName} model
+ * @param {import('./hub.js').Listing} listing
+ * @param {readonly string[]} chosen
+ * @param {boolean} links
+ * @param {HubOptions['onProgress']} onProgress
+ */
+async function fetchAll(hub, cache, model, { commit, files }, chosen, links, onProgress) {
   const total = chosen.reduce((sum, file) => sum + (files.get(file)?.size ?? NaN), 0) || undefined;
   let before = 0;
-  let path = '';
   for (const file of chosen) {
     checkPath(file, 'file');
     const wanted = { ...model, revision: commit, file };
-    path = await fetchModel(hub, cache, wanted, links, ({ loaded }) =>
+    const path = await fetchFile(hub, cache, wanted, links, ({ loaded }) =>
       onProgress?.({ loaded: before + loaded, total }),
     );
     if (file === 'config.json')
@@ -232,7 +269,7 @@ async function fetchFolder(hub, cache, model, links, onProgress) {
     onProgress?.({ loaded: before, total });
   }
   await cache.setCommit(model.revision, commit).catch(() => {}); // the cache may be read-only
-  return /\.gguf$/i.test(path) ? path : cache.snapshot(commit, '');
+  return cache.snapshot(commit, chosen[0]);
 }
 
 /** Redirects that are followed on the way to what is known of a file. */
@@ -445,13 +482,19 @@ function extent({ status, headers }) {
  * @returns {Promise<import('../../types/hub.js').CachedModel[]>}
  */
 export async function listCached(options = {}) {
-  const models = await withCache(options, listModels);
-  return models.map(({ repo, file, commit, path, bytes }) => ({
-    name: `hf:${repo}@${commit}/${file}`,
-    source: path,
-    bytes,
-    complete: true,
-  }));
+  const files = await withCache(options, listModels);
+  /** @param {(typeof files)[number]} a @param {(typeof files)[number]} b */
+  const areOne = (a, b) =>
+    a.repo === b.repo && a.commit === b.commit && isSameModel(a.file, b.file);
+  return files.flatMap((kept) => {
+    const { repo, file, commit, path } = kept;
+    const all = files.filter((other) => areOne(kept, other));
+    const isLater = partOf(file)?.part !== 1 && all.some((other) => partOf(other.file)?.part === 1);
+    if (isLater) return []; // the first stands for all
+    const bytes = all.reduce((sum, each) => sum + each.bytes, 0);
+    const complete = all.length >= (partOf(file)?.count ?? 1);
+    return [{ name: `hf:${repo}@${commit}/${file}`, source: path, bytes, complete }];
+  });
 }
 
 /**
@@ -468,7 +511,7 @@ export async function deleteCached(name, options = {}) {
       ({ repo, commit, file }) =>
         !wanted ||
         (wanted.repo === repo &&
-          (wanted.file ?? file) === file &&
+          isSameModel(wanted.file ?? file, file) &&
           (!isCommit(wanted.revision) || wanted.revision === commit)),
     ),
   );

@@ -2,6 +2,7 @@
 // Models by name on the Hugging Face Hub, or a server with the same paths: what Node and browsers share.
 import { WispError, cancelled, throwIfAborted } from '../base/errors.js';
 import { checkOptions, checkString, wrong } from '../base/options.js';
+import { partOf } from '../files/part-names.js';
 
 export const HUB = 'https://huggingface.co';
 
@@ -162,30 +163,25 @@ const TYPES = [
 
 /**
  * Chooses the model among a repository's files: its GGUF file, or of several the one whose type of
- * weights comes first.
+ * weights comes first. If all models are in several files, the first file of one.
  * @param {readonly string[]} files
  * @param {{ repo: string }} model
  * @returns {string}
  */
 export function chooseFile(files, { repo }) {
   const models = files.filter((file) => /\.gguf$/i.test(file) && !/mmproj|imatrix/i.test(file));
-  const whole = models.filter((file) => !/-\d{5}-of-\d{5}\.gguf$/i.test(file)).sort();
-  if (whole.length === 1) return whole[0];
+  const whole = models.filter((file) => !partOf(file));
+  const found = whole.length > 0 ? whole : models.filter((file) => partOf(file)?.part === 1);
+  found.sort();
+  if (found.length === 1) return found[0];
   for (const type of TYPES) {
-    const ofType = whole.filter((file) => new RegExp(`(^|[-_./])${type}\\.gguf$`, 'i').test(file));
+    const end = new RegExp(`(^|[-_./])${type}(-\\d{5}-of-\\d{5})?\\.gguf$`, 'i');
+    const ofType = found.filter((file) => end.test(file));
     if (ofType.length === 1) return ofType[0];
     if (ofType.length > 1) break;
   }
-  if (whole.length > 1) {
-    throw wrong('file', `${repo} has several models; name one of ${whole.join(', ')}`);
-  }
-  if (models.length > 0) {
-    throw new WispError(
-      'unsupported',
-      `${repo}: its model is in parts, which wisp does not read; join them with ` +
-        'llama-gguf-split --merge',
-      { field: 'file' },
-    );
+  if (found.length > 1) {
+    throw wrong('file', `${repo} has several models; name one of ${found.join(', ')}`);
   }
   const remedy = files.some((file) => /\.(safetensors|bin|onnx)$/.test(file))
     ? `. import 'wisp-engine/convert' lets it be loaded all the same; npx wisp-engine convert hf:${repo} ` +

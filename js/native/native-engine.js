@@ -64,6 +64,7 @@ export class NativeEngine {
       const { dimensions, residentBytes } = this.info();
       this.dimensions = dimensions;
       this.#residentBytes = residentBytes;
+      if (options.vectorCache !== undefined) await this.embed([]); // opens it
     } catch (error) {
       await this.close();
       throw error;

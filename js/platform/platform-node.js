@@ -5,8 +5,11 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { WispError, throwIfAborted } from '../base/errors.js';
+import { wrong } from '../base/options.js';
 import { REMEDY, orRemedy, ownFile } from '../files/files.js';
 import { fromHub } from '../hub/hub-node.js';
+import { joined } from '../files/joined.js';
+import { filesOf, partOf } from '../files/part-names.js';
 import { holdFile, staysFile } from '../files/model-file-node.js';
 import { holdModel, holdUrl } from '../files/models.js';
 import {
@@ -129,6 +132,7 @@ async function readModel(own, source, reading) {
     );
   }
   if (url.protocol === 'file:') return readFileShared(fileURLToPath(url), reading);
+  if (partOf(url.pathname)) return readUrls(url, reading);
   return holdUrl(url, reading, (response) =>
     readStream(response.body, bodySize(response), url.href, reading),
   );
@@ -161,6 +165,7 @@ export function asUrl(source) {
  */
 async function readFileShared(path, reading) {
   try {
+    if (partOf(path)) return await readFiles(path, reading);
     if (staysFile(reading)) return await holdFile(path, reading);
     const file = await open(path);
     try {
@@ -175,6 +180,111 @@ async function readFileShared(path, reading) {
   } catch (error) {
     throw fileError(error, path);
   }
+}
+
+/** @typedef {import('../files/joined.js').Part & { fill: (into: Uint8Array, from: number) => Promise<void> }} FilledPart */
+
+/**
+ * Joins the files of a model in memory.
+ * @param {readonly FilledPart[]} parts
+ * @param {import('../../types/internal.js').Reading} reading
+ */
+async function joinShared(parts, { signal, progress, integrity }) {
+  if (integrity !== undefined)
+    throw wrong('integrity', `it is the hash of one file, and the model is in ${parts.length}`);
+  const { size, header, data } = await joined(parts);
+  const bytes = sharedBytes(size);
+  bytes.set(header);
+  let at = header.length;
+  for (const [i, { from, size: length, zeros }] of data.entries()) {
+    for (let done = 0; done < length; done += READ_BYTES) {
+      throwIfAborted(signal);
+      const end = Math.min(done + READ_BYTES, length);
+      await parts[i].fill(bytes.subarray(at + done, at + end), from + done);
+      progress(at + end, size);
+    }
+    at += length + zeros;
+  }
+  progress(size, size);
+  return holdModel(undefined, async () => sharedPart(bytes));
+}
+
+/**
+ * Reads the files of a model, of which the path names the first.
+ * @param {string} path
+ * @param {import('../../types/internal.js').Reading} reading
+ */
+async function readFiles(path, reading) {
+  /** @type {import('node:fs/promises').FileHandle[]} */
+  const files = [];
+  try {
+    const parts = [];
+    for (const name of filesOf(path)) {
+      const file = await open(name);
+      files.push(file);
+      parts.push(partOfFile(name, file, (await file.stat()).size));
+    }
+    return await joinShared(parts, reading);
+  } finally {
+    for (const file of files) await file.close();
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {import('node:fs/promises').FileHandle} file
+ * @param {number} size
+ * @returns {FilledPart}
+ */
+function partOfFile(name, file, size) {
+  /** @type {FilledPart['fill']} */
+  async function fill(into, from) {
+    for (let at = 0; at < into.length;) {
+      const { bytesRead } = await file.read(into, at, into.length - at, from + at);
+      if (bytesRead === 0) throw new WispError('io', `${name} became shorter while it was read`);
+      at += bytesRead;
+    }
+  }
+  return {
+    name,
+    size,
+    fill,
+    async read(from, to) {
+      const bytes = new Uint8Array(to - from);
+      await fill(bytes, from);
+      return bytes;
+    },
+  };
+}
+
+/**
+ * Fetches the files of a model, of which the URL names the first.
+ * @param {URL} first
+ * @param {import('../../types/internal.js').Reading} reading
+ */
+async function readUrls(first, reading) {
+  const { signal } = reading;
+  /** @type {FilledPart[]} */
+  const parts = [];
+  let before = 0;
+  for (const pathname of filesOf(first.pathname)) {
+    const url = Object.assign(new URL(first), { pathname });
+    const response = await request(url, signal);
+    const progress = (/** @type {number} */ loaded) => reading.progress(before + loaded, undefined);
+    const { buffer, at, size } = await readStream(response.body, bodySize(response), url.href, {
+      signal,
+      progress,
+    });
+    const bytes = new Uint8Array(buffer, at, size);
+    parts.push({
+      name: url.href,
+      size,
+      read: async (from, to) => bytes.slice(from, to),
+      fill: async (into, from) => into.set(bytes.subarray(from, from + into.length)),
+    });
+    before += size;
+  }
+  return joinShared(parts, { ...reading, progress: () => {} });
 }
 
 /**

@@ -9,14 +9,77 @@
 #include "base/json_write.h"
 #include "base/number_text.h"
 
+/* ---- files ---------------------------------------------------------------------------------- */
+
+#ifdef HAS_FILES
+
+/* Adds what the vector cache that is open has done. */
+static void count_vectors(const struct engine *engine, wisp_vector_cache_stats *sums) {
+    wisp_vector_cache_stats counts;
+    if (!engine->vectors)
+        return;
+    wisp_vector_cache_get_stats(engine->vectors, &counts);
+    sums->found += counts.found;
+    sums->computed += counts.computed;
+    sums->lost += counts.lost;
+}
+
+/* Closes the vector cache, which is of what the session computes. */
+static void close_vectors(struct engine *engine) {
+    count_vectors(engine, &engine->vector_counts);
+    wisp_vector_cache_close(engine->vectors);
+    engine->vectors = NULL;
+}
+
+/* Puts what the vector cache has done, if there is one. */
+static void put_vector_counts(struct engine *engine) {
+    wisp_vector_cache_stats counts = engine->vector_counts;
+    if (!engine->vector_cache)
+        return;
+    count_vectors(engine, &counts);
+    put(engine, ",\"vectorCache\":{\"found\":%llu,\"computed\":%llu,\"lost\":%llu}",
+        (unsigned long long)counts.found, (unsigned long long)counts.computed,
+        (unsigned long long)counts.lost);
+}
+
+static wisp_status use_prompt_files(struct engine *engine) {
+    if (engine->kv_memory)
+        TRY(wisp_session_limit_kv_memory(engine->session, engine->kv_memory, NULL, &engine->error));
+    if (engine->prompt_cache)
+        TRY(wisp_session_use_prompt_cache(engine->session, engine->prompt_cache,
+                                          engine->prompt_cache_bytes, &engine->error));
+    return WISP_OK;
+}
+
+#else
+
+static void close_vectors(struct engine *engine) {
+    (void)engine;
+}
+
+static void put_vector_counts(struct engine *engine) {
+    (void)engine;
+}
+
+static wisp_status use_prompt_files(struct engine *engine) {
+    (void)engine;
+    return WISP_OK;
+}
+
+#endif
+
+/* ---- the engine ----------------------------------------------------------------------------- */
+
 EXPORT("engine_new") struct engine *engine_new(void) {
     return calloc(1, sizeof(struct engine));
 }
 
 EXPORT("engine_free") void engine_free(struct engine *engine) {
+    close_vectors(engine);
     wisp_session_close(engine->session);
     wisp_model_close(engine->model);
     free(engine->prompt_cache);
+    free(engine->vector_cache);
     free(engine->attention);
     free((void *)engine->model_options.device); /* set_option copied it */
     free(engine->text);
@@ -108,13 +171,21 @@ static wisp_status set_sparsity(struct engine *engine, bool given, double sparsi
         wisp_model_get_info(engine->model, &info);
         TRY(wisp_session_set_sparsity(engine->session, given ? (float)sparsity : info.sparsity,
                                       &engine->error));
+        close_vectors(engine);
     }
     engine->has_sparsity = given;
     engine->sparsity = sparsity;
     return WISP_OK;
 }
 
-enum kind { CHOICE, KERNELS, TEXT, FLAG, WHOLE, BYTES, SPARSITY };
+enum kind { CHOICE, KERNELS, TEXT, FLAG, WHOLE, BYTES, SPARSITY, ABSENT };
+
+/* The kind of an option that needs files. */
+#ifdef HAS_FILES
+#define OF_FILES(kind) kind
+#else
+#define OF_FILES(kind) ABSENT
+#endif
 
 /* The options, by the names that JavaScript has for them: js/base/options.js says what they may be.
  * cold-engine.js sets `available` and `skip_absent`. */
@@ -140,9 +211,11 @@ static const struct option {
     {"sparsity", SPARSITY, ENGINE(sparsity), NULL},
     {"attention", TEXT, ENGINE(attention), NULL},
     {"cacheType", CHOICE, SESSION(cache_type), wisp_cache_type_name},
-    {"promptCache", TEXT, ENGINE(prompt_cache), NULL},
-    {"promptCacheSize", BYTES, ENGINE(prompt_cache_bytes), NULL},
-    {"kvMemory", BYTES, ENGINE(kv_memory), NULL},
+    {"promptCache", OF_FILES(TEXT), ENGINE(prompt_cache), NULL},
+    {"promptCacheSize", OF_FILES(BYTES), ENGINE(prompt_cache_bytes), NULL},
+    {"kvMemory", OF_FILES(BYTES), ENGINE(kv_memory), NULL},
+    {"vectorCache", OF_FILES(TEXT), ENGINE(vector_cache), NULL},
+    {"vectorCacheSize", OF_FILES(BYTES), ENGINE(vector_cache_bytes), NULL},
 };
 
 _Static_assert(sizeof(wisp_compute) == sizeof(uint32_t) &&
@@ -180,6 +253,10 @@ static wisp_status set_option(struct engine *engine, const struct option *option
         return WISP_OK;
     case SPARSITY:
         return set_sparsity(engine, text != NULL, number);
+    case ABSENT:
+        if (text)
+            return fail(&engine->error, WISP_ERROR_UNSUPPORTED, NULL, option->name,
+                        "only native code in Node, on Linux and macOS, keeps files");
     }
     return WISP_OK;
 }
@@ -199,28 +276,11 @@ wisp_status engine_open_model(struct engine *engine, const wisp_source *source) 
     return wisp_model_open_source(source, &engine->model_options, &engine->model, &engine->error);
 }
 
-/* Modules have no files, and the addon for Windows none that only their user can change. */
-static wisp_status use_files(struct engine *engine) {
-#if defined(__wasm__) || defined(_WIN32)
-    return fail(&engine->error, WISP_ERROR_UNSUPPORTED, NULL,
-                engine->prompt_cache ? "promptCache" : "kvMemory",
-                "only native code in Node, on Linux and macOS, keeps keys and values in files");
-#else
-    if (engine->kv_memory)
-        TRY(wisp_session_limit_kv_memory(engine->session, engine->kv_memory, NULL, &engine->error));
-    return engine->prompt_cache
-               ? wisp_session_use_prompt_cache(engine->session, engine->prompt_cache,
-                                               engine->prompt_cache_bytes, &engine->error)
-               : WISP_OK;
-#endif
-}
-
 wisp_status engine_open_session(struct engine *engine) {
     engine->session_options.attention = engine->attention;
     TRY(wisp_session_open(engine->model, &engine->session_options, &engine->session,
                           &engine->error));
-    if (engine->prompt_cache || engine->kv_memory)
-        TRY(use_files(engine));
+    TRY(use_prompt_files(engine));
     return engine->has_sparsity ? set_sparsity(engine, true, engine->sparsity) : WISP_OK;
 }
 
@@ -300,6 +360,8 @@ EXPORT("engine_stats") const char *engine_stats(struct engine *engine) {
             (unsigned long long)s.neurons, (unsigned long long)s.computed,
             (unsigned long long)s.contributing, (unsigned long long)s.compared,
             (unsigned long long)s.needed, (unsigned long long)s.found);
-    put(engine, "]}");
+    put(engine, "]");
+    put_vector_counts(engine);
+    put(engine, "}");
     return engine->out_of_memory ? NULL : engine->text;
 }

@@ -13,6 +13,11 @@
 #define EXPORT(name)
 #endif
 
+/* Modules have no files, and the addon for Windows none that only their user can change. */
+#if !defined(__wasm__) && !defined(_WIN32)
+#define HAS_FILES
+#endif
+
 struct engine {
     wisp_model *model;
     wisp_session *session;
@@ -27,7 +32,11 @@ struct engine {
     char *prompt_cache; /* a folder; NULL: none */
     char *attention;    /* policies; NULL: full */
     uint64_t prompt_cache_bytes;
-    uint64_t kv_memory; /* 0: no limit */
+    char *vector_cache; /* a folder; NULL: none */
+    uint64_t vector_cache_bytes;
+    wisp_vector_cache *vectors;            /* of what the session computes; NULL: not open */
+    wisp_vector_cache_stats vector_counts; /* of those that were closed */
+    uint64_t kv_memory;                    /* 0: no limit */
     char *text; /* [capacity]: JSON for the caller, valid until the next call that returns text */
     size_t length, capacity;
     bool out_of_memory; /* the text could not grow */
@@ -49,7 +58,7 @@ wisp_status engine_open_model(struct engine *engine, const wisp_source *source);
 wisp_status engine_open_session(struct engine *engine);
 
 /* Embeds n texts to the rows [n, dimensions]. `prompt` may be NULL. 0 dimensions stand for all of
- * the model. */
+ * the model. With a vector cache, opens it, too, also if n is 0. */
 wisp_status engine_embed(struct engine *engine, const wisp_text *texts, size_t n,
                          const char *prompt, size_t dimensions, float *rows);
 

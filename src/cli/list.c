@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "host/part_names.h"
 #include "http/cache.h"
 #include "http/hub_kept.h"
 
@@ -170,6 +171,22 @@ static int list(bool json) {
 
 /* ---- removal -------------------------------------------------------------------------------- */
 
+/* Deletes the file at a URL, and if that is the first of several all of them. */
+static wisp_status remove_url(const char *text, uint64_t *freed, wisp_error *error) {
+    struct part_name part;
+    const bool in_parts = part_name_read(text, strcspn(text, "?#"), &part) && part.part == 1;
+    const uint32_t files = in_parts ? part.count : 1;
+    char *url = strdup(text);
+    wisp_status status = url ? WISP_OK : fail_memory(error, strlen(text));
+    for (uint32_t i = 1; i <= files && status == WISP_OK; i++) {
+        if (in_parts)
+            part_name_set(url, &part, i);
+        status = cache_remove(url, freed, error);
+    }
+    free(url);
+    return status;
+}
+
 static int remove_model(const char *text) {
     struct hub_name name;
     wisp_error error;
@@ -177,7 +194,7 @@ static int remove_model(const char *text) {
     size_t n = 0;
     wisp_status status;
     if (is_url(text)) {
-        status = cache_remove(text, &freed, &error);
+        status = remove_url(text, &freed, &error);
         n = freed > 0;
     } else {
         status = hub_parse_name(text, &name, &error);

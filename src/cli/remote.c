@@ -4,12 +4,14 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "host/part_names.h"
 
 enum {
     FIRST_BYTES = 1 << 20,       /* are fetched first of a model that opens from its hot bytes, or a
                                     quarter of a smaller file */
     GAP_BYTES = 16 * 1024,       /* ranges with at most so many bytes between are fetched as one */
     MOST_JOINED_BYTES = 1 << 20, /* of a range that is made of several */
+    MOST_PARTS = 256,            /* of a model */
     MOST_RELOADS = 2 /* of a file that changes on the server, or vanishes from the cache */
 };
 
@@ -199,39 +201,117 @@ static void release(struct remote_model *r) {
     r->active = false;
 }
 
-wisp_status remote_open(const char *url, const struct model_arguments *arguments,
-                        const wisp_model_options *options, wisp_model **model, wisp_error *error) {
-    struct remote_model whole = {0};
-    struct remote_model *r = arguments->remote ? arguments->remote : &whole;
-    wisp_status status = WISP_OK;
-    *r = (struct remote_model){.offline = arguments->offline,
+/* Begins with the file at a URL. The caller calls remote_close, also after a failure. */
+static wisp_status begin(struct remote_model *r, const char *url, bool offline, wisp_error *error) {
+    *r = (struct remote_model){.offline = offline,
                                .url = strdup(url),
                                .cached = {.lock = -1, .data = -1, .table = -1, .use = -1}};
     if (!r->url)
         return fail_memory(error, strlen(url));
     snprintf(r->name, sizeof r->name, "%.*s", (int)strcspn(url, "?#"), url);
+    return WISP_OK;
+}
+
+/* Opens a whole file, or with `active` one of which the cache has blocks. */
+static wisp_status open_prepared(struct remote_model *r, const wisp_model_options *options,
+                                 wisp_model **model, wisp_error *error) {
+    if (!r->active) {
+        TRY(wisp_model_open(r->cached.path, options, model, error));
+        cached_file_keep_in_use(&r->cached);
+        return WISP_OK;
+    }
+    const wisp_status status = open_hot(r, options, model, error);
+    if (status == WISP_ERROR_FORMAT && !is_of_pin(error))
+        cached_file_drop(&r->cached);
+    return status;
+}
+
+/* Fails because a file is gone whenever it is opened. */
+static wisp_status fail_deleted(const struct remote_model *r, wisp_error *error) {
+    return fail(error, WISP_ERROR_IO, r->name, NULL,
+                "another process deletes the file whenever it has been fetched");
+}
+
+static wisp_status open_one(struct remote_model *r, bool by_ranges,
+                            const wisp_model_options *options, wisp_model **model,
+                            wisp_error *error) {
     for (int reloads = 0;; reloads++) {
         release(r);
-        status = prepare(r, arguments->remote && arguments->hot_only, error);
-        bool again = r->server.changed;
-        if (status == WISP_OK && r->active) {
-            status = open_hot(r, options, model, error);
-            again = r->server.changed;
-            if (status == WISP_ERROR_FORMAT && !is_of_pin(error))
-                cached_file_drop(&r->cached);
-        } else if (status == WISP_OK) {
-            status = wisp_model_open(r->cached.path, options, model, error);
-            if (status == WISP_OK)
-                cached_file_keep_in_use(&r->cached);
-            /* Another process may have found a newer file and deleted this one. */
-            again = status == WISP_ERROR_NOT_FOUND && !r->offline;
-            if (again && reloads == MOST_RELOADS)
-                status = fail(error, WISP_ERROR_IO, r->name, NULL,
-                              "another process deletes the file whenever it has been fetched");
-        }
-        if (status == WISP_OK || !again || reloads == MOST_RELOADS)
-            break;
+        wisp_status status = prepare(r, by_ranges, error);
+        const bool was_prepared = status == WISP_OK;
+        if (was_prepared)
+            status = open_prepared(r, options, model, error);
+        /* Another process may have found a newer file and deleted this one. */
+        const bool is_gone =
+            was_prepared && !r->active && status == WISP_ERROR_NOT_FOUND && !r->offline;
+        if (status == WISP_OK || !(r->server.changed || is_gone))
+            return status;
+        if (reloads == MOST_RELOADS)
+            return is_gone ? fail_deleted(r, error) : status;
     }
+}
+
+/* Makes all parts of a model ready in the cache, whole, and opens them. */
+static wisp_status open_parts(struct remote_model *parts, uint32_t count,
+                              const wisp_model_options *options, wisp_model **model,
+                              wisp_error *error) {
+    const char **paths = calloc(count, sizeof *paths);
+    wisp_status status = paths ? WISP_OK : fail_memory(error, count * sizeof *paths);
+    for (uint32_t i = 0; i < count && status == WISP_OK; i++) {
+        for (int reloads = 0; reloads <= MOST_RELOADS; reloads++) {
+            release(&parts[i]);
+            status = prepare(&parts[i], false, error);
+            if (status == WISP_OK || !parts[i].server.changed)
+                break;
+        }
+        if (status == WISP_OK)
+            paths[i] = parts[i].cached.path;
+    }
+    if (status == WISP_OK)
+        status = wisp_model_open_parts(paths, count, options, model, error);
+    for (uint32_t i = 0; i < count && status == WISP_OK; i++)
+        cached_file_keep_in_use(&parts[i].cached);
+    free(paths);
+    return status;
+}
+
+/* Opens a model in several files, of which the URL names the first. */
+static wisp_status open_in_parts(const char *url, const struct part_name *first, bool offline,
+                                 const wisp_model_options *options, wisp_model **model,
+                                 wisp_error *error) {
+    struct remote_model *parts = calloc(first->count, sizeof *parts);
+    char *name = strdup(url);
+    wisp_status status = parts && name ? WISP_OK : fail_memory(error, first->count * sizeof *parts);
+    uint32_t begun = 0;
+    for (; begun < first->count && status == WISP_OK; begun++) {
+        part_name_set(name, first, begun + 1);
+        status = begin(&parts[begun], name, offline, error);
+    }
+    if (status == WISP_OK)
+        status = open_parts(parts, first->count, options, model, error);
+    for (uint32_t i = 0; i < begun; i++)
+        remote_close(&parts[i]);
+    free(name);
+    free(parts);
+    return status;
+}
+
+wisp_status remote_open(const char *url, const struct model_arguments *arguments,
+                        const wisp_model_options *options, wisp_model **model, wisp_error *error) {
+    struct remote_model whole = {0};
+    struct remote_model *r = arguments->remote ? arguments->remote : &whole;
+    struct part_name part;
+    *model = NULL;
+    if (part_name_read(url, strcspn(url, "?#"), &part) && part.count > 1) {
+        if (part.part == 1 && part.count <= MOST_PARTS)
+            return open_in_parts(url, &part, arguments->offline, options, model, error);
+        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, NULL,
+                    "%.*s: part %u of %u of a model: name the first of at most %d",
+                    (int)strcspn(url, "?#"), url, part.part, part.count, MOST_PARTS);
+    }
+    TRY(begin(r, url, arguments->offline, error));
+    const wisp_status status =
+        open_one(r, arguments->remote && arguments->hot_only, options, model, error);
     if (status != WISP_OK || !r->active)
         remote_close(r);
     return status;

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "host/file.h"
+#include "host/part_names.h"
 #include "http/hub_cache.h"
 #include "http/hub_choose.h"
 #include "http/hub_download.h"
@@ -194,8 +195,8 @@ static wisp_status fetch_file(struct hub *hub, const struct hub_name *name, uint
     return hub_point(blob, path, hub->links, is_new, error);
 }
 
-/* Brings the files of a folder into the cache. The weights come last: if they are kept, the others
- * are. */
+/* Brings the files of a folder or the parts of a model into the cache. The weights of a folder come
+ * last: if they are kept, the others are. */
 static wisp_status fetch_files(struct hub *hub, const struct hub_name *name, const char *commit,
                                const struct hub_files *chosen, uint32_t described,
                                char path[PATH_MAX], wisp_error *error) {
@@ -244,26 +245,6 @@ static wisp_status choose(const struct hub *hub, const struct hub_files *files,
     return WISP_OK;
 }
 
-static wisp_status fetch(struct hub *hub, const struct hub_name *name, char path[PATH_MAX],
-                         wisp_error *error) {
-    struct hub_files files = {0}, chosen = {0};
-    struct hub_name wanted = *name;
-    char commit[COMMIT_BYTES];
-    uint32_t described = 0;
-    wisp_status status = WISP_OK;
-    if (!*name->file) {
-        status = list(hub, name, commit, &files, error);
-        if (status == WISP_OK)
-            status = choose(hub, &files, &wanted, &chosen, &described, error);
-    }
-    if (status == WISP_OK)
-        status = *wanted.file ? fetch_file(hub, &wanted, 0, 0, path, error)
-                              : fetch_files(hub, name, commit, &chosen, described, path, error);
-    hub_files_release(&chosen);
-    hub_files_release(&files);
-    return status;
-}
-
 /* ---- the cache ------------------------------------------------------------------------------ */
 
 /* Finds the model that is kept of a commit. Sets path[0] to 0 if none is. */
@@ -277,9 +258,11 @@ static wisp_status find_in(const struct hub *hub, const struct hub_name *name, c
         if (status != WISP_OK && status != WISP_ERROR_NOT_FOUND)
             return status;
     }
-    for (uint32_t i = 0; *file && i < files->n; i++)
-        if (strcmp(files->all[i].name, file) == 0)
-            return hub_snapshot(hub->folder, commit, file, path, error);
+    struct hub_files parts = {0};
+    const bool is_kept = *file && hub_choose_parts(files, file, &parts, NULL) == WISP_OK;
+    hub_files_release(&parts);
+    if (is_kept)
+        return hub_snapshot(hub->folder, commit, file, path, error);
     return has_folder ? hub_snapshot(hub->folder, commit, "", path, error) : WISP_OK;
 }
 
@@ -300,6 +283,64 @@ static wisp_status find_kept(const struct hub *hub, const struct hub_name *name,
                       name->repo, name->revision, *name->file ? "/" : "", name->file, hub->cache);
     return status;
 }
+
+/* ---- models ------------------------------------------------------------------------------- */
+
+/* Fails if a file is another part of a model than the first. Sets *in_parts to whether the model is
+ * in several files. */
+static wisp_status check_part(const struct hub_name *name, bool *in_parts, wisp_error *error) {
+    struct hub_name first = *name;
+    struct part_name part;
+    *in_parts = part_name_read(name->file, strlen(name->file), &part);
+    if (!*in_parts || part.part == 1)
+        return WISP_OK;
+    part_name_set(first.file, &part, 1);
+    return fail(error, WISP_ERROR_ARGUMENT, NULL, "file",
+                "part %u of the %u files of a model: name the first, hf:%s/%s, with which all come",
+                part.part, part.count, name->repo, first.file);
+}
+
+/* Brings a model in parts into the cache. `path` becomes that of the first. */
+static wisp_status fetch_parts(struct hub *hub, const struct hub_name *name, const char *commit,
+                               const struct hub_files *files, char path[PATH_MAX],
+                               wisp_error *error) {
+    struct hub_files chosen = {0};
+    wisp_status status = hub_choose_parts(files, name->file, &chosen, error);
+    if (status == WISP_OK)
+        status = fetch_files(hub, name, commit, &chosen, chosen.n, path, error);
+    if (status == WISP_OK)
+        status = hub_snapshot(hub->folder, commit, name->file, path, error);
+    hub_files_release(&chosen);
+    return status;
+}
+
+static wisp_status fetch(struct hub *hub, const struct hub_name *name, char path[PATH_MAX],
+                         wisp_error *error) {
+    struct hub_files files = {0}, chosen = {0};
+    struct hub_name wanted = *name;
+    char commit[COMMIT_BYTES];
+    uint32_t described = 0;
+    bool in_parts;
+    TRY(check_part(name, &in_parts, error));
+    if (in_parts && hub_is_commit(name->revision) && find_kept(hub, name, path, NULL) == WISP_OK)
+        return WISP_OK; /* a commit does not change */
+    wisp_status status = WISP_OK;
+    if (!*name->file || in_parts)
+        status = list(hub, name, commit, &files, error);
+    if (status == WISP_OK && !*name->file)
+        status = choose(hub, &files, &wanted, &chosen, &described, error);
+    if (status == WISP_OK)
+        status = check_part(&wanted, &in_parts, error);
+    if (status == WISP_OK)
+        status = in_parts       ? fetch_parts(hub, &wanted, commit, &files, path, error)
+                 : *wanted.file ? fetch_file(hub, &wanted, 0, 0, path, error)
+                                : fetch_files(hub, name, commit, &chosen, described, path, error);
+    hub_files_release(&chosen);
+    hub_files_release(&files);
+    return status;
+}
+
+/* ---- finding ------------------------------------------------------------------------------- */
 
 wisp_status hub_find(const char *text, const struct hub_options *options, char path[PATH_MAX],
                      wisp_error *error) {

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "host/part_names.h"
+#include "http/hub_names.h"
+
 /* ---- GGUF files ----------------------------------------------------------------------------- */
 
 static bool ends_with(const char *text, const char *end) {
@@ -30,26 +33,23 @@ static bool is_model(const char *name) {
     return hub_is_gguf(name) && !has_word(name, "mmproj") && !has_word(name, "imatrix");
 }
 
-/* Returns whether a name ends in "-00001-of-00002.gguf". */
-static bool is_part(const char *name) {
-    static const char pattern[] = "-ddddd-of-ddddd.gguf";
-    const size_t length = strlen(name);
-    if (length < sizeof pattern - 1)
-        return false;
-    const char *end = name + length - (sizeof pattern - 1);
-    for (size_t i = 0; pattern[i]; i++)
-        if (pattern[i] == 'd' ? !isdigit((unsigned char)end[i])
-                              : tolower((unsigned char)end[i]) != pattern[i])
-            return false;
-    return true;
+/* Returns whether a name is that of a whole model; with `in_parts` of the first of several files.
+ */
+static bool is_candidate(const char *name, bool in_parts) {
+    struct part_name part;
+    const bool is_part = part_name_read(name, strlen(name), &part);
+    return is_model(name) && (in_parts ? is_part && part.part == 1 : !is_part);
 }
 
-/* Returns whether a name is that of a type's file: "TYPE.gguf", behind nothing or a mark. */
+/* Returns whether a name is that of a type's file: "TYPE.gguf" or the first part of such a file,
+ * behind nothing or a mark. */
 static bool is_of_type(const char *name, const char *type) {
-    char end[32];
-    snprintf(end, sizeof end, "%s.gguf", type);
-    const size_t before = strlen(name) - strlen(end);
-    return ends_with(name, end) && (before == 0 || strchr("-_./", name[before - 1]));
+    struct part_name part;
+    const size_t length = strlen(name), type_length = strlen(type);
+    const size_t end = part_name_read(name, length, &part) ? part.at - 1 : length - strlen(".gguf");
+    const char *start = end < type_length ? NULL : name + end - type_length;
+    return start && strncasecmp(start, type, type_length) == 0 &&
+           (start == name || strchr("-_./", start[-1]));
 }
 
 /* The types of a model's weights, in the order in which one is chosen: Q8_0 first, because int8
@@ -60,25 +60,27 @@ static const char *const types[] = {"Q8_0",   "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1"
 wisp_status hub_choose_gguf(const struct hub_files *files, const char *repo, const char **name,
                             wisp_error *error) {
     char names[512] = "";
-    size_t models = 0, whole = 0, used = 0;
+    size_t whole = 0, candidates = 0, used = 0;
+    for (uint32_t i = 0; i < files->n; i++)
+        whole += is_candidate(files->all[i].name, false);
+    const bool in_parts = whole == 0;
     for (uint32_t i = 0; i < files->n; i++) {
         const char *each = files->all[i].name;
-        models += is_model(each);
-        if (!is_model(each) || is_part(each))
+        if (!is_candidate(each, in_parts))
             continue;
-        whole++;
+        candidates++;
         *name = each;
         if (used < sizeof names)
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
                                      used > 0 ? ", " : "", each);
     }
-    if (whole == 1)
+    if (candidates == 1)
         return WISP_OK;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         size_t of_type = 0;
         for (uint32_t i = 0; i < files->n; i++) {
             const char *each = files->all[i].name;
-            if (is_model(each) && !is_part(each) && is_of_type(each, types[t])) {
+            if (is_candidate(each, in_parts) && is_of_type(each, types[t])) {
                 of_type++;
                 *name = each;
             }
@@ -88,16 +90,35 @@ wisp_status hub_choose_gguf(const struct hub_files *files, const char *repo, con
         if (of_type > 1)
             break;
     }
-    if (whole > 1)
+    if (candidates > 1)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, NULL, "%s has several models: name one of %s",
                     repo, names);
-    if (models > 0)
-        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, NULL,
-                    "%s: its model is in parts, which are not fetched by name: download them into "
-                    "a folder and name the first",
-                    repo);
     return fail(error, WISP_ERROR_NOT_FOUND, NULL, NULL,
                 "%s has neither a GGUF file nor weights that wisp reads", repo);
+}
+
+/* Adds a file, whose absence is an error. */
+static wisp_status add_file(const struct hub_files *files, const char *name,
+                            struct hub_files *chosen, wisp_error *error) {
+    for (uint32_t i = 0; i < files->n; i++)
+        if (strcmp(files->all[i].name, name) == 0)
+            return hub_files_add(chosen, name, files->all[i].bytes, error);
+    return fail(error, WISP_ERROR_NOT_FOUND, NULL, NULL, "the repository has no file %s", name);
+}
+
+wisp_status hub_choose_parts(const struct hub_files *files, const char *first,
+                             struct hub_files *chosen, wisp_error *error) {
+    char name[HUB_TEXT_BYTES];
+    struct part_name part;
+    if (!part_name_read(first, strlen(first), &part))
+        return add_file(files, first, chosen, error);
+    if (snprintf(name, sizeof name, "%s", first) >= (int)sizeof name)
+        return fail(error, WISP_ERROR_FORMAT, NULL, "file", "the name is too long");
+    for (uint32_t i = 1; i <= part.count; i++) {
+        part_name_set(name, &part, i);
+        TRY(add_file(files, name, chosen, error));
+    }
+    return WISP_OK;
 }
 
 /* ---- folders -------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "host/file.h"
+#include "host/part_names.h"
 #include "http/hub_cache.h"
 #include "http/hub_choose.h"
 #include "http/hub_settings.h"
@@ -45,6 +46,41 @@ static int64_t last_use(const char *path) {
     return info.st_atime > info.st_mtime ? info.st_atime : info.st_mtime;
 }
 
+/* Returns whether two files are the same one, or belong to one model in parts. */
+static bool is_same_model(const char *a, const char *b) {
+    struct part_name first, second;
+    const size_t length = strlen(a);
+    if (strcmp(a, b) == 0)
+        return true;
+    return strlen(b) == length && part_name_read(a, length, &first) &&
+           part_name_read(b, length, &second) && first.count == second.count &&
+           strncmp(a, b, first.at) == 0;
+}
+
+/* Returns whether the file is another part of a model whose first is there. */
+static bool is_later_part(const struct hub_files *files, const char *name) {
+    struct part_name part;
+    if (!part_name_read(name, strlen(name), &part) || part.part == 1)
+        return false;
+    for (uint32_t i = 0; i < files->n; i++) {
+        const char *other = files->all[i].name;
+        struct part_name first;
+        if (is_same_model(name, other) && part_name_read(other, strlen(other), &first) &&
+            first.part == 1)
+            return true;
+    }
+    return false;
+}
+
+/* Returns the bytes of a model of which this is the first file. */
+static uint64_t bytes_of_model(const struct hub_files *files, const char *name) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < files->n; i++)
+        if (is_same_model(name, files->all[i].name))
+            bytes += files->all[i].bytes;
+    return bytes;
+}
+
 /* Visits the models of one commit. `name` is that of the repository, with its revision. */
 static wisp_status visit_commit(const struct visitor *visitor, const char *folder,
                                 const char *commit, const char *name, wisp_error *error) {
@@ -56,8 +92,12 @@ static wisp_status visit_commit(const struct visitor *visitor, const char *folde
         const struct hub_file *file = &files.all[i];
         status = hub_snapshot(folder, commit, file->name, path, error);
         const int64_t used = status == WISP_OK ? last_use(path) : 0;
+        if (is_later_part(&files, file->name))
+            continue;
         if (hub_is_gguf(file->name) && snprintf(full, sizeof full, "%s/%s", name, file->name) > 0)
-            visitor->visit(visitor->context, &(struct hub_kept){full, path, file->bytes, used});
+            visitor->visit(
+                visitor->context,
+                &(struct hub_kept){full, path, bytes_of_model(&files, file->name), used});
         else
             rest.bytes += file->bytes;
         rest.used = used > rest.used ? used : rest.used;
@@ -137,7 +177,7 @@ struct removal {
 
 static bool is_wanted(const struct removal *r, const char *commit, const char *file) {
     return (!*r->commit || strcmp(commit, r->commit) == 0) &&
-           (!*r->name->file || strcmp(file, r->name->file) == 0);
+           (!*r->name->file || is_same_model(file, r->name->file));
 }
 
 static wisp_status remove_of_commit(struct removal *r, const char *commit, wisp_error *error) {

@@ -8,6 +8,7 @@
 #include "host/discard.h"
 #include "host/file.h"
 #include "host/input_file.h"
+#include "host/part_names.h"
 #include "huggingface/folder.h"
 #include "models/rest.h"
 #include "native/open_path.h"
@@ -32,19 +33,6 @@ static wisp_status check_name(const char *path, wisp_error *error) {
     return WISP_OK;
 }
 
-/* The end of the name of the first of several files. */
-enum { ENDING = sizeof "-00001-of-00001.gguf" - 1 };
-
-static bool read_digits(const char *text, unsigned *number) {
-    *number = 0;
-    for (int i = 0; i < 5; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        *number = 10 * *number + (unsigned)(text[i] - '0');
-    }
-    return true;
-}
-
 /* Checks that a part says which it is, from 0. Metadata of the model counts in the first part
  * alone. */
 static wisp_status check_part(struct directory *dir, const char *path, size_t first_metadata,
@@ -66,44 +54,48 @@ static wisp_status check_part(struct directory *dir, const char *path, size_t fi
     return WISP_OK;
 }
 
-/* Sets *count to the number of files that the path says the model has, of which it is the first. */
-static wisp_status count_parts(const char *path, uint32_t *count, wisp_error *error) {
-    const size_t length = strlen(path), stem = length < ENDING ? length : length - ENDING;
-    const char *ending = path + stem;
-    unsigned part, parts;
-    *count = 1;
-    if (*ending != '-' || !read_digits(ending + 1, &part) || strncmp(ending + 6, "-of-", 4) != 0 ||
-        !read_digits(ending + 10, &parts) || strcmp(ending + 15, ".gguf") != 0)
+/* Fails if the path says that it is another file of a model than the first. */
+static wisp_status check_is_first(const char *path, const struct part_name *part,
+                                  wisp_error *error) {
+    if (part->part == 1)
         return WISP_OK;
-    if (part != 1)
-        return fail(error, WISP_ERROR_UNSUPPORTED, path, NULL,
-                    "part %u of a model: name the first, %.*s-00001-of-%05u.gguf", part, (int)stem,
-                    path, parts);
-    *count = parts;
-    return WISP_OK;
+    return fail(error, WISP_ERROR_UNSUPPORTED, path, NULL,
+                "part %u of a model: name the first, %.*s00001%s", part->part, (int)part->at, path,
+                path + part->at + 5);
 }
 
 /* Reads the parts of a model, of which the first is source `index`, as llama-gguf-split writes
- * them. */
-static wisp_status read_parts(struct directory *dir, const char *path, uint32_t index,
+ * them. The arena has their names. */
+static wisp_status read_parts(struct directory *dir, uint32_t index, const char *const *names,
                               uint32_t count, wisp_error *error) {
-    const size_t length = strlen(path);
     for (uint32_t part = 0; part < count; part++) {
         const size_t first_metadata = dir->n_metadata;
-        char *name;
-        ARENA_TAKE(&dir->arena, name, length + 1, error);
-        snprintf(name, length + 1, "%.*s-%05u-of-%05u.gguf", (int)(length - ENDING), path, part + 1,
-                 count);
         if (part > 0) {
             wisp_source source;
-            TRY(file_source_open(name, &source, error));
+            TRY(file_source_open(names[part], &source, error));
             TRY(directory_add_source(dir, &source, &index, error));
         }
         TRY(gguf_read_part(dir, index, error));
-        TRY(check_part(dir, name, first_metadata, part, count, error));
+        TRY(check_part(dir, names[part], first_metadata, part, count, error));
     }
     directory_drop_metadata(dir, "split.");
     return gguf_finish(dir, error);
+}
+
+/* Reads the parts whose names follow from that of the first. */
+static wisp_status read_named_parts(struct directory *dir, uint32_t index,
+                                    const struct part_name *first, wisp_error *error) {
+    const size_t bytes = strlen(dir->file) + 1;
+    const char **names;
+    ARENA_TAKE(&dir->arena, names, first->count, error);
+    for (uint32_t part = 0; part < first->count; part++) {
+        char *name;
+        ARENA_TAKE(&dir->arena, name, bytes, error);
+        memcpy(name, dir->file, bytes);
+        part_name_set(name, first, part + 1);
+        names[part] = name;
+    }
+    return read_parts(dir, index, names, first->count, error);
 }
 
 static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error *error) {
@@ -122,9 +114,11 @@ static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error
         TRY(source_read(&source, NULL, 0, magic, sizeof magic, error));
     if (memcmp(magic, "GGUF", sizeof magic) != 0)
         TRY(check_name(path, error));
-    uint32_t count;
-    TRY(count_parts(path, &count, error));
-    return count > 1 ? read_parts(dir, path, index, count, error) : gguf_read(dir, index, error);
+    struct part_name part;
+    if (!part_name_read(path, strlen(path), &part) || part.count == 1)
+        return gguf_read(dir, index, error);
+    TRY(check_is_first(path, &part, error));
+    return read_named_parts(dir, index, &part, error);
 }
 
 static wisp_status
@@ -151,15 +145,10 @@ wisp_status directory_open_any(struct directory *dir, const char *path, wisp_err
     return open_by(hf_read_any_folder, dir, path, NULL, error);
 }
 
-wisp_status wisp_model_open(const char *path, const wisp_model_options *options, wisp_model **model,
-                            wisp_error *error) {
-    const double start = clock_seconds();
-    struct directory dir;
-    TRY(require(model, "model", error));
-    *model = NULL;
-    TRY(require(path, "path", error));
-    TRY(directory_open_path(&dir, path, error));
-    TRY(model_load(&dir, options, start, model, error));
+/* Opens the model of a directory, which it takes over. */
+static wisp_status open_model(struct directory *dir, const wisp_model_options *options,
+                              double start, wisp_model **model, wisp_error *error) {
+    TRY(model_load(dir, options, start, model, error));
     for (uint32_t i = 0; i < (*model)->dir.n_sources; i++)
         file_source_loaded(&(*model)->dir.sources[i]);
     if (!options || !options->hot_only || options->memory == 0)
@@ -170,6 +159,56 @@ wisp_status wisp_model_open(const char *path, const wisp_model_options *options,
         *model = NULL;
     }
     return status;
+}
+
+wisp_status wisp_model_open(const char *path, const wisp_model_options *options, wisp_model **model,
+                            wisp_error *error) {
+    const double start = clock_seconds();
+    struct directory dir;
+    TRY(require(model, "model", error));
+    *model = NULL;
+    TRY(require(path, "path", error));
+    TRY(directory_open_path(&dir, path, error));
+    return open_model(&dir, options, start, model, error);
+}
+
+/* Reads the parts of a model whose names are not those of llama-gguf-split. */
+static wisp_status read_given_parts(struct directory *dir, const char *const *paths, uint32_t n,
+                                    wisp_error *error) {
+    const char **names;
+    wisp_source source;
+    uint32_t index;
+    ARENA_TAKE(&dir->arena, names, n, error);
+    for (uint32_t i = 0; i < n; i++) {
+        names[i] = arena_copy_text(&dir->arena, paths[i], strlen(paths[i]));
+        if (!names[i])
+            return fail_memory(error, strlen(paths[i]));
+    }
+    dir->file = names[0];
+    TRY(file_source_open(dir->file, &source, error));
+    TRY(directory_add_source(dir, &source, &index, error));
+    return read_parts(dir, index, names, n, error);
+}
+
+wisp_status wisp_model_open_parts(const char *const *paths, uint32_t n,
+                                  const wisp_model_options *options, wisp_model **model,
+                                  wisp_error *error) {
+    const double start = clock_seconds();
+    struct directory dir = {0};
+    TRY(require(model, "model", error));
+    *model = NULL;
+    TRY(require(paths, "paths", error));
+    if (n < 1 || n > DIRECTORY_MAX_SOURCES)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "n", "expected 1 to %d files, not %u",
+                    DIRECTORY_MAX_SOURCES, n);
+    for (uint32_t i = 0; i < n; i++)
+        TRY(require(paths[i], "paths", error));
+    const wisp_status status = read_given_parts(&dir, paths, n, error);
+    if (status != WISP_OK) {
+        directory_release(&dir);
+        return status;
+    }
+    return open_model(&dir, options, start, model, error);
 }
 
 wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_error *error) {

@@ -47,6 +47,13 @@ typedef struct wisp_source {
                            bytes before this one exist so far. 0: all */
 } wisp_source;
 
+/* Opens a GGUF model in n files, at most 256, as llama-gguf-split writes them, whatever they are
+ * called: paths[0] is the first. wisp_model_open opens them by the path of the first if they have
+ * the names that it gives, NAME-00001-of-00003.gguf. Native only. */
+WISP_API wisp_status wisp_model_open_parts(const char *const *paths, uint32_t n,
+                                           const wisp_model_options *options, wisp_model **model,
+                                           wisp_error *error);
+
 /* Opens a GGUF model from a source. Copies `source`, and calls its `close` on failure, too. */
 WISP_API wisp_status wisp_model_open_source(const wisp_source *source,
                                             const wisp_model_options *options, wisp_model **model,

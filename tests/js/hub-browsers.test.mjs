@@ -6,6 +6,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { serve } from '../../js/program/serve.js';
 import { launch } from './browsers.mjs';
 import { breakingOff, serveHub, sha256 } from './hub-server.mjs';
+import { splitFiles } from './split-model.mjs';
 import { noTool, onlyInAll, smallModel } from './support.mjs';
 
 const small = readFileSync(smallModel());
@@ -74,6 +75,31 @@ for (const browser of ['chromium', 'firefox']) {
       hub.forget();
       assert.deepEqual(await get(`o/m@${commit}/m.gguf`), result(small));
       assert.deepEqual(hub.asked, []);
+    });
+
+    test('the files of a model are joined, by name and by URL, and are one model in the store', async () => {
+      const files = splitFiles(small, 3);
+      const [first, second] = Object.keys(files);
+      const commit = hub.commit('o/m', files);
+      const found = await tab.call('embedNamed', 'hf:o/m', hub.origin);
+      assert.equal(found.values, 24);
+      assert.equal(found.modelBytes, small.length);
+      assert.equal((await get('o/m')).hash, sha256(small));
+      hub.fault = (_, response) => void response.destroy();
+      assert.equal((await get('o/m')).hash, sha256(small));
+      hub.fault = undefined;
+      const name = `hf:o/m@${commit}/${first}`;
+      const bytes = Object.values(files).reduce((sum, { length }) => sum + length, 0);
+      const [kept, ...others] = await tab.call('listNamed');
+      assert.deepEqual(others, []);
+      assert.deepEqual([kept.name, kept.bytes, kept.complete], [name, bytes, true]);
+      assert.ok((await tab.call('deleteNamed', name)) >= bytes);
+      const url = `${hub.origin}/o/m/resolve/main/${first}`;
+      assert.equal((await tab.call('loadNamed', 'fromUrl', url)).hash, sha256(small));
+      assert.equal((await tab.call('embedNamed', url, hub.origin)).modelBytes, small.length);
+      const later = await get(`o/m/${second}`);
+      assert.equal(later.code, 'argument');
+      assert.match(later.message, /part 2 of the 3 files of a model: name the first/);
     });
 
     test('what is kept serves offline, by every name it was loaded under', async () => {

@@ -330,14 +330,15 @@ describe('the program', { skip: noCurl }, () => {
     hub.commit('o/lfs', { 'm.gguf': 'version https://git-lfs.github.com/spec/v1\n' });
     hub.commit('o/none', { 'README.md': 'x' });
     hub.commit('o/two', { 'a.gguf': model, 'b.gguf': model });
-    hub.commit('o/parts', { 'a-00001-of-00002.gguf': model, 'a-00002-of-00002.gguf': model });
+    hub.commit('o/parts', { 'a-00001-of-00002.gguf': model });
     for (const [name, code, said] of /** @type {[string, number, RegExp][]} */ ([
       ['type', 3, /models of type nonesuch are not supported: its weights were not fetched/],
       ['page', 3, /an HTML page and not the file/],
       ['lfs', 3, /a pointer of Git LFS and not the file/],
       ['none', 3, /has neither a GGUF file nor weights/],
       ['two', 2, /several models: name one of a\.gguf, b\.gguf/],
-      ['parts', 3, /in parts.*name the first/],
+      ['parts', 3, /has no file a-00002-of-00002\.gguf/],
+      ['parts/a-00002-of-00002.gguf', 2, /part 2 of the 2 files.*hf:o\/parts\/a-00001-of-00002/],
       ['gone', 3, /HTTP 401 no: RepoNotFound: it does not exist, or is private/],
     ])) {
       const found = await run(['pull', `hf:o/${name}`]);

@@ -204,9 +204,11 @@ describe('models by name', () => {
     assert.equal(several.field, 'file');
     assert.match(several.message, /o\/m has several models; name one of a\.gguf, b\.gguf/);
     assert.match((await choose('a-Q8_0.gguf', 'b-Q8_0.gguf')).message, /several models/);
-    const parts = await choose('m-00001-of-00002.gguf', 'm-00002-of-00002.gguf');
-    assert.equal(parts.code, 'unsupported');
-    assert.match(parts.message, /in parts/);
+    const parts = ['m-Q8_0-00002-of-00002.gguf', 'm-Q8_0-00001-of-00002.gguf'];
+    const other = ['m-F16-00001-of-00001.gguf'];
+    assert.equal(await choose(...parts), parts[1]);
+    assert.equal(await choose(...parts, 'm-F16-00001-of-00003.gguf'), parts[1]);
+    assert.equal(await choose(...parts, ...other), other[0]);
     const folder = await choose('config.json', 'model.safetensors', 'tokenizer.json');
     assert.equal(folder.code, 'unsupported');
     assert.match(

@@ -103,7 +103,10 @@ const rowsOf = (path, row) => [...read(path).matchAll(row)].map(([, ...cells]) =
 
 test('src/binding/engine.c takes the options that an engine has, for a model or a session', () => {
   const kinds = { CHOICE: 'text', KERNELS: 'text', TEXT: 'text', FLAG: 'flag', WHOLE: 'whole', BYTES: 'whole', SPARSITY: 'number' }; // prettier-ignore
-  const rows = rowsOf('src/binding/engine.c', /^ {4}\{"(\w+)", ([A-Z]+), (\w+)\(/gm);
+  const rows = rowsOf(
+    'src/binding/engine.c',
+    /^ {4}\{"(\w+)", (?:OF_FILES\()?([A-Z]+)\)?, (\w+)\(/gm,
+  );
   // cold-engine.js says which bytes are there, and sparsity is changed while the session is open.
   const found = rows
     .filter(([name]) => !['available', 'skip_absent'].includes(name))
@@ -177,6 +180,8 @@ describe('native engines share weights', { skip: noAddon }, () => {
       promptCache: 'folder',
       promptCacheSize: 1e9,
       kvMemory: 1e8,
+      vectorCache: 'folder',
+      vectorCacheSize: 1e9,
     },
   };
   /** @type {Uint8Array} */
@@ -192,9 +197,9 @@ describe('native engines share weights', { skip: noAddon }, () => {
     const counting = {
       ...addon,
       openModel: (/** @type {any[]} */ ...of) => (count++, addon.openModel(...of)),
-      // `memory` is for models by range, which the addon does not open, and this model has no prompts to keep and no policies.
+      // `memory` is for models by range, which the addon does not open, this model has no prompts to keep and no policies, and its embeddings are not kept here.
       set: (/** @type {any} */ handle, /** @type {string} */ name, /** @type {any[]} */ ...of) =>
-        /^(memory|attention|promptCache|kvMemory)$/.test(name)
+        /^(memory|attention|promptCache|kvMemory|vectorCache)$/.test(name)
           ? undefined
           : addon.set(handle, name, ...of),
     };

@@ -55,6 +55,10 @@ static void models_and_files_of_null(void **state) {
     expect_refused(wisp_model_open(NULL, NULL, &model, &error), "path");
     assert_null(model);
     expect_refused(wisp_model_open(path, NULL, NULL, &error), "model");
+    expect_refused(wisp_model_open_parts(NULL, 1, NULL, &model, &error), "paths");
+    expect_refused(wisp_model_open_parts(&(const char *){NULL}, 1, NULL, &model, &error), "paths");
+    expect_refused(wisp_model_open_parts(&(const char *){"m"}, 0, NULL, &model, &error), "n");
+    expect_refused(wisp_model_open_parts(&(const char *){"m"}, 1, NULL, NULL, &error), "model");
     expect_refused(wisp_model_open_source(NULL, NULL, &model, &error), "source");
     assert_null(model);
     expect_refused(wisp_model_open_source(&neither, NULL, NULL, &error), "model");
