@@ -170,9 +170,11 @@ describe('Node', () => {
 
   // The first value of a part is that of split.no, behind the counts of the header, its key and its type.
   const VALUE = 24 + 8 + 'split.no'.length + 4;
-  /** @param {number} at @param {number} number */
-  const put = (at, number) => (/** @type {Buffer} */ part) =>
-    part.writeUInt32LE(number, at) && part;
+  /** @param {number} at @param {number} number @returns {(part: Buffer) => Buffer} */
+  const put = (at, number) => (part) => {
+    part.writeUInt32LE(number, at);
+    return part;
+  };
   /** @type {[string, number, (part: Buffer) => Buffer, RegExp][]} */
   const damages = [
     ['a part that ends within its last bytes', 1, (part) => part.subarray(0, -10), /m-00002-of.*bytes of tensors, not a multiple of 32/], // prettier-ignore
