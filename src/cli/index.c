@@ -459,7 +459,7 @@ static int add_all(struct run *run) {
         code = EXIT_INPUT;
     }
     if (code == EXIT_GOOD)
-        warn_of_cut_texts(run->session, run->model, "; --chunk divides them into pieces");
+        warn_of_cut_texts(run->session, run->model, 0, "; --chunk divides them into pieces");
     return code;
 }
 
