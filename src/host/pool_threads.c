@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/processors.h"
 #include "host/quiet_thread.h"
 
 /* Each condition has one waiter: if several threads wait, glibc before 2.41 can lose a wake-up
@@ -29,13 +28,13 @@ struct pool {
     void *context;
     uint32_t running; /* the helpers that have not finished the job */
     bool closing;
-    atomic_uint arrived;     /* the members that wait in pool_barrier */
-    atomic_uint barriers;    /* counts the barriers at which all members have arrived */
-    atomic_ullong waited;    /* nanoseconds that members waited in barriers after they had spun */
-    uint32_t size;           /* the caller and the helpers that started */
-    uint32_t most;           /* the size when the team was opened */
-    uint32_t processors;     /* that this process may use */
-    pid_t process;           /* the process that the helpers belong to */
+    atomic_uint arrived;  /* the members that wait in pool_barrier */
+    atomic_uint barriers; /* counts the barriers at which all members have arrived */
+    atomic_ullong waited; /* nanoseconds that members waited in barriers for longer than spinning */
+    atomic_uint late;     /* until 0, waiting members yield early */
+    uint32_t size;        /* the caller and the helpers that started */
+    uint32_t most;        /* the size when the team was opened */
+    pid_t process;        /* the process that the helpers belong to */
     struct member members[]; /* the helpers, from index 1 */
 };
 
@@ -73,8 +72,8 @@ static void start_team(struct pool *team, uint32_t threads) {
     atomic_store(&team->arrived, 0);
     atomic_store(&team->barriers, 0);
     atomic_store(&team->waited, 0);
+    atomic_store(&team->late, 0);
     team->process = getpid();
-    team->processors = processors_allowed();
     team->size = 1;
     while (team->size < threads) {
         struct member *next = &team->members[team->size];
@@ -161,15 +160,15 @@ static void spin(void) {
 }
 
 /* A member spins for a time in which the others arrive if they run. After that the system has not
- * scheduled the thread that it waits for, and it yields its CPU; at once if the members are more
- * than the processors. The clock is read between bursts: a pause takes from 5 to 70 ns, by the
- * processor. */
-static void wait_for_barrier(struct pool *team, uint32_t n, unsigned barrier) {
-    enum { BURST = 100 };
+ * scheduled the thread that it waits for, and it yields its CPU. If that happened lately, as it
+ * does if the members are more than the free CPUs, it yields after the first burst. The clock is
+ * read between bursts: a pause takes from 5 to 70 ns, by the processor. */
+static void wait_for_barrier(struct pool *team, unsigned barrier) {
+    enum { BURST = 100, LATELY = 8 };
     static const double SPIN_SECONDS = 50e-6;
-    const bool all_may_run = n <= team->processors;
-    double now = all_may_run ? 0 : clock_seconds(), end = all_may_run ? INFINITY : now;
-    while (now < end) {
+    const unsigned late = atomic_load(&team->late);
+    double now = 0, end = INFINITY;
+    while (now < end && !(late && now > 0)) {
         for (int i = 0; i < BURST; i++, spin())
             if (atomic_load(&team->barriers) != barrier)
                 return;
@@ -179,7 +178,10 @@ static void wait_for_barrier(struct pool *team, uint32_t n, unsigned barrier) {
     }
     while (atomic_load(&team->barriers) == barrier)
         sched_yield();
-    atomic_fetch_add(&team->waited, (unsigned long long)((clock_seconds() - now) * 1e9));
+    const double waited = clock_seconds() - end;
+    atomic_store(&team->late, waited >= 0 ? LATELY : late - 1);
+    if (waited > 0)
+        atomic_fetch_add(&team->waited, (unsigned long long)(waited * 1e9));
 }
 
 void pool_barrier(struct pool *team, uint32_t n) {
@@ -189,7 +191,7 @@ void pool_barrier(struct pool *team, uint32_t n) {
         atomic_fetch_add(&team->barriers, 1);
         return;
     }
-    wait_for_barrier(team, n, barrier);
+    wait_for_barrier(team, barrier);
 }
 
 double pool_waited(const struct pool *team) {
