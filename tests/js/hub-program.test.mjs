@@ -121,6 +121,8 @@ describe('the program', { skip: noCurl }, () => {
     const lists = [
       gguf('m-f16', 'm.Q8_0', 'q4_0', 'mmproj-q8_0', 'Q8_0.imatrix'),
       gguf('a-Q4_K_M', 'b/a-F32', 'xQ6_K', 'Q8_0-00001-of-00002', 'Q8_0-00002-of-00002'),
+      gguf('m-Q8_0-00001-of-00001', 'm-F16'),
+      gguf('m-Q8_0-00001-of-00001'),
       [...folder, ...others, 'model.safetensors', 'pytorch_model.bin', 'onnx/model.onnx'],
       [...folder, 'model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors', 'x.bin'],
       [...folder, 'model.safetensors.index.json', 'pytorch_model-1.bin', 'training_args.bin'],
