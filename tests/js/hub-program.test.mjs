@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readFileSync,
   readdirSync,
   readlinkSync,
@@ -49,6 +50,12 @@ async function good(args, env) {
   const { code, out, err } = await run(args, env);
   assert.equal(code, 0, err);
   return out.trim();
+}
+
+/** Puts a link in the place of a folder. @param {string} folder @param {string} target */
+function linkInstead(folder, target) {
+  rmSync(folder, { recursive: true });
+  symlinkSync(target, folder);
 }
 
 /** What is asked for but the state of files. */
@@ -437,5 +444,30 @@ describe('the list', { skip: noCurl }, () => {
     assert.equal((await run(['list', '--remove', 'hf:o/m'])).code, 3);
     await good(['pull', 'hf:o/m/a.gguf']);
     assert.equal(await deleteCached('o/m', { cacheDir }), model.length);
+  });
+
+  test('what links to folders lead to stays, whoever deletes', async () => {
+    const at = (/** @type {string[]} */ ...names) => join(cacheDir, FOLDER, ...names);
+    /** @type {[string, (mine: string, commit: string) => void][]} */
+    const links = [
+      ['blobs', (mine) => linkInstead(at('blobs'), mine)],
+      ['a commit', (mine, commit) => linkInstead(at('snapshots', commit), mine)],
+      ['a folder in it', (mine, commit) => symlinkSync(mine, at('snapshots', commit, 'sub'))],
+    ];
+    for (const [what, plant] of links)
+      for (const remove of [
+        () => run(['list', '--remove', 'hf:o/m']),
+        () => deleteCached('o/m', { cacheDir }),
+      ]) {
+        const mine = mkdtempSync(join(home, 'mine-'));
+        const commit = hub.commit('o/m', { 'm.gguf': model });
+        await good(['pull', 'hf:o/m']);
+        for (const name of ['mine.gguf', ...blobs()]) writeFileSync(join(mine, name), 'GGUF');
+        const before = readdirSync(mine);
+        plant(mine, commit);
+        await remove();
+        assert.deepEqual(readdirSync(mine), before, what);
+        rmSync(join(cacheDir, FOLDER), { recursive: true, force: true });
+      }
   });
 });
