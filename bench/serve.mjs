@@ -58,7 +58,7 @@ const SERVERS = {
   }),
   ...(values.infinity && {
     infinity: {
-      words: (/** @type {string} */ port) => [`${values.infinity}`, 'v2', '--model-id', `${values['infinity-model']}`, '--engine', 'torch', '--device', 'cpu', '--host', '127.0.0.1', '--port', port, '--url-prefix', '/v1', '--served-model-name', 'model'], // prettier-ignore
+      words: (/** @type {string} */ port) => [`${values.infinity}`, 'v2', '--model-id', `${values['infinity-model']}`, '--engine', 'torch', '--device', 'cpu', '--host', '127.0.0.1', '--port', port, '--url-prefix', '/v1', '--served-model-name', 'model', '--no-model-warmup'], // prettier-ignore
       env: { OMP_NUM_THREADS: threads, HF_HUB_OFFLINE: '1', DO_NOT_TRACK: '1' },
     },
   }),
