@@ -25,7 +25,7 @@ enum { BATCH = 512 };
 
 static void report_errors(enum ggml_log_level level, const char *text, void *context) {
     (void)context;
-    if (level >= GGML_LOG_LEVEL_ERROR)
+    if (level == GGML_LOG_LEVEL_ERROR)
         fputs(text, stderr);
 }
 
