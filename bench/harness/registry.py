@@ -205,8 +205,8 @@ def package_runner(engine, threads, script, package, runtime, words, model):
 
 def openvino(threads):
     """OpenVINO is timed where someone has installed it in .tools/bench-python (bench/README.md)."""
-    for dtype, file in (("f32", "onnx/model.onnx"), ("bf16", "onnx/model.onnx"), ("int8", "openvino/int8.xml"),
-                        ("int8-bf16", "openvino/int8.xml")):
+    for dtype, file in (("f32", "onnx/model.onnx"), ("bf16", "onnx/model.onnx"), ("int8", "openvino/int8.*"),
+                        ("int8-bf16", "openvino/int8.*")):
         yield Runner(f"openvino-{dtype}", threads, "native", f"OpenVINO in Python, {dtype}",
                      (PYTHON, "bench/runners/run_openvino.py", "--model", ONNX, "--dtype", dtype, "--threads",
                       str(threads)), needs=(PYTHON, f"{PACKAGES}/openvino/__init__.py"),
