@@ -4,7 +4,7 @@ import { WispError } from '../base/errors.js';
 
 /** The values of general.architecture in GGUF files that wisp opens: those of src/products. */
 export const ARCHITECTURES = [
-  ...'bert nomic-bert mpnet electra gte static llama qwen2 qwen3'.split(' '),
+  ...'bert nomic-bert mpnet electra deberta-v2 gte static llama qwen2 qwen3'.split(' '),
   ...'gpt2 gemma2 gemma3 lfm2 granite minicpm olmo2 smollm3 phi3'.split(' '),
   ...'starcoder2 modern-bert gemma-embedding gptneox stablelm qwen3moe olmoe granitemoe lfm2moe gpt-oss'.split(
     ' ',
@@ -15,7 +15,7 @@ export const ARCHITECTURES = [
 
 /** The values of model_type in folders that wisp opens: those of src/huggingface. */
 export const MODEL_TYPES = [
-  ...'bert roberta xlm-roberta camembert distilbert mpnet nomic_bert modernbert electra'.split(' '),
+  ...'bert roberta xlm-roberta camembert distilbert mpnet nomic_bert modernbert electra deberta-v2'.split(' '),
   ...'new llama mistral qwen2 qwen3 gpt2 gemma2 gemma3_text gemma3'.split(' '),
   ...'lfm2 lfm2_bidirectional phi3 granite olmo2 olmo3 smollm3 mistral3 starcoder2'.split(' '),
   ...'gpt_neox stablelm qwen3_moe olmoe granitemoe lfm2_moe model2vec'.split(' '),
