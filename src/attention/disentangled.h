@@ -14,7 +14,32 @@
 #include "base/workspace.h"
 #include "kernels/kernels.h"
 
+/* Working memory. */
+struct disentangled_space {
+    float *sums;   /* of a query with rows, or of rows with keys */
+    float *scales; /* of the rows of a product of pairs */
+};
+
+/* A block of scores, with what they were made of: floats, or pairs and their factors. */
+struct disentangled_block {
+    const void *queries; /* [rows, ld_queries] */
+    const void *keys;    /* [n_keys, head_size], packed */
+    size_t ld_queries;
+    float query_scale, key_scale;
+    bool is_i16;
+    size_t rows, n_keys;
+    size_t head, head_size;
+    size_t position; /* of the first query, counted in keys */
+    float *scores;   /* [rows, ld_scores] */
+    size_t ld_scores;
+};
+
 struct disentangled {
+    /* The two functions below: modules that have only full attention do not link them. */
+    struct disentangled_space (*take)(const struct disentangled *parts, size_t panel,
+                                      size_t queries, struct workspace *space);
+    void (*add)(const struct kernels *kernels, const struct disentangled *parts,
+                const struct disentangled_block *block, const struct disentangled_space *space);
     /* The row of each distance, from 1 - n to n - 1 for sequences of up to n tokens; this is that
      * of distance 0. Rows begin with 0 and go on by 0 or 1 from one distance to the next. */
     const uint32_t *row_of;
@@ -34,29 +59,9 @@ static inline size_t disentangled_words(bool is_i16, size_t head_size) {
     return is_i16 ? (i16_pairs(head_size) + 7) / 8 * 8 : head_size;
 }
 
-/* Working memory. */
-struct disentangled_space {
-    float *sums;   /* of a query with rows, or of rows with keys */
-    float *scales; /* of the rows of a product of pairs */
-};
-
 /* Takes the working memory for blocks of up to so many queries. */
 struct disentangled_space disentangled_take(const struct disentangled *parts, size_t panel,
                                             size_t queries, struct workspace *space);
-
-/* A block of scores, with what they were made of: floats, or pairs and their factors. */
-struct disentangled_block {
-    const void *queries; /* [rows, ld_queries] */
-    const void *keys;    /* [n_keys, head_size], packed */
-    size_t ld_queries;
-    float query_scale, key_scale;
-    bool is_i16;
-    size_t rows, n_keys;
-    size_t head, head_size;
-    size_t position; /* of the first query, counted in keys */
-    float *scores;   /* [rows, ld_scores] */
-    size_t ld_scores;
-};
 
 /* Adds the parts to the scores of a block. A score has the same bits in every block. */
 void disentangled_add(const struct kernels *kernels, const struct disentangled *parts,

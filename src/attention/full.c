@@ -40,7 +40,7 @@ static struct parts take_parts(const struct kernels *kernels, const struct atten
     p.scores = workspace_take(space, QUERY_ROWS, p.ld_scores, sizeof *p.scores);
     p.query = workspace_take(space, QUERY_ROWS, p.ld_query, sizeof *p.query);
     if (PROJECTS && shape->parts)
-        p.disentangled = disentangled_take(shape->parts, panel, QUERY_ROWS, space);
+        p.disentangled = shape->parts->take(shape->parts, panel, QUERY_ROWS, space);
     return p;
 }
 
@@ -133,7 +133,7 @@ static void add_parts(const struct group *g, const struct parts *p, size_t h, si
                                            .position = g->sequence->keys - g->sequence->queries + i,
                                            .scores = p->scores,
                                            .ld_scores = p->ld_scores};
-    disentangled_add(g->kernels, g->shape->parts, &own, &p->disentangled);
+    g->shape->parts->add(g->kernels, g->shape->parts, &own, &p->disentangled);
 }
 
 /* Takes away the scores of keys that are not near to the queries of a block, which begins with

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Compiled for size in WebAssembly. */
 #include "models/distances.h"
 
 #include <math.h>
@@ -8,24 +9,53 @@
 #include "base/memory.h"
 #include "models/norms_load.h"
 
-/* Returns the bucket of a distance of at least 0. The logarithm is that of a distance in halves of
- * the buckets, as a share of that of the longest one; what is so near to a whole number that
- * rounding could decide is one. */
-static size_t bucket_of(const struct disentangled_config *c, size_t distance) {
-    const double half = (double)(c->buckets / 2), rounding = 1e-9;
-    if (c->buckets == 0 || distance <= c->buckets / 2)
-        return distance;
-    const double share = log((double)distance / half) / log((double)(c->most - 1) / half);
-    return (size_t)(half + ceil(share * (half - 1) - rounding));
+/* ---- buckets -------------------------------------------------------------------------------- */
+
+/* Returns the number whose power `n` is `power`, at least 1, to its last bit or two. Logarithms
+ * would add more to WebAssembly modules than all else here. */
+static double root_of(double power, size_t n) {
+    double low = 1, high = power;
+    for (double middle; (middle = low + (high - low) / 2) > low && middle < high;) {
+        double product = 1;
+        for (size_t i = 0; i < n; i++)
+            product *= middle;
+        *(product > power ? &high : &low) = middle;
+    }
+    return low;
 }
 
-/* Returns the row of a key's distance from its query, counted from that of the farthest key
- * before it: there are 2 span, and the last ones have all distances beyond theirs. */
-static size_t row_of(const struct disentangled_config *c, size_t distance, bool is_behind) {
-    const size_t bucket = bucket_of(c, distance), middle = c->span - 1;
-    return is_behind ? smaller(middle + bucket, 2 * (size_t)c->span - 1)
-                     : middle - smaller(bucket, middle);
+/* Goes through distances of 0, 1 and so on. */
+struct buckets {
+    size_t alone;       /* distances up to it have a bucket each */
+    double limit, step; /* the bucket ends at `limit`, and the next at step times it */
+    size_t bucket, most;
+};
+
+/* Half of the buckets are for distances of their own. The others end at distances that grow by
+ * equal factors, so that the last one ends at most - 1. */
+static struct buckets first_bucket(const struct disentangled_config *c) {
+    const size_t half = c->buckets / 2;
+    if (c->buckets == 0)
+        return (struct buckets){.alone = SIZE_MAX};
+    return (struct buckets){.alone = half,
+                            .limit = half > 1 ? (double)half : INFINITY,
+                            .step = root_of((double)(c->most - 1) / (double)half, half - 1),
+                            .bucket = half,
+                            .most = c->span};
 }
+
+/* Returns the bucket of the next distance. What is so near to a limit that rounding could decide
+ * is at it. */
+static size_t next_bucket(struct buckets *b, size_t distance) {
+    const double near = 1 - 1e-9;
+    if (distance <= b->alone)
+        return distance;
+    for (; (double)distance * near > b->limit && b->bucket < b->most; b->limit *= b->step)
+        b->bucket++;
+    return b->bucket;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
 
 /* Takes `rows` x `row_length` floats, and counts them. */
 static wisp_status take(struct network *network, size_t rows, size_t row_length, float **floats,
@@ -45,16 +75,21 @@ static wisp_status take(struct network *network, size_t rows, size_t row_length,
 static wisp_status find_rows(const struct network *network, size_t n, struct distances *d,
                              size_t *first, wisp_error *error) {
     const struct disentangled_config *c = &network->config.disentangled;
+    const size_t middle = c->span - 1; /* the row of distance 0; the last is 2 middle + 1 */
+    struct buckets buckets = first_bucket(c);
     const size_t bytes = array_bytes(2 * n - 1, sizeof *d->row_of);
     d->row_of = memory_allocate(bytes);
     if (!d->row_of)
         return fail_memory(error, bytes);
     d->n = n;
-    *first = row_of(c, n - 1, false);
     for (size_t i = 0; i < n; i++) {
-        d->row_of[n - 1 + i] = (uint32_t)(row_of(c, i, true) - *first);
-        d->row_of[n - 1 - i] = (uint32_t)(row_of(c, i, false) - *first);
+        const size_t bucket = next_bucket(&buckets, i);
+        d->row_of[n - 1 + i] = (uint32_t)smaller(middle + bucket, 2 * middle + 1);
+        d->row_of[n - 1 - i] = (uint32_t)(middle - smaller(bucket, middle));
     }
+    *first = d->row_of[0];
+    for (size_t i = 0; i < 2 * n - 1; i++)
+        d->row_of[i] -= (uint32_t)*first;
     d->rows = d->row_of[2 * n - 2] + 1;
     return WISP_OK;
 }
@@ -192,6 +227,8 @@ wisp_status distances_load_layer(struct network *network, uint32_t l, const stru
     const bool wanted[] = {c->to_position, c->to_content};
     wisp_status status = WISP_OK;
     float *y = NULL;
+    parts->take = disentangled_take;
+    parts->add = disentangled_add;
     parts->row_of = d->row_of + d->n - 1;
     parts->rows = d->rows;
     while (parts->alone + 1 < d->n &&
