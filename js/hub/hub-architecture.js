@@ -15,13 +15,12 @@ export const ARCHITECTURES = [
 
 /** The values of model_type in folders that wisp opens: those of src/huggingface. */
 export const MODEL_TYPES = [
-  ...'bert roberta xlm-roberta camembert distilbert mpnet nomic_bert modernbert electra deberta-v2'.split(
-    ' ',
-  ),
+  ...'bert roberta xlm-roberta camembert distilbert mpnet nomic_bert modernbert electra'.split(' '),
   ...'new llama mistral qwen2 qwen3 gpt2 gemma2 gemma3_text gemma3'.split(' '),
   ...'lfm2 lfm2_bidirectional phi3 granite olmo2 olmo3 smollm3 mistral3 starcoder2'.split(' '),
   ...'gpt_neox stablelm qwen3_moe olmoe granitemoe lfm2_moe model2vec'.split(' '),
   ...'minicpm ministral3 glm4 eurobert gpt_oss bitnet glm4_moe_lite granitemoehybrid'.split(' '),
+  'deberta-v2',
 ];
 
 const KEY = 'general.architecture';

@@ -50,8 +50,10 @@ static size_t next_bucket(struct buckets *b, size_t distance) {
     const double near = 1 - 1e-9;
     if (distance <= b->alone)
         return distance;
-    for (; (double)distance * near > b->limit && b->bucket < b->most; b->limit *= b->step)
+    while ((double)distance * near > b->limit && b->bucket < b->most) {
+        b->limit *= b->step;
         b->bucket++;
+    }
     return b->bucket;
 }
 

@@ -66,8 +66,8 @@ static void attend_unseen(const struct pass *pass, const struct attention_shape 
         if (own.bias) /* full attention takes the query for the last key */
             own.bias -= p - first - (seen - 1);
         struct disentangled parts;
-        if (own.parts) {
-            parts = *own.parts;
+        if (shape->parts) {
+            parts = *shape->parts;
             parts.beyond = p - first - (seen - 1);
             own.parts = &parts;
         }
