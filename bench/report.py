@@ -120,7 +120,7 @@ def versions(report):
     for record in report["runners"].values():
         for name, version in record.get("about", {}).items():
             if name not in ("wisp", "kernels", "compute", "workers", "threads", "isolated", "sharedMemory", "features",
-                            "system", "capability", "attention", "backend"):
+                            "system", "capability", "attention", "backend", "installed_mb"):
                 found.setdefault(name, version)
     return ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
 

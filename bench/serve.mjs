@@ -1,126 +1,237 @@
 // SPDX-License-Identifier: Apache-2.0
-// `wisp serve` under load: many clients that ask for one embedding after the other, each over a connection that it keeps.
-// Prints replies by status, texts a second beside the program's, how long clients waited, and the server's memory.
+// Servers of embeddings under load: many clients that ask for one embedding after the other, each over a connection that it
+// keeps. `wisp serve`, and with the paths of their programs llama.cpp's llama-server and infinity_emb, in turn, beside the
+// speed of `wisp embed` on the same texts. Prints texts a second, how long clients waited, what a text takes of the
+// server's processor time, and the server's memory.
 //
-//     node bench/serve.mjs [--clients 200] [--seconds 60] [--texts 1] [--threads 2] [--queue N]
+//     node bench/serve.mjs [--clients 200] [--seconds 60] [--texts 1] [--rounds 1] [--threads 2] [--queue N] [--model FILE]
+//         [--llama-server PROGRAM] [--infinity PROGRAM --infinity-model FOLDER] [--json FILE]
+//
+// --clients and --texts may be lists. llama-server reads FILE, infinity_emb the FOLDER of Hugging Face with the same model.
 import { spawn, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
-import { machine } from 'node:os';
+import { createServer } from 'node:net';
+import { cpus, machine } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
 const PROGRAM = `${ROOT}build/wisp`;
+const TICKS = 100; // of a second, in /proc/PID/stat
+const START_SECONDS = 120;
 const { values } = parseArgs({
   options: {
     clients: { type: 'string', default: '200' },
     seconds: { type: 'string', default: '60' },
     texts: { type: 'string', default: '1' },
+    rounds: { type: 'string', default: '1' },
     threads: { type: 'string', default: '2' },
     queue: { type: 'string', default: '8192' },
+    model: { type: 'string', default: `${ROOT}models/wisp-default.gguf` },
+    'llama-server': { type: 'string' },
+    infinity: { type: 'string' },
+    'infinity-model': { type: 'string' },
+    json: { type: 'string' },
   },
 });
-const [clients, seconds, texts] = [values.clients, values.seconds, values.texts].map(Number);
+const seconds = Number(values.seconds);
+const { threads, model } = values;
 
 /** Sentences of about 15 tokens. @param {number} i */
 const textOf = (i) => `the ${i % 997} cats sleep on the sofa of house number ${i % 89}`;
 
-function startServer() {
-  const library = `${ROOT}.tools/civetweb/usr/lib/${machine()}-linux-gnu`;
-  const child = spawn(
-    PROGRAM,
-    ['serve', '--port', '0', '-t', values.threads, '--queue', values.queue],
-    {
-      env: {
-        ...process.env,
-        LD_LIBRARY_PATH: [process.env.LD_LIBRARY_PATH, library].filter(Boolean).join(':'),
-      },
-      stdio: ['ignore', 'ignore', 'pipe'],
+const civetweb = `${ROOT}.tools/civetweb/usr/lib/${machine()}-linux-gnu`;
+const most = Math.max(...values.clients.split(',').map(Number));
+/** Words of each server's command line, and more of its environment. @type {Record<string, { words: (port: string) => string[], env: Record<string, string> }>} */
+const SERVERS = {
+  wisp: {
+    words: (port) => [PROGRAM, 'serve', '--port', port, '-t', threads, '-m', model, '--queue', values.queue], // prettier-ignore
+    env: { LD_LIBRARY_PATH: [process.env.LD_LIBRARY_PATH, civetweb].filter(Boolean).join(':') },
+  },
+  ...(values['llama-server'] && {
+    // A slot for each client, and room for 64 tokens in each.
+    'llama-server': {
+      words: (/** @type {string} */ port) => [`${values['llama-server']}`, '-m', model, '--embeddings', '--pooling', 'mean', '-t', threads, '-tb', threads, '--port', port, '-np', `${most}`, '-c', `${64 * most}`, '-b', '4096', '-ub', '4096', '--log-disable'], // prettier-ignore
+      env: {},
     },
-  );
-  return new Promise((resolve, reject) => {
-    let said = '';
-    child.stderr.on('data', (part) => {
-      said += part;
-      const found = /:(\d+) \(Ctrl-C/.exec(said);
-      if (found) resolve({ child, port: Number(found[1]) });
+  }),
+  ...(values.infinity && {
+    infinity: {
+      words: (/** @type {string} */ port) => [`${values.infinity}`, 'v2', '--model-id', `${values['infinity-model']}`, '--engine', 'torch', '--device', 'cpu', '--host', '127.0.0.1', '--port', port, '--url-prefix', '/v1', '--served-model-name', 'model', '--no-model-warmup'], // prettier-ignore
+      env: { OMP_NUM_THREADS: threads, HF_HUB_OFFLINE: '1', DO_NOT_TRACK: '1' },
+    },
+  }),
+};
+
+/** @returns {Promise<string>} a port that was free */
+function freePort() {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+      server.close(() => resolve(String(port)));
     });
-    child.once('exit', () => reject(new Error(said)));
   });
 }
 
-/** @param {number} pid @returns {number} resident megabytes */
-const residentOf = (pid) =>
-  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1e3;
+/** @param {number} ms */
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/**
+ * Starts a server. Resolves when it has answered.
+ * @param {string} name
+ */
+async function start(name) {
+  const port = await freePort();
+  const [program, ...words] = SERVERS[name].words(port);
+  const child = spawn(program, words, {
+    env: { ...process.env, ...SERVERS[name].env },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let said = '';
+  child.stderr.on('data', (part) => (said = `${said}${part}`.slice(-4000)));
+  for (const begun = performance.now(); ; await sleep(100)) {
+    if ((await ask({ port, texts: [textOf(0)] })) === '200') return { child, port };
+    if (child.exitCode !== null || performance.now() - begun > 1000 * START_SECONDS)
+      throw new Error(`${name} does not answer: ${said}`);
+  }
+}
+
+/** A process and its children. @param {number} pid @returns {number[]} */
+const family = (pid) => [
+  pid,
+  ...readdirSync(`/proc/${pid}/task`)
+    .flatMap((task) => readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' '))
+    .filter(Boolean)
+    .flatMap((child) => family(Number(child))),
+];
+
+/** @param {number[]} pids @returns {number} resident megabytes */
+const residentOf = (pids) =>
+  pids.reduce((sum, pid) => sum + Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1e3, 0); // prettier-ignore
+
+/** @param {number[]} pids @returns {number} milliseconds of processor time */
+function processorOf(pids) {
+  const ticks = pids.map((pid) => {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
+    return Number(fields[11]) + Number(fields[12]);
+  });
+  return (1000 / TICKS) * ticks.reduce((sum, value) => sum + value, 0);
+}
 
 /** Texts a second of the program without a server. */
 function alone() {
   const many = Array.from({ length: 4_000 }, (_, i) => textOf(i)).join('\n');
   const begun = performance.now();
-  spawnSync(PROGRAM, ['embed', '-t', values.threads, '--format', 'f32'], {
+  spawnSync(PROGRAM, ['embed', '-t', threads, '-m', model, '--format', 'f32'], {
     input: many,
     maxBuffer: 1e9,
   });
   return (1000 * 4_000) / (performance.now() - begun);
 }
 
-const most = alone();
-const { child, port } = await startServer();
-const agent = new Agent({ keepAlive: true, maxSockets: clients });
-/** @type {Map<string, number>} */
-const counts = new Map();
-/** @type {number[]} milliseconds of replies with 200 */
-const waits = [];
-let asked = 0;
-
-/** @returns {Promise<void>} */
-function ask() {
-  const inputs = Array.from({ length: texts }, () => textOf(asked++));
-  const body = JSON.stringify({ inputs });
-  const begun = performance.now();
+/**
+ * Asks for embeddings by OpenAI's route, which all servers have. Resolves with the status of the reply or the error, and
+ * after 429 when the server wants to be asked again.
+ * @param {{ port: string, texts: string[], agent?: Agent }} options
+ * @returns {Promise<string>}
+ */
+function ask({ port, texts, agent }) {
+  const body = JSON.stringify({ model: 'model', input: texts });
   return new Promise((resolve) => {
-    const end = (/** @type {string} */ what) => {
-      counts.set(what, (counts.get(what) ?? 0) + 1);
-      if (what === '200') waits.push(performance.now() - begun);
-      resolve();
-    };
-    const sent = request({ port, agent, path: '/embed', method: 'POST', headers: { 'content-length': Buffer.byteLength(body) } }); // prettier-ignore
-    sent.on('error', (error) => end(/** @type {any} */ (error).code ?? error.message));
+    const sent = request({ port, agent, path: '/v1/embeddings', method: 'POST', headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } }); // prettier-ignore
+    sent.on('error', (error) => resolve(/** @type {any} */ (error).code ?? error.message));
     sent.on('response', (reply) => {
       reply.resume();
       reply.on('end', () => {
         const { statusCode } = reply;
-        if (statusCode !== 429) return end(String(statusCode));
-        setTimeout(() => end('429'), 1000 * Number(reply.headers['retry-after'] ?? 1));
+        if (statusCode !== 429) return resolve(String(statusCode));
+        setTimeout(() => resolve('429'), 1000 * Number(reply.headers['retry-after'] ?? 1));
       });
     });
     sent.end(body);
   });
 }
 
-const until = performance.now() + 1000 * seconds;
-const memory = [residentOf(child.pid)];
-const watching = setInterval(() => memory.push(residentOf(child.pid)), (1000 * seconds) / 6);
-await Promise.all(
-  Array.from({ length: clients }, async () => {
-    while (performance.now() < until) await ask();
-  }),
-);
-clearInterval(watching);
-agent.destroy();
-child.kill('SIGTERM');
+/**
+ * Has clients ask a server for some seconds.
+ * @param {string} name
+ * @param {number} clients
+ * @param {number} texts
+ */
+async function load(name, clients, texts) {
+  const { child, port } = await start(name);
+  const agent = new Agent({ keepAlive: true, maxSockets: clients });
+  /** @type {Record<string, number>} */
+  const replies = {};
+  /** @type {number[]} milliseconds of replies with 200 */
+  const waits = [];
+  let asked = 0;
+  const pids = family(child.pid ?? 0);
+  const resident = [residentOf(pids)];
+  const watching = setInterval(() => resident.push(residentOf(pids)), (1000 * seconds) / 6);
+  const processor = processorOf(pids);
+  const begun = performance.now();
+  await Promise.all(
+    Array.from({ length: clients }, async () => {
+      while (performance.now() < begun + 1000 * seconds) {
+        const sent = performance.now();
+        const what = await ask({
+          port,
+          agent,
+          texts: Array.from({ length: texts }, () => textOf(asked++)),
+        });
+        replies[what] = (replies[what] ?? 0) + 1;
+        if (what === '200') waits.push(performance.now() - sent);
+      }
+    }),
+  );
+  const ms = performance.now() - begun;
+  const served = waits.length * texts;
+  const processorMs = (processorOf(pids) - processor) / served;
+  clearInterval(watching);
+  agent.destroy();
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGTERM');
+  await ended;
+  waits.sort((a, b) => a - b);
+  const at = (/** @type {number} */ share) =>
+    waits[Math.min(waits.length - 1, Math.floor(share * waits.length))];
+  return { replies, perSecond: (1000 * served) / ms, processorMs, waits: [at(0.5), at(0.99), at(1)], resident }; // prettier-ignore
+}
 
-waits.sort((a, b) => a - b);
-const at = (/** @type {number} */ share) =>
-  waits[Math.min(waits.length - 1, Math.floor(share * waits.length))]?.toFixed(0);
-const served = (waits.length * texts) / seconds;
-console.log(
-  `${clients} clients, ${seconds} s, ${texts} texts a request, ${values.threads} threads`,
-);
-console.log(`replies: ${[...counts].map(([what, n]) => `${n} of ${what}`).join(', ')}`);
-console.log(`texts/s: ${served.toFixed(0)}; the program alone ${most.toFixed(0)}`);
-console.log(`waits, ms: median ${at(0.5)}, p99 ${at(0.99)}, most ${at(1)}`);
-console.log(
-  `resident, MB, from begin to end: ${memory.map((value) => value.toFixed(1)).join(', ')}`,
-);
+/** @param {number[]} numbers */
+const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
+
+/** @typedef {Awaited<ReturnType<typeof load>>} Load */
+/** @type {{ server: string, clients: number, texts: number, alone: number, runs: Load[] }[]} */
+const rows = [];
+for (const clients of values.clients.split(',').map(Number))
+  for (const texts of values.texts.split(',').map(Number)) {
+    const names = Object.keys(SERVERS);
+    const runs = names.map(() => /** @type {Load[]} */ ([]));
+    /** @type {number[]} */
+    const program = [];
+    for (let round = 0; round < Number(values.rounds); round++) {
+      program.push(alone());
+      for (const i of names.map((_, at) => (at + round) % names.length)) {
+        process.stderr.write(`\r${clients} clients, ${texts} texts a request, round ${round}, ${names[i]}\x1b[K`); // prettier-ignore
+        runs[i].push(await load(names[i], clients, texts));
+      }
+    }
+    names.forEach((server, i) =>
+      rows.push({ server, clients, texts, alone: median(program), runs: runs[i] }),
+    );
+  }
+process.stderr.write('\n');
+const report = { when: new Date().toISOString(), cpu: cpus()[0].model, ...values, rows };
+if (values.json) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
+console.log(`${seconds} s, ${threads} threads, medians of ${values.rounds} rounds\n`);
+console.log('| clients | texts a request | server | texts/s | wisp embed | processor, ms a text | waits, ms: median, p99, most | memory, MB, over time | replies |\n|---|---|---|---|---|---|---|---|---|'); // prettier-ignore
+for (const { server, clients, texts, alone: program, runs } of rows) {
+  const middle = runs.find((run) => run.perSecond === median(runs.map((one) => one.perSecond)));
+  if (!middle) throw new Error('no round was run');
+  const { perSecond, processorMs, waits, resident, replies } = middle;
+  const counts = Object.entries(replies).map(([what, n]) => `${n} of ${what}`);
+  console.log(`| ${clients} | ${texts} | ${server} | ${perSecond.toFixed(0)} | ${program.toFixed(0)} | ${processorMs.toFixed(3)} | ${waits.map((wait) => wait.toFixed(0)).join(', ')} | ${resident.map((value) => value.toFixed(1)).join(', ')} | ${counts.join(', ')} |`); // prettier-ignore
+}

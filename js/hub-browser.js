@@ -126,7 +126,7 @@ const notKept = (name) =>
   `${name} is not in this browser's store, and offline nothing is fetched: load it once with a connection`;
 
 /**
- * Finds what was last loaded under a name.
+ * Finds what was last loaded under a name: files of one commit, since a page that closed may have left some of the next.
  * @param {Store} store
  * @param {string} endpoint
  * @param {import('./hub/hub.js').ModelName} model
@@ -141,10 +141,32 @@ async function findKept(store, endpoint, model, choose) {
       url.startsWith(start) &&
       (about?.revisions.includes(revision) || url.startsWith(`${start}${revision}/`)),
   );
-  if (kept.length === 0) return undefined;
+  for (const commit of new Set(kept.map((entry) => nameOf(entry).commit))) {
+    const entries = kept.filter((entry) => nameOf(entry).commit === commit);
+    const found = await findChosen(store, entries, model, choose);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/**
+ * Returns the files of a commit's model. Undefined if one is absent.
+ * @param {Store} store
+ * @param {Awaited<ReturnType<typeof listKept>>} kept
+ * @param {import('./hub/hub.js').ModelName} model
+ * @param {import('./hub/hub.js').Choose} choose
+ */
+async function findChosen(store, kept, model, choose) {
   const entries = new Map(kept.map((entry) => [nameOf(entry).file, entry]));
   const found = new Map();
-  for (const file of choose([...entries.keys()], model)) {
+  let files;
+  try {
+    files = choose([...entries.keys()], model);
+  } catch (error) {
+    if (/** @type {WispError} */ (error).code === 'argument') throw error; // which of several must be said
+    return undefined;
+  }
+  for (const file of files) {
     const entry = entries.get(file);
     const blob = entry && (await getKept(store, entry));
     if (!blob) return undefined;
@@ -183,7 +205,10 @@ export async function fromUrl(url, options = {}) {
   const store = await openStore();
   /** @type {Map<string, Blob>} */
   const files = new Map();
-  for (const part of urlsOf(href)) files.set(part, await fileFromUrl(store, part, options));
+  const reach = { offline: options.offline };
+  for (const part of urlsOf(href)) {
+    files.set(part, await fileFromUrl(store, part, options, reach, files.size === 0));
+  }
   return onlyBlob(files);
 }
 
@@ -200,13 +225,16 @@ function urlsOf(href) {
  * @param {Store} store
  * @param {string} href
  * @param {UrlOptions} options
+ * @param {{ offline?: boolean | undefined }} reach is set offline if the server cannot be reached for the first file of a
+ *   model: the others are then those that are kept, too, and otherwise none is, lest files of two states are joined
+ * @param {boolean} isFirst
  * @returns {Promise<Blob>}
  */
-async function fileFromUrl(store, href, options) {
-  const { signal, onProgress, offline } = options;
+async function fileFromUrl(store, href, options, reach, isFirst) {
+  const { signal, onProgress } = options;
   const kept = (await listKept(store)).find((entry) => entry.url === href && entry.about);
   const blob = kept && (await getKept(store, kept));
-  if (offline) {
+  if (reach.offline) {
     if (blob) return told(blob, onProgress);
     throw new WispError('not_found', notKept(href));
   }
@@ -218,7 +246,8 @@ async function fileFromUrl(store, href, options) {
   } catch (error) {
     // A server may refuse to say anything of a file that it sends.
     const refuses = error instanceof HubError && error.code !== 'not_found' && !isOutage(error);
-    if (!refuses && !(blob && isOutage(error))) throw error;
+    reach.offline = Boolean(blob) && isFirst && isOutage(error);
+    if (!refuses && !reach.offline) throw error;
   }
   if (blob && (state === undefined || state === kept?.state)) return told(blob, onProgress);
   return keep(store, { url: href, state: state ?? '', revision: '' }, options);

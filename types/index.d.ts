@@ -363,10 +363,10 @@ export interface Totals {
   stageSeconds: Record<string, number>;
   layers: LayerStats[];
   /**
-   * With the option vectorCache: the texts that it had (`found`) and had not (`computed`, and of these `lost`: those that could
-   * not be kept, as on a full disk).
+   * With the option vectorCache: the texts that it had (`found`, and of these `truncated`, which truncatedTexts does not count)
+   * and had not (`computed`, and of these `lost`: those that could not be kept, as on a full disk).
    */
-  vectorCache?: { found: number; computed: number; lost: number };
+  vectorCache?: { found: number; computed: number; lost: number; truncated: number };
 }
 
 /** Counts what a model with the option cold has fetched. Neurons of all layers count together. */

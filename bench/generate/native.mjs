@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generating natively, wisp beside llama.cpp (node-llama-cpp) on the same GGUF files, in turn. With --only also the
+// Generating natively, wisp beside llama.cpp and ik_llama.cpp on the same GGUF files, in turn. With --only also the
 // package's Generator in Node, by native code (node-native) or WebAssembly (node-wasm):
-//   node bench/generate/native.mjs [--shapes qwen3-0.6b,lfm2-350m] [--types Q8_0,Q4_0] [--threads 1,2]
-//     [--prompt 512] [--tokens 64] [--rounds 3] [--cache f32] [--cpu SET] [--only wisp] [--json FILE]
-// Weights are random. Run `make native` first (`make addon wasm` for Node), and `npm ci` in bench/ for llama.cpp. Each run is a process
-// of its own, whose file is in the page cache.
+//   node bench/generate/native.mjs [--shapes qwen3-0.6b,lfm2-350m] [--types Q8_0,Q4_0] [--models FILE,...] [--threads 1,2]
+//     [--prompt 512] [--tokens 64] [--rounds 3] [--llama PROGRAM] [--ik PROGRAM] [--only wisp] [--peaks] [--json FILE]
+// Shapes have random weights; --models names files instead. PROGRAM is llama_speed, compiled for each of the two as
+// llama_speed.c says. What runs is named with its options, each behind a colon: of the program for wisp, of llama_speed
+// for the others: --only wisp,wisp:cpu=avx2:cache-type=int8,llama.cpp:noflash,ik:flash:q8_0:repack
+// Run `make native` first (`make addon wasm` for Node). Each run is a process of its own, whose file is in the page
+// cache. --peaks measures resident memory, for which wisp runs once more.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { basename, dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { SHAPES, writeModel } from './model.mjs';
@@ -21,19 +25,21 @@ const { values } = parseArgs({
     prompt: { type: 'string', default: '512' },
     tokens: { type: 'string', default: '64' },
     rounds: { type: 'string', default: '3' },
-    cache: { type: 'string', default: 'f32' },
-    cpu: { type: 'string' },
+    models: { type: 'string' },
+    llama: { type: 'string' },
+    ik: { type: 'string' },
     only: { type: 'string', default: 'wisp,llama.cpp' },
+    peaks: { type: 'boolean', default: false },
     json: { type: 'string' },
   },
 });
 const promptTokens = Number(values.prompt);
 
-/** Prompts differ from their first word on. @param {number} round */
-const promptOf = (round) =>
-  Array.from({ length: promptTokens - 1 }, (_, i) =>
-    String.fromCharCode(97 + ((i * i + 7 * round) % 26)),
-  ).join(' ');
+/** Letters, of which each is a token. Prompts differ from their first word on. @param {number} n @param {number} round */
+const lettersOf = (n, round) =>
+  Array.from({ length: n }, (_, i) => String.fromCharCode(97 + ((i * i + 7 * round) % 26))).join(
+    ' ',
+  );
 
 /** @param {number[]} numbers */
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
@@ -77,30 +83,58 @@ function run([program, ...words], prompt) {
  * @property {number} [memoryShare] of the bandwidth of memory, while text is written
  */
 
-/** @type {Record<string, (model: string, threads: string, prompt: string, measureMemory: boolean) => Promise<Run>>} */
+/**
+ * Runs `wisp generate`. Resolves with its peak of memory and the statistics, if it was asked for them.
+ * @param {string} model
+ * @param {string} threads
+ * @param {string} tokens
+ * @param {string[]} options
+ * @param {string} prompt
+ */
+async function generate(model, threads, tokens, options, prompt) {
+  const command = [`${ROOT}build/wisp`, 'generate', '-m', model, '-t', threads, '-n', tokens];
+  const { errors, peakMB } = await run([...command, ...options], prompt);
+  const number = (/** @type {RegExp} */ pattern) => Number(pattern.exec(errors)?.[1]);
+  return {
+    promptTokens: number(/prompt: (\d+) tokens/),
+    promptPerSecond: number(/prompt: .*, ([\d.]+) tokens\/s/),
+    firstMs: 1000 * number(/first token: ([\d.]+) s/),
+    tokens: number(/text: +(\d+) tokens/),
+    perSecond: number(/text: .*, ([\d.]+) tokens\/s/),
+    memoryShare: number(/, (\d+) % of the/) / 100,
+    peakMB,
+  };
+}
+
+/**
+ * Runs llama_speed for a round.
+ * @param {string | undefined} program
+ * @param {string} model
+ * @param {string} threads
+ * @param {string[]} options
+ * @returns {Promise<Run>}
+ */
+async function speed(program, model, threads, options) {
+  if (!program) throw new Error('say where llama_speed is: --llama PROGRAM, --ik PROGRAM');
+  const words = [dirname(program), model, threads, values.prompt, values.tokens, '1', ...options];
+  const { output, peakMB } = await run([program, ...words], '');
+  const [promptPerSecond, perSecond] = output.split(' ').map(Number);
+  return { promptPerSecond, firstMs: (1000 * promptTokens) / promptPerSecond, perSecond, peakMB };
+}
+
+/** @type {Record<string, (model: string, threads: string, prompt: string, options: string[]) => Promise<Run>>} */
 const peers = {
-  async wisp(model, threads, prompt, measureMemory) {
-    const command = [`${ROOT}build/wisp`, 'generate', '-m', model, '-t', threads]
-      .concat(['-n', values.tokens, '--cache-type', values.cache])
-      .concat(values.cpu ? ['--cpu', values.cpu] : []);
-    if (measureMemory) {
-      const { peakMB } = await run(command, prompt); // --stats has memory of its own
-      return { promptPerSecond: NaN, firstMs: NaN, perSecond: NaN, peakMB };
-    }
-    const { errors } = await run([...command, '--stats'], prompt);
-    const number = (/** @type {RegExp} */ pattern) => Number(pattern.exec(errors)?.[1]);
-    if (number(/prompt: (\d+) tokens/) !== promptTokens) throw new Error(errors);
-    return {
-      promptPerSecond: number(/prompt: .*, ([\d.]+) tokens\/s/),
-      firstMs: 1000 * number(/first token: ([\d.]+) s/),
-      perSecond: number(/text: .*, ([\d.]+) tokens\/s/),
-      memoryShare: number(/, (\d+) % of the/) / 100,
-    };
+  async wisp(model, threads, prompt, options) {
+    const long = options.map((option) => `--${option}`);
+    const result = await generate(model, threads, values.tokens, [...long, '--stats'], prompt);
+    if (result.promptTokens !== promptTokens || result.tokens !== Number(values.tokens))
+      throw new Error(`${model}: ${result.promptTokens} and ${result.tokens} tokens`);
+    if (!values.peaks) return { ...result, peakMB: undefined };
+    const { peakMB } = await generate(model, threads, values.tokens, long, prompt); // --stats has memory of its own
+    return { ...result, peakMB };
   },
-  'llama.cpp': (model, threads, prompt) => {
-    const context = String(promptTokens + Number(values.tokens) + 8);
-    return script('llama.mjs', [model, threads, values.tokens, context], prompt);
-  },
+  'llama.cpp': (model, threads, _, options) => speed(values.llama, model, threads, options),
+  ik: (model, threads, _, options) => speed(values.ik, model, threads, options),
   'node-native': (model, threads, prompt) =>
     script('node.mjs', [model, threads, values.tokens, 'native'], prompt),
   'node-wasm': (model, threads, prompt) =>
@@ -120,61 +154,59 @@ async function script(name, words, prompt) {
   return result;
 }
 
-const folder = `${ROOT}build/bench`;
-mkdirSync(folder, { recursive: true });
-/** @type {(Omit<Run, 'firstMs'> & { shape: string, type: string, threads: number, peer: string, fileMB: number, runs: Run[] })[]} */
+/** @returns {{ name: string, path: string }[]} the files to run, of which those of shapes are written if they are not there */
+function filesOf() {
+  if (values.models)
+    return values.models.split(',').map((path) => ({ name: basename(path, '.gguf'), path }));
+  const folder = `${ROOT}build/bench`;
+  mkdirSync(folder, { recursive: true });
+  return values.shapes.split(',').flatMap((shape) =>
+    values.types.split(',').map((type) => {
+      const path = `${folder}/${shape}-${type}.gguf`;
+      if (!existsSync(path)) writeModel(path, SHAPES[shape], type);
+      return { name: `${shape} ${type}`, path };
+    }),
+  );
+}
+
+/** @type {(Omit<Run, 'firstMs'> & { model: string, threads: number, peer: string, fileMB: number, runs: Run[] })[]} */
 const rows = [];
-for (const shape of values.shapes.split(','))
-  for (const type of values.types.split(',')) {
-    const model = `${folder}/${shape}-${type}.gguf`;
-    if (!existsSync(model)) writeModel(model, SHAPES[shape], type);
-    for (const threads of values.threads.split(',')) {
-      const names = values.only.split(',');
-      const runs = names.map(() => /** @type {Run[]} */ ([]));
-      /** @type {Record<string, number | undefined>} */
-      const peaks = {};
-      // Round 0 brings the file into the page cache and measures memory.
-      for (let round = 0; round <= Number(values.rounds); round++)
-        for (const i of names.map((_, at) => (at + round) % names.length)) {
-          process.stderr.write(`\r${shape} ${type}, threads: ${threads}, round ${round}, ${names[i]}    `); // prettier-ignore
-          const result = await peers[names[i]](model, threads, promptOf(round), round === 0);
-          if (round > 0) runs[i].push(result);
-          else peaks[names[i]] = result.peakMB;
-        }
-      names.forEach((peer, i) => {
-        const of = (/** @type {keyof Run} */ key) => median(runs[i].map((r) => r[key] ?? NaN));
-        rows.push({
-          shape,
-          type,
-          threads: Number(threads),
-          peer,
-          promptPerSecond: of('promptPerSecond'),
-          perSecond: of('perSecond'),
-          memoryShare: of('memoryShare'),
-          peakMB: peaks[peer],
-          fileMB: statSync(model).size / 1e6,
-          runs: runs[i],
-        });
+const names = values.only.split(',');
+for (const { name: model, path } of filesOf()) {
+  readFileSync(path); // brings it into the page cache
+  const { promptTokens: counted } = await generate(path, '1', '1', ['--stats'], lettersOf(8, 0));
+  const letters = promptTokens - (counted - 8); // some models put a token before the text
+  for (const threads of values.threads.split(',')) {
+    const runs = names.map(() => /** @type {Run[]} */ ([]));
+    for (let round = 0; round < Number(values.rounds); round++)
+      for (const i of names.map((_, at) => (at + round) % names.length)) {
+        process.stderr.write(`\r${model}, threads: ${threads}, round ${round}, ${names[i]}\x1b[K`);
+        const [peer, ...options] = names[i].split(':');
+        runs[i].push(await peers[peer](path, threads, lettersOf(letters, round), options));
+      }
+    names.forEach((peer, i) => {
+      const of = (/** @type {keyof Run} */ key) => median(runs[i].map((r) => r[key] ?? NaN));
+      rows.push({
+        model,
+        threads: Number(threads),
+        peer,
+        promptPerSecond: of('promptPerSecond'),
+        perSecond: of('perSecond'),
+        memoryShare: of('memoryShare'),
+        peakMB: of('peakMB'),
+        fileMB: statSync(path).size / 1e6,
+        runs: runs[i],
       });
-    }
+    });
   }
+}
 process.stderr.write('\n');
 const report = { when: new Date().toISOString(), cpu: cpus()[0].model, ...values, rows };
 if (values.json) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
 console.log(`Prompts of ${values.prompt} tokens, ${values.tokens} tokens of text, medians of ${values.rounds} rounds\n`); // prettier-ignore
 console.log('| model | threads | | prompt, tokens/s | text, tokens/s | of memory bandwidth | peak MB |\n|---|---|---|---|---|---|---|'); // prettier-ignore
-for (const {
-  shape,
-  type,
-  threads,
-  peer,
-  promptPerSecond,
-  perSecond,
-  memoryShare,
-  peakMB,
-  fileMB,
-} of rows) {
-  const share =
-    memoryShare === undefined || Number.isNaN(memoryShare) ? '' : memoryShare.toFixed(2);
-  console.log(`| ${shape} ${type} (${fileMB.toFixed(0)} MB) | ${threads} | ${peer} | ${promptPerSecond.toFixed(0)} | ${perSecond.toFixed(1)} | ${share} | ${peakMB?.toFixed(0)} |`); // prettier-ignore
-}
+/** @param {number | undefined} value @param {number} digits */
+const shown = (value, digits) =>
+  value === undefined || Number.isNaN(value) ? '' : value.toFixed(digits);
+for (const row of rows)
+  console.log(`| ${row.model} (${row.fileMB.toFixed(0)} MB) | ${row.threads} | ${row.peer} | ${row.promptPerSecond.toFixed(0)} | ${row.perSecond.toFixed(1)} | ${shown(row.memoryShare, 2)} | ${shown(row.peakMB, 0)} |`); // prettier-ignore

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times a Generator in Node on a prompt, in a process of its own, as llama.mjs does:
+// Times a Generator in Node on a prompt, in a process of its own:
 //   node bench/generate/node.mjs MODEL THREADS TOKENS native|wasm < PROMPT
 // Native code is build/wisp.node.
 import { readFileSync } from 'node:fs';

@@ -185,10 +185,28 @@ def onnxruntime(threads):
                      runtime=(f"{PACKAGES}/onnxruntime/capi/*.so*", f"{PACKAGES}/tokenizers/*.so"))
 
 
+def python_packages(threads):
+    """Timed where someone has installed them in .tools/bench-python (bench/README.md), wisp's own package among them."""
+    q8_0 = (("--model", GGUF["int8"]), (GGUF["int8"],))
+    yield package_runner("python-wisp-int8", threads, "wisp", "wisp_engine", "wisp_engine", *q8_0)
+    yield package_runner("python-llama-q8_0", threads, "llama", "llama_cpp", "llama_cpp", *q8_0)
+    for dtype in ("fp32", "int8"):
+        yield package_runner(f"fastembed-{dtype}", threads, "fastembed", "fastembed", "onnxruntime/capi",
+                             ("--model", ONNX, "--dtype", dtype), onnx_model(dtype))
+
+
+def package_runner(engine, threads, script, package, runtime, words, model):
+    """`runtime` is the folder of the package's libraries."""
+    return Runner(engine, threads, "native", f"{package} in Python, {engine.split('-')[-1]}",
+                  (PYTHON, f"bench/runners/run_{script}.py", *words, "--threads", str(threads)),
+                  needs=(PYTHON, f"{PACKAGES}/{package}/__init__.py"), model=model,
+                  runtime=(f"{PACKAGES}/{runtime}/**/*.so*",), peer=script != "wisp")
+
+
 def openvino(threads):
     """OpenVINO is timed where someone has installed it in .tools/bench-python (bench/README.md)."""
-    for dtype, file in (("f32", "onnx/model.onnx"), ("bf16", "onnx/model.onnx"), ("int8", "openvino/int8.xml"),
-                        ("int8-bf16", "openvino/int8.xml")):
+    for dtype, file in (("f32", "onnx/model.onnx"), ("bf16", "onnx/model.onnx"), ("int8", "openvino/int8.*"),
+                        ("int8-bf16", "openvino/int8.*")):
         yield Runner(f"openvino-{dtype}", threads, "native", f"OpenVINO in Python, {dtype}",
                      (PYTHON, "bench/runners/run_openvino.py", "--model", ONNX, "--dtype", dtype, "--threads",
                       str(threads)), needs=(PYTHON, f"{PACKAGES}/openvino/__init__.py"),
@@ -255,8 +273,8 @@ def tokenizers(threads):
                  (PYTHON, "bench/runners/run_tokenizers.py", "--model", ONNX), needs=(PYTHON,), kind="tokenize")
 
 
-FAMILIES = (calibrate, wisp_native, wisp_wasm, wisp_addon, onnxruntime, openvino, pytorch, llama, transformers_node,
-            browser_peers, tokenizers)
+FAMILIES = (calibrate, wisp_native, wisp_wasm, wisp_addon, python_packages, onnxruntime, openvino, pytorch, llama,
+            transformers_node, browser_peers, tokenizers)
 
 
 def all_runners():

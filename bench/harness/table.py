@@ -60,17 +60,17 @@ def quality_cells(record):
 
 def cost(report):
     rows = [["runner", "cosine min", "mean", "Spearman", "start s", "open s", "resident MB", "peak MB",
-             "model MB (br)", "runtime MB (br)", "cores used"]]
+             "model MB (br)", "runtime MB (br)", "installed MB", "cores used"]]
     for runner, record in shown(report).items():
         load, size = record.get("load", {}), record.get("bytes", {})
         if not load:
-            rows.append([runner, *["-"] * 10])
+            rows.append([runner, *["-"] * (len(rows[0]) - 1)])
             continue
         used = [result["cores"]["own"] for result in record.get("results", {}).values()]
         rows.append([runner, *quality_cells(record), f"{load['start_seconds']:.2f}", f"{load['open_seconds']:.2f}",
                      f"{load['memory_mb']['resident']:.0f}", number(load.get("peak_mb_at_end", 0)),
                      megabytes(size.get("model")), megabytes(size.get("runtime")),
-                     f"{max(used):.1f}" if used else "-"])
+                     str(record["about"].get("installed_mb", "-")), f"{max(used):.1f}" if used else "-"])
     return layout(rows)
 
 

@@ -76,7 +76,10 @@ def time_calls(call):
 
 
 class Embedder:
-    """The part that all runners of embeddings have in common."""
+    """The part that all runners of embeddings have in common. `packages` are those that a user installs, if their bytes
+    count."""
+
+    packages = ()
 
     def choices(self, texts):
         return batch_choices(texts)
@@ -98,7 +101,12 @@ class Server:
         start = time.perf_counter()
         about = self.runner.load()
         self.runner.embed(["A first sentence."], **self.runner.choices(["one"])[0])
-        return {"seconds": time.perf_counter() - start, "about": about}
+        seconds = time.perf_counter() - start
+        if self.runner.packages:
+            import installed  # needs "packaging", which not every peer brings
+
+            about["installed_mb"] = round(installed.bytes_of(*self.runner.packages) / 1e6, 1)
+        return {"seconds": seconds, "about": about}
 
     def warm(self, command):
         name = command["workload"]

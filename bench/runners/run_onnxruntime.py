@@ -16,6 +16,8 @@ FILES = {"fp32": "model.onnx", "int8": "model_quantized.onnx"}
 
 
 class Runner(protocol.Embedder):
+    packages = ("onnxruntime", "tokenizers")
+
     def load(self):
         self.tokenizer = tokenizers.Tokenizer.from_file(f"{ARGUMENTS.model}/tokenizer.json")
         self.session = self.open_session(ARGUMENTS.threads)

@@ -38,6 +38,8 @@ class Session:
 
 
 class Runner(run_onnxruntime.Runner):
+    packages = ("openvino", "tokenizers")
+
     def load(self):
         return {**super().load(), "openvino": openvino.__version__}
 

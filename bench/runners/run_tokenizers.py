@@ -12,6 +12,8 @@ import tokenizers  # noqa: E402
 
 
 class Runner:
+    packages = ()
+
     def load(self):
         self.tokenizer = tokenizers.Tokenizer.from_file(f"{ARGUMENTS.model}/tokenizer.json")
         return {"tokenizers": tokenizers.__version__}

@@ -15,6 +15,8 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 class Runner(protocol.Embedder):
+    packages = ("sentence-transformers",)
+
     def load(self):
         torch.set_num_threads(ARGUMENTS.threads)
         self.model = sentence_transformers.SentenceTransformer(

@@ -56,7 +56,7 @@ export const EMBED_OPTIONS = { ...BULK_OPTIONS, prompt: { is: 'text' }, dimensio
 
 /** Whether a value is of a type, and what such values are called. @type {Record<string, [(value: any) => boolean, string]>} */
 const TYPES = {
-  text: [(value) => typeof value === 'string', 'a string'],
+  text: [(value) => typeof value === 'string' && !value.includes('\0'), 'a string without NUL'],
   flag: [(value) => typeof value === 'boolean', 'true or false'],
   number: [(value) => typeof value === 'number', 'a number'],
   'nonzero number': [

@@ -3,6 +3,8 @@
 
 /** @typedef {import('./engine.js').EngineStats} EngineStats */
 
+const NO_VECTORS = { found: 0, computed: 0, lost: 0, truncated: 0 };
+
 const COUNTS = /** @type {const} */ (['texts', 'tokens', 'truncatedTexts']);
 
 /** @typedef {import('../../types/index.js').Totals} Totals */
@@ -20,8 +22,7 @@ export function addTotals(totals, more) {
   if (!more) return;
   for (const name of COUNTS) totals[name] += more[name];
   addNumbers(totals.stageSeconds, more.stageSeconds);
-  if (more.vectorCache)
-    addNumbers((totals.vectorCache ??= { found: 0, computed: 0, lost: 0 }), more.vectorCache);
+  if (more.vectorCache) addNumbers((totals.vectorCache ??= { ...NO_VECTORS }), more.vectorCache);
   more.layers.forEach((layer, i) =>
     addNumbers((totals.layers[i] ??= /** @type {any} */ ({})), layer),
   );

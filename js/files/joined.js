@@ -31,6 +31,7 @@ const BYTES = [1, 1, 2, 2, 4, 4, 4, 1, NaN, NaN, 8, 8, 8];
 const FIRST_BYTES = 1 << 20;
 
 const ALIGNMENT = 32;
+const MOST_ALIGNMENT = 65536;
 
 /** The bytes of a header that have been read do not suffice. */
 class TooShort extends Error {}
@@ -38,11 +39,13 @@ class TooShort extends Error {}
 /** Reads a header from its beginning. */
 class Reader {
   #view;
+  #part;
   at = 0;
 
-  /** @param {Uint8Array<ArrayBuffer>} bytes */
-  constructor(bytes) {
+  /** @param {Uint8Array<ArrayBuffer>} bytes @param {Part} part */
+  constructor(bytes, part) {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    this.#part = part;
   }
 
   /**
@@ -51,9 +54,20 @@ class Reader {
    */
   skip(length) {
     const start = this.at;
-    if (!(start + length <= this.#view.byteLength)) throw new TooShort();
+    const { name, size } = this.#part;
+    if (start + length > size) throw new WispError('format', `${name} ends in its header`);
+    if (start + length > this.#view.byteLength) throw new TooShort();
     this.at += length;
     return start;
+  }
+
+  /** @param {number} type @param {string} key */
+  bytesOf(type, key) {
+    if (BYTES[type] > 0) return BYTES[type];
+    const { name } = this.#part;
+    throw new WispError('format', `${name}: ${key}: ${type} is not a type that a value may have`, {
+      field: key,
+    });
   }
 
   u32() {
@@ -75,20 +89,23 @@ class Reader {
   /**
    * Reads a value, of which only small integers count here.
    * @param {number} type
+   * @param {string} key
    */
-  value(type) {
+  value(type, key) {
     if (type === TEXT) return this.skip(this.u64());
-    if (type === LIST) return this.list();
-    const start = this.skip(BYTES[type]);
-    if (BYTES[type] === 2) return this.#view.getUint16(start, true);
-    return BYTES[type] === 4 ? this.#view.getUint32(start, true) : NaN;
+    if (type === LIST) return this.list(key);
+    const bytes = this.bytesOf(type, key);
+    const start = this.skip(bytes);
+    if (bytes === 2) return this.#view.getUint16(start, true);
+    return bytes === 4 ? this.#view.getUint32(start, true) : NaN;
   }
 
-  list() {
+  /** @param {string} key */
+  list(key) {
     const type = this.u32();
     const count = this.u64();
     if (type === TEXT) for (let i = 0; i < count; i++) this.skip(this.u64());
-    else this.skip(count * BYTES[type]);
+    else this.skip(count * this.bytesOf(type, key));
     return NaN;
   }
 }
@@ -98,7 +115,7 @@ function readEntry(reader) {
   const start = reader.at;
   const key = reader.text();
   const type = reader.u32();
-  return { key, type, value: reader.value(type), start, end: reader.at };
+  return { key, type, value: reader.value(type, key), start, end: reader.at };
 }
 
 /** @param {Reader} reader @returns {Tensor} */
@@ -110,11 +127,12 @@ function readTensor(reader) {
   return { start, offset: reader.u64(), end: reader.at };
 }
 
-/** @param {Uint8Array<ArrayBuffer>} bytes @param {string} name */
-function readHeader(bytes, name) {
-  const reader = new Reader(bytes);
+/** @param {Uint8Array<ArrayBuffer>} bytes @param {Part} part */
+function readHeader(bytes, part) {
+  const reader = new Reader(bytes, part);
   const isGguf = reader.u32() === MAGIC && reader.u32() === VERSION;
-  if (!isGguf) throw new WispError('format', `${name} is not a GGUF file of version ${VERSION}`);
+  if (!isGguf)
+    throw new WispError('format', `${part.name} is not a GGUF file of version ${VERSION}`);
   const tensors = reader.u64();
   const entries = [];
   for (let left = reader.u64(); left > 0; left--) entries.push(readEntry(reader));
@@ -133,10 +151,9 @@ async function headerOf(part) {
   for (let length = FIRST_BYTES; ; length *= 2) {
     const bytes = await part.read(0, Math.min(length, part.size));
     try {
-      return readHeader(bytes, part.name);
+      return readHeader(bytes, part);
     } catch (error) {
       if (!(error instanceof TooShort)) throw error;
-      if (length >= part.size) throw new WispError('format', `${part.name} ends in its header`);
     }
   }
 }
@@ -159,6 +176,22 @@ function checkPart(header, { name }, i, count) {
     'format',
     `${name}: this is not part ${i + 1} of ${count} of a model, as its name says`,
     { field: 'split.no' },
+  );
+}
+
+/**
+ * @param {Header} header
+ * @param {Part} part
+ */
+function alignmentOf(header, { name }) {
+  const key = 'general.alignment';
+  const alignment = valueOf(header, key) ?? ALIGNMENT;
+  if (alignment >= 8 && alignment <= MOST_ALIGNMENT && Number.isInteger(Math.log2(alignment)))
+    return alignment;
+  throw new WispError(
+    'format',
+    `${name}: ${key}: it is not a power of two from 8 to ${MOST_ALIGNMENT}`,
+    { field: key },
   );
 }
 
@@ -194,7 +227,8 @@ function words(...numbers) {
 export async function joined(parts) {
   const headers = await Promise.all(parts.map(headerOf));
   headers.forEach((header, i) => checkPart(header, parts[i], i, parts.length));
-  const alignment = valueOf(headers[0], 'general.alignment') ?? ALIGNMENT;
+  const alignments = headers.map((header, i) => alignmentOf(header, parts[i]));
+  const [alignment] = alignments;
   const metadata = headers[0].entries.filter(({ key }) => !key.startsWith('split.'));
   const tensors = headers.reduce((sum, header) => sum + header.tensors.length, 0);
   const pieces = [
@@ -205,18 +239,22 @@ export async function joined(parts) {
   const data = [];
   let placed = 0;
   for (const [i, header] of headers.entries()) {
-    const own = valueOf(header, 'general.alignment') ?? ALIGNMENT;
-    if (own % alignment !== 0 && alignment % own !== 0)
-      throw new WispError(
-        'format',
-        `${parts[i].name}: its tensors are not aligned as those of the first file`,
-      );
+    const own = alignments[i];
     for (const { start, offset, end } of header.tensors)
       pieces.push(header.bytes.subarray(start, end - 8), words(placed + offset));
-    const from = Math.min(rounded(header.end, own), parts[i].size);
-    const size = parts[i].size - from;
-    data.push({ from, size, zeros: rounded(size, alignment) - size });
-    placed += rounded(size, alignment);
+    const { name, size: all } = parts[i];
+    const from = Math.min(rounded(header.end, own), all);
+    const size = all - from;
+    const isLast = i === parts.length - 1;
+    // The zeros below must not take the place of bytes that are absent.
+    if (!isLast && size % own !== 0)
+      throw new WispError(
+        'format',
+        `${name} has ${size} bytes of tensors, not a multiple of ${own}: it was cut or changed`,
+      );
+    const zeros = isLast ? 0 : rounded(size, alignment) - size;
+    data.push({ from, size, zeros });
+    placed += size + zeros;
   }
   const header = concatenated(pieces, alignment);
   return { size: header.length + placed, header, data };

@@ -14,6 +14,7 @@ import {
   readFile,
   readdir,
   readlink,
+  realpath,
   rename,
   rm,
   stat,
@@ -22,7 +23,7 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises';
-import { dirname, join, relative, resolve } from 'node:path';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import { pid } from 'node:process';
 import { nameBeside } from '../files/output-node.js';
 import { isCommit } from './hub.js';
@@ -265,6 +266,19 @@ export async function listModels(cache) {
 }
 
 /**
+ * Returns whether a file is in a folder, and not in another one to which a link within it leads.
+ * @param {string} folder
+ * @param {string} path
+ */
+async function isWithin(folder, path) {
+  const [own, parent] = await Promise.all([realpath(folder), realpath(dirname(path))]).catch(() => [
+    '',
+    '.',
+  ]);
+  return parent.startsWith(own + sep);
+}
+
+/**
  * Deletes models, and the blobs that no other snapshot has. What is elsewhere, to which a user has made a link, stays.
  * @param {string} cache
  * @param {(kept: Kept) => boolean} wanted
@@ -275,9 +289,12 @@ export async function deleteModels(cache, wanted) {
   const kept = new Set(all.filter((model) => !wanted(model)).map(({ blob }) => blob));
   const freed = new Map();
   for (const model of all.filter(wanted)) {
-    await unlink(model.path).catch(ignoreMissing);
     const { blobs } = new RepoCache(cache, model.repo);
-    const isOwn = model.blob === model.path || dirname(model.blob) === resolve(blobs);
+    if (!(await isWithin(dirname(blobs), model.path))) continue;
+    await unlink(model.path).catch(ignoreMissing);
+    const isBlob = dirname(model.blob) === resolve(blobs);
+    const isOwn =
+      model.blob === model.path || (isBlob && (await isWithin(dirname(blobs), model.blob)));
     if (isOwn && !kept.has(model.blob)) freed.set(model.blob, model.bytes);
   }
   for (const blob of freed.keys()) await rm(blob, { force: true });

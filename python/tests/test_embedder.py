@@ -212,14 +212,15 @@ def test_vector_cache(tmp_path):
     with Embedder(**options) as embedder:
         assert embedder.encode(TEXTS).tobytes() == plain.tobytes()
         computed = embedder.vector_cache_stats["computed"]
-        assert embedder.vector_cache_stats == {"found": len(TEXTS) - computed, "computed": computed, "lost": 0}
+        found = len(TEXTS) - computed
+        assert embedder.vector_cache_stats == {"found": found, "computed": computed, "lost": 0, "truncated": 0}
         with pytest.raises(ArgumentError):
             embedder.encode(["a"], truncate_dim=385)
         short = Embedder().encode(TEXTS[0], truncate_dim=64)
         assert embedder.encode(TEXTS[0], truncate_dim=64).tobytes() == short.tobytes()
         again = pickle.loads(pickle.dumps(embedder))
         assert again.encode(TEXTS).tobytes() == plain.tobytes()
-        assert again.vector_cache_stats == {"found": len(TEXTS), "computed": 0, "lost": 0}
+        assert again.vector_cache_stats == {"found": len(TEXTS), "computed": 0, "lost": 0, "truncated": 1}
         pid = os.fork()
         if pid == 0:
             same = embedder.encode(TEXTS).tobytes() == plain.tobytes()
@@ -239,5 +240,5 @@ def test_a_vector_cache_that_cannot_be(tmp_path):
         Embedder(vector_cache=tmp_path / "file")
     with pytest.raises(ArgumentError):
         Embedder(vector_cache=tmp_path, vector_cache_size=0)
-    with pytest.raises(WispError, match="rows of 1536 bytes"):
+    with pytest.raises(WispError, match="rows of 1537 bytes"):
         Embedder(vector_cache=tmp_path, vector_cache_size=1000)

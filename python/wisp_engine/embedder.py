@@ -83,8 +83,9 @@ class Embedder(OpenModel):
 
     @property
     def vector_cache_stats(self) -> dict[str, int] | None:
-        """The texts that the vector cache had ("found") and had not ("computed", and of these "lost": those that could
-        not be kept, as on a full disk). None without a vector cache."""
+        """The texts that the vector cache had ("found", and of these "truncated": longer than the model reads) and had
+        not ("computed", and of these "lost": those that could not be kept, as on a full disk). None without a vector
+        cache."""
         self._engine.check_open()
         return self._cache.stats() if self._cache else None
 

@@ -22,6 +22,7 @@ static void count_vectors(const struct engine *engine, wisp_vector_cache_stats *
     sums->found += counts.found;
     sums->computed += counts.computed;
     sums->lost += counts.lost;
+    sums->truncated += counts.truncated;
 }
 
 /* Closes the vector cache, which is of what the session computes. */
@@ -37,9 +38,10 @@ static void put_vector_counts(struct engine *engine) {
     if (!engine->vector_cache)
         return;
     count_vectors(engine, &counts);
-    put(engine, ",\"vectorCache\":{\"found\":%llu,\"computed\":%llu,\"lost\":%llu}",
+    put(engine,
+        ",\"vectorCache\":{\"found\":%llu,\"computed\":%llu,\"lost\":%llu,\"truncated\":%llu}",
         (unsigned long long)counts.found, (unsigned long long)counts.computed,
-        (unsigned long long)counts.lost);
+        (unsigned long long)counts.lost, (unsigned long long)counts.truncated);
 }
 
 static wisp_status use_prompt_files(struct engine *engine) {

@@ -118,8 +118,10 @@ int open_model(const struct model_arguments *arguments, wisp_model **model, wisp
 wisp_status open_model_at(const struct model_arguments *arguments, const char *given,
                           wisp_model **model, wisp_session **session, wisp_error *error);
 
-/* Warns of texts that the session has cut to the length that the model reads, and adds `advice`. */
-void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, const char *advice);
+/* Warns of texts that the session has cut to the length that the model reads, and of `others`, and
+ * adds `advice`. */
+void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, uint64_t others,
+                       const char *advice);
 
 /* ---- interruption and progress -------------------------------------------------------------- */
 

@@ -208,15 +208,16 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
                                                                              : complain_of(&error);
 }
 
-void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, const char *advice) {
+void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, uint64_t others,
+                       const char *advice) {
     wisp_model_info info;
     wisp_stats stats;
     wisp_model_get_info(model, &info);
     wisp_session_get_stats(session, &stats);
-    if (stats.truncated_texts > 0)
+    const uint64_t n = stats.truncated_texts + others;
+    if (n > 0)
         remark("%llu text%s longer than the model's %u tokens and truncated%s",
-               (unsigned long long)stats.truncated_texts,
-               stats.truncated_texts == 1 ? " is" : "s are", info.max_tokens, advice);
+               (unsigned long long)n, n == 1 ? " is" : "s are", info.max_tokens, advice);
 }
 
 /* ---- progress ------------------------------------------------------------------------------- */

@@ -199,11 +199,17 @@ static void print_cold(const wisp_model *model) {
             (unsigned long long)s.least_memory);
 }
 
+static wisp_vector_cache_stats stats_of_vectors(const wisp_vector_cache *vectors) {
+    wisp_vector_cache_stats s = {0};
+    if (vectors)
+        wisp_vector_cache_get_stats(vectors, &s);
+    return s;
+}
+
 static void print_vectors(const wisp_vector_cache *vectors) {
-    wisp_vector_cache_stats s;
+    const wisp_vector_cache_stats s = stats_of_vectors(vectors);
     if (!vectors)
         return;
-    wisp_vector_cache_get_stats(vectors, &s);
     fprintf(stderr, "vector cache: %llu texts found, %llu computed (%llu of them not kept)\n",
             (unsigned long long)s.found, (unsigned long long)s.computed,
             (unsigned long long)s.lost);
@@ -457,7 +463,7 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
         const double start = run.progress.started;
         code = embed_all(&run);
         progress_end(&run.progress);
-        warn_of_cut_texts(session, model, "");
+        warn_of_cut_texts(session, model, stats_of_vectors(run.vectors).truncated, "");
         const int closed = output_close(&run.output);
         code = code == EXIT_GOOD ? closed : code;
         if (a->stats)

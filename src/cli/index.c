@@ -77,6 +77,7 @@ struct run {
     struct progress progress;
     size_t done;
     bool any_there;         /* with --resume: the index had some of the texts */
+    bool is_same;           /* with --resume: it has all pieces so far of a record as they are */
     double saved_at, saved; /* with --resume: when the index was saved, and the seconds it took */
 };
 
@@ -121,8 +122,8 @@ static const struct command_option options[] = {
            "divide a line that is too long for the model into pieces, with the\n"
            "ids ID#1, ID#2 and so on; without it the rest is cut off"),
     OPTION(NONE, resume, "resume", 0, NULL,
-           "build: save the index now and then. If it is there, skip texts whose\n"
-           "ids it has, so that the same command goes on after an interruption"),
+           "build: save the index now and then. If it is there, skip the texts that\n"
+           "it has, so that the same command goes on after an interruption"),
     OPTION(NONE, no_text, "no-text", 0, NULL, "do not keep texts in the index"),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each text (default: the model's\n"
@@ -235,6 +236,16 @@ static void write_kept(FILE *stream, const struct piece *piece, const struct arg
     fputc('}', stream);
 }
 
+/* Writes the id of a piece, which ends at *id_end, and what is kept with it. */
+static int write_piece(FILE *stream, const struct piece *piece, const struct arguments *a,
+                       size_t *id_end) {
+    const int code = write_piece_id(stream, piece);
+    *id_end = (size_t)ftello(stream);
+    if (code == EXIT_GOOD)
+        write_kept(stream, piece, a);
+    return code;
+}
+
 /* Sets the ids and metadata of the pieces, which are in *bytes; the caller frees it. Stops, after
  * complaining, at a piece without a valid id; *n is the number of pieces before it. */
 static int describe(struct run *run, char **bytes, size_t *n) {
@@ -243,11 +254,9 @@ static int describe(struct run *run, char **bytes, size_t *n) {
     *bytes = NULL;
     FILE *stream = open_memstream(bytes, &size);
     for (*n = 0; stream && *n < run->n_pieces; ++*n) {
-        code = write_piece_id(stream, &run->pieces[*n]);
+        code = write_piece(stream, &run->pieces[*n], run->arguments, &ends[2 * *n]);
         if (code != EXIT_GOOD)
             break;
-        ends[2 * *n] = (size_t)ftello(stream);
-        write_kept(stream, &run->pieces[*n], run->arguments);
         ends[2 * *n + 1] = (size_t)ftello(stream);
     }
     if (!stream || !close_memstream(stream, bytes)) {
@@ -315,51 +324,94 @@ static int remove_old_pieces(struct run *run, const struct record *record) {
     return code;
 }
 
-/* With --resume, finds whether the index has a record: itself, or its first piece. */
-static int find_record(struct run *run, const struct record *record, bool *is_there) {
-    int code = EXIT_GOOD;
-    *is_there = false;
-    for (size_t i = 0; run->arguments->resume && code == EXIT_GOOD && i < 2 && !*is_there; i++) {
-        wisp_text id;
-        char *bytes;
-        code = make_id(record, i, &id, &bytes);
-        *is_there = code == EXIT_GOOD && wisp_index_find(run->index, id, &(uint64_t){0});
-        free(bytes);
-    }
-    run->any_there |= *is_there;
+/* Finds whether the index has a record, or a piece of it. */
+static int find_piece(const struct run *run, const struct record *record, size_t number,
+                      bool *is_there) {
+    wisp_text id;
+    char *bytes;
+    const int code = make_id(record, number, &id, &bytes);
+    *is_there = code == EXIT_GOOD && wisp_index_find(run->index, id, &(uint64_t){0});
+    free(bytes);
     return code;
 }
 
-/* Adds a record in pieces that the model can read. */
-static int add_in_pieces(struct run *run, const struct record *record) {
+/* Compares a piece with what the index has by its id, which may be of an earlier version of the
+ * input. */
+static int compare_piece(struct run *run, struct piece piece) {
+    size_t size, id_end = 0;
+    uint64_t row;
+    wisp_text id, kept;
+    char *bytes = NULL;
+    int code = EXIT_GOOD;
+    FILE *stream = open_memstream(&bytes, &size);
+    if (stream)
+        code = write_piece(stream, &piece, run->arguments, &id_end);
+    if (!stream || !close_memstream(stream, &bytes))
+        return complain_of_memory();
+    run->is_same = run->is_same && code == EXIT_GOOD &&
+                   wisp_index_find(run->index, (wisp_text){bytes, id_end}, &row) &&
+                   wisp_index_get(run->index, row, &id, &kept) && kept.length == size - id_end &&
+                   memcmp(kept.bytes, bytes + id_end, kept.length) == 0;
+    free(bytes);
+    return code;
+}
+
+/* Hands a record to `take`: with --chunk in pieces that the model can read. *last is the number of
+ * the last piece; 0: the record is whole. */
+static int divide(struct run *run, const struct record *record,
+                  int (*take)(struct run *run, struct piece piece), size_t *last) {
     wisp_text left = record->text;
-    size_t number = 0;
-    int code = run->arguments->action == ADD ? remove_old_pieces(run, record) : EXIT_GOOD;
+    int code;
+    *last = 0;
     do {
-        size_t length = 0;
+        size_t length = left.length;
         wisp_error error;
-        if (left.length > 0 &&
+        if (run->arguments->chunk && left.length > 0 &&
             piece_length(run->model, run->options.prompt, left, &length, &error) != WISP_OK)
             return complain_of(&error);
-        number += number > 0 || length < left.length;
-        if (code == EXIT_GOOD)
-            code = add_piece(run, (struct piece){record, {left.bytes, length}, number});
+        *last += *last > 0 || length < left.length;
+        code = take(run, (struct piece){record, {left.bytes, length}, *last});
         left = (wisp_text){left.bytes + length, left.length - length};
     } while (code == EXIT_GOOD && left.length > 0);
     return code;
 }
 
+/* With --resume, finds whether the index has a record, and whether as it is now. */
+static int compare_record(struct run *run, const struct record *record, bool *is_there) {
+    size_t last = 0;
+    bool has_more = false;
+    int code = find_piece(run, record, 0, is_there);
+    if (code == EXIT_GOOD && !*is_there)
+        code = find_piece(run, record, 1, is_there);
+    run->is_same = *is_there;
+    if (code == EXIT_GOOD && *is_there)
+        code = divide(run, record, compare_piece, &last);
+    if (code == EXIT_GOOD && last > 0)
+        code = find_piece(run, record, last + 1, &has_more);
+    run->is_same = run->is_same && !has_more;
+    run->any_there |= *is_there;
+    return code;
+}
+
+static int add_record(struct run *run, const struct record *record) {
+    const struct arguments *a = run->arguments;
+    bool is_there = false;
+    size_t last;
+    int code = a->resume ? compare_record(run, record, &is_there) : EXIT_GOOD;
+    if (code == EXIT_GOOD && is_there && run->is_same)
+        return EXIT_GOOD;
+    if (code == EXIT_GOOD && (is_there || (a->action == ADD && a->chunk)))
+        code = remove_old_pieces(run, record);
+    if (code == EXIT_GOOD)
+        code = divide(run, record, add_piece, &last);
+    /* A later record with the same id must find this one, and not what it replaces. */
+    return code == EXIT_GOOD && is_there && run->n_pieces > 0 ? add_pieces(run) : code;
+}
+
 static int add_batch(struct run *run) {
-    const struct batch *batch = run->batch;
     int code = EXIT_GOOD;
-    for (size_t i = 0; i < batch->n && code == EXIT_GOOD; i++) {
-        const struct record *record = &batch->records[i];
-        bool is_there;
-        code = find_record(run, record, &is_there);
-        if (code == EXIT_GOOD && !is_there)
-            code = run->arguments->chunk ? add_in_pieces(run, record)
-                                         : add_piece(run, (struct piece){record, record->text, 0});
-    }
+    for (size_t i = 0; i < run->batch->n && code == EXIT_GOOD; i++)
+        code = add_record(run, &run->batch->records[i]);
     return code == EXIT_GOOD && run->n_pieces > 0 ? add_pieces(run) : code;
 }
 
@@ -407,7 +459,7 @@ static int add_all(struct run *run) {
         code = EXIT_INPUT;
     }
     if (code == EXIT_GOOD)
-        warn_of_cut_texts(run->session, run->model, "; --chunk divides them into pieces");
+        warn_of_cut_texts(run->session, run->model, 0, "; --chunk divides them into pieces");
     return code;
 }
 

@@ -294,7 +294,7 @@ static int run_batches(struct search *s) {
     }
     fputs(is_array ? "]\n" : "", program_output);
     if (code == EXIT_GOOD)
-        warn_of_cut_texts(s->session, s->model, "");
+        warn_of_cut_texts(s->session, s->model, 0, "");
     if (code == EXIT_GOOD && s->lines == 0 && !was_interrupted())
         remark("there are no lines to %s", s->arguments->ranks ? "score" : "compare");
     if (code == EXIT_GOOD && s->malformed)

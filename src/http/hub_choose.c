@@ -37,7 +37,7 @@ static bool is_model(const char *name) {
  */
 static bool is_candidate(const char *name, bool in_parts) {
     struct part_name part;
-    const bool is_part = part_name_read(name, strlen(name), &part);
+    const bool is_part = part_name_read(name, strlen(name), &part) && part.count > 1;
     return is_model(name) && (in_parts ? is_part && part.part == 1 : !is_part);
 }
 

@@ -151,18 +151,36 @@ wisp_status hub_visit_kept(void (*visit)(void *context, const struct hub_kept *k
 
 /* ---- removal -------------------------------------------------------------------------------- */
 
+/* Returns what a path is within a folder, without links; NULL if it is elsewhere, as through a link
+ * of the user's. */
+static const char *path_within(const char *folder, const char *path, char real[PATH_MAX]) {
+    char own[PATH_MAX];
+    if (!realpath(folder, own) || !realpath(path, real))
+        return NULL;
+    const size_t length = strlen(own);
+    return strncmp(real, own, length) == 0 && real[length] == '/' ? real + length + 1 : NULL;
+}
+
+/* Returns whether the folder of a file in a snapshot is the repository's own. */
+static bool is_own(const char *folder, const char *path) {
+    char parent[PATH_MAX], real[PATH_MAX];
+    snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(path, '/') - path), path);
+    return path_within(folder, parent, real) != NULL;
+}
+
 /* Finds the blob of a file in a snapshot: `blob` becomes the name of one of the repository's, or ""
  * if the file is elsewhere, or is no link. */
 static bool is_link_to_blob(const char *folder, const char *path, char blob[COMMIT_BYTES]) {
-    char real[PATH_MAX], own[PATH_MAX], blobs[PATH_MAX];
+    static const char blobs[] = "blobs/";
+    char real[PATH_MAX];
     struct stat info;
-    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode) || !realpath(path, real) ||
-        file_join(folder, "blobs", blobs, sizeof blobs, NULL) != WISP_OK || !realpath(blobs, own))
+    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode))
         return false;
-    const size_t length = strlen(own);
-    if (strncmp(real, own, length) != 0 || real[length] != '/' || strchr(real + length + 1, '/'))
+    const char *within = path_within(folder, path, real);
+    if (!within || strncmp(within, blobs, strlen(blobs)) != 0 ||
+        strchr(within + strlen(blobs), '/'))
         return false;
-    return snprintf(blob, COMMIT_BYTES, "%s", real + length + 1) < COMMIT_BYTES;
+    return snprintf(blob, COMMIT_BYTES, "%s", within + strlen(blobs)) < COMMIT_BYTES;
 }
 
 /* The blobs of files that are removed, and of those that stay. */
@@ -189,8 +207,8 @@ static wisp_status remove_of_commit(struct removal *r, const char *commit, wisp_
         const bool wanted = is_wanted(r, commit, file->name);
         struct stat info;
         status = hub_snapshot(r->folder, commit, file->name, path, error);
-        if (status != WISP_OK)
-            break;
+        if (status != WISP_OK || !is_own(r->folder, path))
+            continue;
         if (is_link_to_blob(r->folder, path, blob))
             status = hub_files_add(wanted ? &r->gone : &r->staying, blob, file->bytes, error);
         else if (wanted && lstat(path, &info) == 0 && S_ISREG(info.st_mode))
@@ -220,22 +238,21 @@ static void remove_blobs(const struct removal *r) {
     }
 }
 
-/* Deletes the empty folders below a path, and with `files` also the files. */
+/* Deletes the empty folders from a path on, and with `files` also files and links. */
 static void clear(const char *path, bool files) {
     struct hub_files names = {0};
     char below[PATH_MAX];
     struct stat info;
+    if (lstat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        if (files)
+            unlink(path);
+        return;
+    }
     if (list_names(path, &names, NULL) != WISP_OK)
         names.n = 0;
-    for (uint32_t i = 0; i < names.n; i++) {
-        if (file_join(path, names.all[i].name, below, sizeof below, NULL) != WISP_OK ||
-            lstat(below, &info) != 0)
-            continue;
-        if (S_ISDIR(info.st_mode))
+    for (uint32_t i = 0; i < names.n; i++)
+        if (file_join(path, names.all[i].name, below, sizeof below, NULL) == WISP_OK)
             clear(below, files);
-        else if (files)
-            unlink(below);
-    }
     hub_files_release(&names);
     rmdir(path);
 }

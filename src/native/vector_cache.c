@@ -14,8 +14,14 @@ _Static_assert((int)IDENTITY_BYTES == (int)ROW_KEY_BYTES, "files and rows are kn
 struct wisp_vector_cache {
     struct row_file file;
     const wisp_model *model;
-    atomic_uint_least64_t found, computed, lost;
+    atomic_uint_least64_t found, computed, lost, truncated;
 };
+
+/* A row of the file has the embedding, zeros behind fewer dimensions, and whether the text was
+ * truncated. */
+static size_t bytes_of_row(const wisp_model *model) {
+    return model->dimensions * sizeof(float) + 1;
+}
 
 /* ---- what is computed ----------------------------------------------------------------------- */
 
@@ -102,7 +108,7 @@ wisp_status wisp_vector_cache_open(wisp_session *session, const char *folder, ui
         return fail_memory(error, sizeof *made);
     made->model = session->model;
     const wisp_status status =
-        row_file_open(&made->file, folder, digest, session->model->dimensions * sizeof(float),
+        row_file_open(&made->file, folder, digest, bytes_of_row(session->model),
                       bytes ? bytes : usual_bytes, "another vector cache", error);
     if (status == WISP_OK)
         *cache = made;
@@ -120,12 +126,13 @@ void wisp_vector_cache_close(wisp_vector_cache *cache) {
 void wisp_vector_cache_get_stats(const wisp_vector_cache *cache, wisp_vector_cache_stats *stats) {
     *stats = (wisp_vector_cache_stats){.found = atomic_load(&cache->found),
                                        .computed = atomic_load(&cache->computed),
-                                       .lost = atomic_load(&cache->lost)};
+                                       .lost = atomic_load(&cache->lost),
+                                       .truncated = atomic_load(&cache->truncated)};
 }
 
 /* The texts of a call that the cache does not have, and its memory. */
 struct lookup {
-    size_t n;
+    size_t n, truncated; /* the latter of those that it has */
     wisp_text *texts;
     size_t *places;       /* of each in the call */
     unsigned char *keys;  /* [n, ROW_KEY_BYTES] */
@@ -172,6 +179,7 @@ static void look_up(const wisp_vector_cache *cache, const wisp_text *texts, size
             float *row = rows + i * dimensions;
             memcpy(row, l->entry + ROW_KEY_BYTES, dimensions * sizeof *row);
             swap_file_numbers(row, dimensions, sizeof *row);
+            l->truncated += l->entry[ROW_KEY_BYTES + cache->file.row_bytes - 1];
             continue;
         }
         l->texts[l->n] = texts[i];
@@ -179,22 +187,65 @@ static void look_up(const wisp_vector_cache *cache, const wisp_text *texts, size
     }
 }
 
+/* Sets *truncated to whether a text has more tokens than the model reads. Returns false if there is
+ * no memory to find out. */
+static bool find_truncated(const wisp_model *model, const char *prompt, wisp_text text,
+                           unsigned char *truncated) {
+    const wisp_text parts[] = {wisp_text_of(prompt), text};
+    size_t count = 0, length = 0;
+    char *joined = malloc(parts[0].length + text.length + 1);
+    if (!joined)
+        return false;
+    for (size_t i = 0; i < 2; i++) {
+        if (parts[i].length > 0)
+            memcpy(joined + length, parts[i].bytes, parts[i].length);
+        length += parts[i].length;
+    }
+    const wisp_text whole = {joined, length};
+    const bool counted = wisp_count_tokens(model, whole, &count, NULL) == WISP_OK;
+    *truncated = count > model->max_tokens;
+    free(joined);
+    return counted;
+}
+
 /* Copies the rows that were computed to their places, and keeps them. Returns how many could not be
  * kept. */
-static size_t keep(const wisp_vector_cache *cache, struct lookup *l, size_t dimensions,
-                   float *rows) {
+static size_t keep(const wisp_vector_cache *cache, struct lookup *l, const char *prompt,
+                   size_t dimensions, float *rows) {
     const size_t bytes = dimensions * sizeof *rows;
+    unsigned char *entry_row = l->entry + ROW_KEY_BYTES;
     size_t lost = 0;
-    memset(l->entry + ROW_KEY_BYTES, 0, cache->file.row_bytes); /* behind fewer dimensions */
+    memset(entry_row, 0, cache->file.row_bytes);
     for (size_t i = 0; i < l->n; i++) {
         float *row = l->rows + i * dimensions;
         memcpy(rows + l->places[i] * dimensions, row, bytes);
         swap_file_numbers(row, dimensions, sizeof *row);
         memcpy(l->entry, l->keys + i * ROW_KEY_BYTES, ROW_KEY_BYTES);
-        memcpy(l->entry + ROW_KEY_BYTES, row, bytes);
-        lost += !row_file_write(&cache->file, l->entry);
+        memcpy(entry_row, row, bytes);
+        lost += !find_truncated(cache->model, prompt, l->texts[i],
+                                &entry_row[cache->file.row_bytes - 1]) ||
+                !row_file_write(&cache->file, l->entry);
     }
     return lost;
+}
+
+typedef wisp_status embed_function(void *context, const wisp_text *texts, size_t n,
+                                   const wisp_embed_options *options, float *rows,
+                                   wisp_error *error);
+
+/* Computes the texts that the cache does not have. If one of them is at fault, computes all, so
+ * that the error counts the texts as the caller does. */
+static wisp_status compute(const struct lookup *l, const wisp_text *texts, size_t n,
+                           size_t dimensions, const wisp_embed_options *options,
+                           embed_function *embed, void *context, float *rows, wisp_error *error) {
+    wisp_status status = embed(context, l->texts, l->n, options, l->rows, error);
+    if (l->n == n || (status != WISP_ERROR_ARGUMENT && status != WISP_ERROR_FORMAT))
+        return status;
+    status = embed(context, texts, n, options, rows, error);
+    for (size_t i = 0; i < l->n && status == WISP_OK; i++)
+        memcpy(l->rows + i * dimensions, rows + l->places[i] * dimensions,
+               dimensions * sizeof *rows);
+    return status;
 }
 
 wisp_status wisp_vector_cache_embed(
@@ -218,14 +269,15 @@ wisp_status wisp_vector_cache_embed(
         look_up(cache, texts, n, prompt, dimensions, rows, &l);
     if (status == WISP_OK && l.n > 0) {
         l.rows = malloc(l.n * dimensions * sizeof *l.rows);
-        status = l.rows ? embed(context, l.texts, l.n, options, l.rows, error)
+        status = l.rows ? compute(&l, texts, n, dimensions, options, embed, context, rows, error)
                         : fail_memory(error, l.n * dimensions * sizeof *l.rows);
     }
     if (status == WISP_OK) {
-        const size_t lost = keep(cache, &l, dimensions, rows);
+        const size_t lost = keep(cache, &l, prompt, dimensions, rows);
         atomic_fetch_add(&cache->found, n - l.n);
         atomic_fetch_add(&cache->computed, l.n);
         atomic_fetch_add(&cache->lost, lost);
+        atomic_fetch_add(&cache->truncated, l.truncated);
     }
     lookup_release(&l);
     return status;

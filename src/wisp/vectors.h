@@ -54,9 +54,9 @@ WISP_API wisp_status wisp_vector_cache_open(wisp_session *session, const char *f
 WISP_API void wisp_vector_cache_close(wisp_vector_cache *cache);
 
 /* Writes the embeddings of n texts to rows [n, dimensions] as wisp_embed does. `embed`, which does
- * what wisp_embed does with some session or service, is called once at most, with the texts that
- * the cache does not have, and their rows are kept. A row that cannot be kept, as on a full disk,
- * is not an error. */
+ * what wisp_embed does with some session or service, is called with the texts that the cache does
+ * not have, and their rows are kept; again with all texts if one of these is at fault, so that the
+ * error counts them all. A row that cannot be kept, as on a full disk, is not an error. */
 WISP_API wisp_status wisp_vector_cache_embed(
     wisp_vector_cache *cache, const wisp_text *texts, size_t n, const wisp_embed_options *options,
     wisp_status (*embed)(void *context, const wisp_text *texts, size_t n,
@@ -66,6 +66,7 @@ WISP_API wisp_status wisp_vector_cache_embed(
 typedef struct wisp_vector_cache_stats {
     uint64_t found, computed; /* texts */
     uint64_t lost;            /* of those that were computed, that could not be kept */
+    uint64_t truncated;       /* of those that were found: wisp_stats counts the others */
 } wisp_vector_cache_stats;
 
 WISP_API void wisp_vector_cache_get_stats(const wisp_vector_cache *cache,

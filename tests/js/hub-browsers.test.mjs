@@ -102,6 +102,27 @@ for (const browser of ['chromium', 'firefox']) {
       assert.match(later.message, /part 2 of the 3 files of a model: name the first/);
     });
 
+    test('files of two states are not joined', async () => {
+      const other = { ...splitFiles(small, 2, 'o'), ...splitFiles(small, 2) };
+      const [first, second] = Object.keys(splitFiles(small, 2));
+      const changed = { ...other, [first]: Buffer.concat([other[first], Buffer.from('x')]) };
+      const url = `${hub.origin}/o/m/resolve/main/${first}`;
+      hub.commit('o/m', other);
+      assert.equal((await get(`o/m/${first}`)).hash, sha256(small));
+      assert.equal((await tab.call('loadNamed', 'fromUrl', url)).hash, sha256(small));
+      hub.commit('o/m', changed);
+      hub.fault = ({ url: asked }, response, next) =>
+        asked?.includes(second) ? void response.writeHead(503).end() : next();
+      for (const load of [() => get(`o/m/${first}`), () => tab.call('loadNamed', 'fromUrl', url)]) {
+        const failed = await load();
+        assert.equal(failed.code, 'io', JSON.stringify(failed));
+        assert.match(failed.message, /503/);
+      }
+      hub.fault = (_, response) => void response.destroy();
+      const failed = await get(`o/m/${first}`);
+      assert.equal(failed.code, 'io', JSON.stringify(failed));
+    });
+
     test('what is kept serves offline, by every name it was loaded under', async () => {
       hub.commit('o/m', { 'm.gguf': small });
       assert.deepEqual(await get('o/m'), result(small));

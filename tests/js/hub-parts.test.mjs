@@ -46,6 +46,14 @@ function writtenTo(folder) {
 }
 const written = () => writtenTo(mkdtempSync(join(tmpdir(), 'wisp-parts-')));
 
+/** Adds general.alignment with the value 0. @param {Buffer} part */
+function withAlignment(part) {
+  const key = 'general.alignment';
+  const numbers = Buffer.from(BigUint64Array.of(part.readBigUInt64LE(16) + 1n, 17n).buffer);
+  const value = Buffer.from(Uint32Array.of(4, 0).buffer); // its type, u32, and 0
+  return Buffer.concat([part.subarray(0, 16), numbers, Buffer.from(key), value, part.subarray(24)]);
+}
+
 const site = await serve({ root: dirname(written()) });
 const URL_OF_FIRST = `${site.origin}/${NAMES[0]}`;
 after(() => site.close());
@@ -159,4 +167,31 @@ describe('Node', () => {
     hub.commit('o/m', { [NAMES[0]]: FILES[NAMES[0]] });
     assert.equal((await fail('o/m')).code, 'not_found');
   });
+
+  // The first value of a part is that of split.no, behind the counts of the header, its key and its type.
+  const VALUE = 24 + 8 + 'split.no'.length + 4;
+  /** @param {number} at @param {number} number @returns {(part: Buffer) => Buffer} */
+  const put = (at, number) => (part) => {
+    part.writeUInt32LE(number, at);
+    return part;
+  };
+  /** @type {[string, number, (part: Buffer) => Buffer, RegExp][]} */
+  const damages = [
+    ['a part that ends within its last bytes', 1, (part) => part.subarray(0, -10), /m-00002-of.*bytes of tensors, not a multiple of 32/], // prettier-ignore
+    ['a last part that ends within its last bytes', 2, (part) => part.subarray(0, -1), /past the end of the file/], // prettier-ignore
+    ['a part without its last tensor', 1, (part) => part.subarray(0, -64), /its data is at offset/],
+    ['a part with more bytes', 1, (part) => Buffer.concat([part, Buffer.alloc(64)]), /its data is at offset/], // prettier-ignore
+    ['an empty part', 1, () => Buffer.alloc(0), /m-00002-of.*ends in its header/],
+    ['too many tensors', 1, put(12, 1 << 28), /m-00002-of.*ends in its header/],
+    ['too long a key', 1, put(28, 1 << 30), /m-00002-of.*ends in its header/],
+    ['an unknown type', 1, put(VALUE - 4, 99), /m-00002-of.*split\.no: 99 is not a type/],
+    ['another alignment', 0, withAlignment, /m-00001-of.*general\.alignment: it is not a power of two/], // prettier-ignore
+  ];
+  for (const [what, i, damage, message] of damages)
+    test(`refuses ${what}`, async () => {
+      const first = written();
+      writeFileSync(join(dirname(first), NAMES[i]), damage(Buffer.from(FILES[NAMES[i]])));
+      const loaded = Embedder.load(first, { workers: 0 });
+      await assert.rejects(loaded, { code: 'format', message });
+    });
 });

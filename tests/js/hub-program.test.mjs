@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readFileSync,
   readdirSync,
   readlinkSync,
@@ -49,6 +50,12 @@ async function good(args, env) {
   const { code, out, err } = await run(args, env);
   assert.equal(code, 0, err);
   return out.trim();
+}
+
+/** Puts a link in the place of a folder. @param {string} folder @param {string} target */
+function linkInstead(folder, target) {
+  rmSync(folder, { recursive: true });
+  symlinkSync(target, folder);
 }
 
 /** What is asked for but the state of files. */
@@ -121,6 +128,8 @@ describe('the program', { skip: noCurl }, () => {
     const lists = [
       gguf('m-f16', 'm.Q8_0', 'q4_0', 'mmproj-q8_0', 'Q8_0.imatrix'),
       gguf('a-Q4_K_M', 'b/a-F32', 'xQ6_K', 'Q8_0-00001-of-00002', 'Q8_0-00002-of-00002'),
+      gguf('m-Q8_0-00001-of-00001', 'm-F16'),
+      gguf('m-Q8_0-00001-of-00001'),
       [...folder, ...others, 'model.safetensors', 'pytorch_model.bin', 'onnx/model.onnx'],
       [...folder, 'model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors', 'x.bin'],
       [...folder, 'model.safetensors.index.json', 'pytorch_model-1.bin', 'training_args.bin'],
@@ -435,5 +444,30 @@ describe('the list', { skip: noCurl }, () => {
     assert.equal((await run(['list', '--remove', 'hf:o/m'])).code, 3);
     await good(['pull', 'hf:o/m/a.gguf']);
     assert.equal(await deleteCached('o/m', { cacheDir }), model.length);
+  });
+
+  test('what links to folders lead to stays, whoever deletes', async () => {
+    const at = (/** @type {string[]} */ ...names) => join(cacheDir, FOLDER, ...names);
+    /** @type {[string, (mine: string, commit: string) => void][]} */
+    const links = [
+      ['blobs', (mine) => linkInstead(at('blobs'), mine)],
+      ['a commit', (mine, commit) => linkInstead(at('snapshots', commit), mine)],
+      ['a folder in it', (mine, commit) => symlinkSync(mine, at('snapshots', commit, 'sub'))],
+    ];
+    for (const [what, plant] of links)
+      for (const remove of [
+        () => run(['list', '--remove', 'hf:o/m']),
+        () => deleteCached('o/m', { cacheDir }),
+      ]) {
+        const mine = mkdtempSync(join(home, 'mine-'));
+        const commit = hub.commit('o/m', { 'm.gguf': model });
+        await good(['pull', 'hf:o/m']);
+        for (const name of ['mine.gguf', ...blobs()]) writeFileSync(join(mine, name), 'GGUF');
+        const before = readdirSync(mine);
+        plant(mine, commit);
+        await remove();
+        assert.deepEqual(readdirSync(mine), before, what);
+        rmSync(join(cacheDir, FOLDER), { recursive: true, force: true });
+      }
   });
 });

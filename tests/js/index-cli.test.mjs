@@ -101,6 +101,17 @@ describe('building and changing', () => {
     refused(['index', 'add', at('r.index'), '--resume', at('r.txt')], 2, /belongs to index build/);
   });
 
+  test('--resume embeds what has changed in the input', () => {
+    const lines = ['one', 'two', 'Long words. '.repeat(300), 'Many of them. '.repeat(400), 'three'];
+    const changed = ['new', 'two', lines[2].slice(0, -2400), `${lines[3]} More.`, lines[2]];
+    for (const [i, each] of [lines, changed, changed].entries()) {
+      writeFileSync(at('v.txt'), each.join('\n'));
+      const added = run(['index', 'build', at('v.index'), '--resume', '--chunk', at('v.txt')]);
+      assert.equal(added === '0 added\n', i === 2, added);
+    }
+    run(['index', 'build', at('whole.index'), '--chunk', at('v.txt')]);
+    assert.deepEqual(new Set(listed('v.index')), new Set(listed('whole.index')));
+  });
   test('--resume counts a divided text as there', () => {
     writeFileSync(at('d.txt'), `${'Many words in a line. '.repeat(200)}\nOne more.\n`);
     const args = ['index', 'build', at('d.index'), '--resume', '--chunk', at('d.txt')];

@@ -210,12 +210,18 @@ describe('the page that draws neurons', { skip: noTool('chromium') }, () => {
         page.addInitScript(() => {
           const drawn = /** @type {string[]} */ ([]);
           Object.assign(globalThis, { drawn });
+          // Asked for first in each frame, so it is called first in the next one.
+          let frame = 0;
+          (function count() {
+            frame++;
+            requestAnimationFrame(count);
+          })();
           const { clearRect } = CanvasRenderingContext2D.prototype;
           /** @type {HTMLCanvasElement[]} */
           const canvases = [];
           CanvasRenderingContext2D.prototype.clearRect = function (...of) {
             if (!canvases.includes(this.canvas)) canvases.push(this.canvas);
-            drawn.push(`${canvases.indexOf(this.canvas)} at ${document.timeline.currentTime}`);
+            drawn.push(`${canvases.indexOf(this.canvas)} in ${frame}`);
             clearRect.apply(this, of);
           };
         }),

@@ -132,7 +132,7 @@ test('src/binding/generate/text.c takes the options that are numbers or flags', 
 test('each type refuses other values, and says what it is', () => {
   /** @type {[option: Option, good: any[], wrong: any[], message: RegExp][]} */
   const cases = [
-    [{ is: 'text' }, ['', 'a'], [null, 1, {}], /^x: .* is not a string$/],
+    [{ is: 'text' }, ['', 'a'], [null, 1, {}, 'a\0b'], /^x: [^]* is not a string without NUL$/],
     [{ is: 'flag' }, [true, false], [null, 1, 'true'], /is not true or false$/],
     [{ is: 'number' }, [-1, 0.5, NaN], [null, '1', {}], /is not a number$/],
     [{ is: 'nonzero number' }, [-1, 0.5], [0, '1', null], /is not a number other than 0$/],

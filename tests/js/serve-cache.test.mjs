@@ -53,5 +53,5 @@ test('a folder that cannot be used', { skip }, async () => {
   assert.equal(code, 1);
   assert.match(err, /another vector cache/);
   await assert.rejects(serve(['--vector-cache', join(folder, 'file')]), /is not a folder/);
-  assert.match(wisp(['embed', '--vector-cache', folder, '--vector-cache-size', '1K', '--text', 'a']).err, /8 rows of 1536 bytes take/); // prettier-ignore
+  assert.match(wisp(['embed', '--vector-cache', folder, '--vector-cache-size', '1K', '--text', 'a']).err, /8 rows of 1537 bytes take/); // prettier-ignore
 });

@@ -30,14 +30,28 @@ describe('a vector cache', { skip: noAddon }, () => {
     const vectorCache = join(root, 'workers');
     const plain = await embed(DEFAULT_MODEL_PATH, { workers: 1 });
     assert.equal(plain.vectorCache, undefined);
-    const computed = { found: 0, computed: 4, lost: 0 };
+    const computed = { found: 0, computed: 4, lost: 0, truncated: 0 };
     assert.deepEqual(await embed(DEFAULT_MODEL_PATH, { workers: 2, vectorCache }), { ...plain, vectorCache: computed }); // prettier-ignore
     for (const workers of [0, 1, 3]) {
       const again = await embed(DEFAULT_MODEL_PATH, { workers, vectorCache });
-      assert.deepEqual(again, { ...plain, vectorCache: { found: 4, computed: 0, lost: 0 } });
+      assert.deepEqual(again, { ...plain, vectorCache: { ...computed, found: 4, computed: 0 } });
     }
     const short = await embed(DEFAULT_MODEL_PATH, { workers: 1, vectorCache }, { dimensions: 8 });
     assert.deepEqual([short.rows.length, short.vectorCache], [32, computed]);
+  });
+
+  test('says of a row that it found that its text was truncated', async () => {
+    const vectorCache = join(root, 'truncated');
+    const args = ['embed', '-m', DEFAULT_MODEL_PATH, '--vector-cache', vectorCache, '--text', 'a', '--text', 'b '.repeat(300)]; // prettier-ignore
+    for (let n = 0; n < 2; n++)
+      assert.match(wisp(args).err, /1 text is longer than the model's 256 tokens and truncated/);
+    const embedder = await load(DEFAULT_MODEL_PATH, { workers: 1, vectorCache });
+    await embedder.embed(['a', 'b '.repeat(300)]);
+    await embedder.embed(['c '.repeat(300)]);
+    const { truncatedTexts, vectorCache: counts } = embedder.stats();
+    assert.deepEqual(counts, { found: 2, computed: 1, lost: 0, truncated: 1 });
+    assert.equal(truncatedTexts, 1);
+    await embedder.close();
   });
 
   for (const portable of [false, true])
@@ -47,7 +61,7 @@ describe('a vector cache', { skip: noAddon }, () => {
       const { err } = wisp(['embed', '-m', DEFAULT_MODEL_PATH, ...args, '--stats', '--format', 'f32'], TEXTS.slice(1).join('\n')); // prettier-ignore
       assert.match(err, /vector cache: 0 texts found, 3 computed/);
       const { vectorCache: counts } = await embed(DEFAULT_MODEL_PATH, { workers: 1, portable, vectorCache }); // prettier-ignore
-      assert.deepEqual(counts, { found: 3, computed: 1, lost: 0 });
+      assert.deepEqual(counts, { found: 3, computed: 1, lost: 0, truncated: 0 });
       const first = ['--text', TEXTS[0]];
       const more = wisp(['embed', '-m', DEFAULT_MODEL_PATH, ...args, '--stats', '--format', 'f32', ...first]); // prettier-ignore
       assert.match(more.err, /vector cache: 1 texts found, 0 computed/);
@@ -78,6 +92,7 @@ describe('a vector cache', { skip: noAddon }, () => {
     await assert.rejects(load(model, { vectorCache: file }), { code: 'io' });
     const small = load(model, { vectorCache: join(root, 'small'), vectorCacheSize: 100 });
     await assert.rejects(small, { code: 'argument', message: /100 bytes, and 8 rows of/ });
+    await assert.rejects(load(model, { vectorCache: `${root}/a\0b` }), { field: 'vectorCache', message: /NUL/ }); // prettier-ignore
     await assert.rejects(load(model, { vectorCache: root, vectorCacheSize: 0 }), { field: 'vectorCacheSize' }); // prettier-ignore
   });
 });

@@ -178,6 +178,55 @@ static void models_and_choices_have_files_of_their_own(void **state) {
     }
 }
 
+/* A row that is found says that its text was cut as one that is computed does. */
+static void truncated_texts_are_counted(void **state) {
+    (void)state;
+    char longer[2000] = "";
+    float rows[2 * MOST_DIMENSIONS];
+    wisp_vector_cache_stats stats;
+    wisp_error error;
+    for (size_t at = 0; at + 5 < sizeof longer; at += 5)
+        snprintf(longer + at, sizeof longer - at, "cats ");
+    const wisp_text some[] = {wisp_text_of(longer), texts[0]};
+    new_folder();
+    struct user user = begin();
+    for (uint64_t found = 0; found < 3; found++) {
+        assert_int_equal(
+            wisp_vector_cache_embed(user.cache, some, 2, NULL, embed, &user, rows, &error),
+            WISP_OK);
+        wisp_vector_cache_get_stats(user.cache, &stats);
+        assert_int_equal(stats.truncated, found);
+    }
+    end(&user);
+}
+
+/* Fails as if a text was at fault. */
+static wisp_status embed_good(void *context, const wisp_text *of, size_t n,
+                              const wisp_embed_options *options, float *rows, wisp_error *error) {
+    for (size_t i = 0; i < n; i++)
+        if (of[i].length == 3 && memcmp(of[i].bytes, "bad", 3) == 0) {
+            snprintf(error->message, sizeof error->message, "text %zu is bad", i);
+            return WISP_ERROR_ARGUMENT;
+        }
+    return embed(context, of, n, options, rows, error);
+}
+
+static void errors_count_all_texts(void **state) {
+    (void)state;
+    float rows[4 * MOST_DIMENSIONS];
+    wisp_error error;
+    new_folder();
+    struct user user = begin();
+    use(&user, 0, 2, NULL);
+    const wisp_text some[] = {texts[0], texts[1], texts[2], wisp_text_of("bad")};
+    assert_int_equal(
+        wisp_vector_cache_embed(user.cache, some, 4, NULL, embed_good, &user, rows, &error),
+        WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.message, "text 3 is bad");
+    assert_int_equal(use(&user, 0, 3, NULL), 2);
+    end(&user);
+}
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 static void damage_is_noticed(void **state) {
@@ -228,7 +277,7 @@ static void a_file_keeps_its_bound(void **state) {
     wisp_error error;
     new_folder();
     struct user user = begin();
-    const uint64_t set = 8 * (48 + 4 * user.dimensions), one = 4096 + set;
+    const uint64_t set = 8 * (48 + 4 * user.dimensions + 1), one = 4096 + set;
     end(&user);
     new_folder();
     user = begin_with(mpnet, NULL, one); /* 8 rows */
@@ -264,7 +313,7 @@ static void rows_of_a_time_to_come_go_first(void **state) {
     char path[600];
     new_folder();
     struct user user = begin();
-    const uint64_t one = 4096 + 8 * (48 + 4 * user.dimensions);
+    const uint64_t one = 4096 + 8 * (48 + 4 * user.dimensions + 1);
     end(&user);
     new_folder();
     user = begin_with(mpnet, NULL, one);
@@ -379,6 +428,8 @@ int main(void) {
         cmocka_unit_test(texts_are_found),
         cmocka_unit_test(options_have_rows_of_their_own),
         cmocka_unit_test(models_and_choices_have_files_of_their_own),
+        cmocka_unit_test(truncated_texts_are_counted),
+        cmocka_unit_test(errors_count_all_texts),
         cmocka_unit_test(damage_is_noticed),
         cmocka_unit_test(a_file_keeps_its_bound),
         cmocka_unit_test(rows_of_a_time_to_come_go_first),
