@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/folder.h"
 #include "support/folder_edit.h"
 #include "support/golden.h"
+#include "support/opening.h"
 
 #undef fail /* cmocka has one of its own */
 #include <cmocka.h>
@@ -161,6 +163,32 @@ static void settings_of_deberta(void **state) {
     check_model_edits(edits, sizeof edits / sizeof *edits);
 }
 
+/* What spm.model does not say is refused before it is read. */
+static void tokenizers_of_deberta(void **state) {
+    static const char *const settings[] = {"do_lower_case", "split_by_punct"};
+    static struct folder folder;
+    const char *path = temporary_path("deberta");
+    wisp_model *model = NULL;
+    wisp_error error;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char text[64];
+        folder_read_model(&folder, "deberta-v3");
+        folder_drop(&folder, "tokenizer.json");
+        folder_put_text(&folder, "spm.model", "");
+        snprintf(text, sizeof text, "{\"%s\": true}", settings[i]);
+        folder_put_text(&folder, "tokenizer_config.json", text);
+        folder_write(&folder, path);
+        assert_int_equal(wisp_model_open(path, NULL, &model, &error), UNSUPPORTED);
+        assert_string_equal(error.field, settings[i]);
+        folder_put_text(&folder, "tokenizer_config.json", "{}");
+        folder_write(&folder, path);
+        assert_int_equal(wisp_model_open(path, NULL, &model, &error), FORMAT);
+        assert_string_equal(error.field, "pieces");
+        folder_release(&folder);
+    }
+}
+
 static void settings_of_jina_v2(void **state) {
     static const char m[] = "jina-v2", TYPE[] = "\"feed_forward_type\": \"geglu\"";
     static const struct model_edit edits[] = {
@@ -272,6 +300,7 @@ int main(void) {
         cmocka_unit_test(settings_of_mpnet),
         cmocka_unit_test(settings_of_modernbert),
         cmocka_unit_test(settings_of_deberta),
+        cmocka_unit_test(tokenizers_of_deberta),
         cmocka_unit_test(settings_of_jina_v2),
         cmocka_unit_test(settings_of_jina_v3),
         cmocka_unit_test(settings_of_nomic_experts),
