@@ -171,12 +171,17 @@ const rounded = (size, unit) => Math.ceil(size / unit) * unit;
  * @param {number} count
  */
 function checkPart(header, { name }, i, count) {
-  if (valueOf(header, 'split.no') === i && valueOf(header, 'split.count') === count) return;
-  throw new WispError(
-    'format',
-    `${name}: this is not part ${i + 1} of ${count} of a model, as its name says`,
-    { field: 'split.no' },
-  );
+  for (const [field, number] of /** @type {const} */ ([
+    ['split.no', i],
+    ['split.count', count],
+  ])) {
+    const value = valueOf(header, field);
+    const what =
+      value === undefined
+        ? 'absent: the file is not one of the parts of a model'
+        : `${value}, and its place needs ${number}`;
+    if (value !== number) throw new WispError('format', `${name}: ${field}: ${what}`, { field });
+  }
 }
 
 /**

@@ -250,6 +250,8 @@ export class EmbeddingServer {
     }
     const format = body.encoding_format ?? 'float', dimensions = body.dimensions ?? embedder.dimensions; // prettier-ignore
     const texts = textsOf(body.input);
+    const mayCut = body.truncate ?? false;
+    if (typeof mayCut !== 'boolean') throw new Refusal(400, 'must be true or false', 'truncate');
     if (format !== 'float' && format !== 'base64') {
       throw new Refusal(400, 'must be "float" or "base64"', 'encoding_format');
     }
@@ -268,6 +270,10 @@ export class EmbeddingServer {
       const most = embedder.info().maxTokens;
       /** @type {number[]} */
       const counts = await embedder.countTokens(texts, calls);
+      const tooLong = counts.findIndex((count) => count > most);
+      if (tooLong >= 0 && !mayCut) {
+        throw new Refusal(413, `text ${tooLong} has ${counts[tooLong]} tokens, and the model takes ${most}; "truncate": true cuts it`, 'input'); // prettier-ignore
+      }
       const tokens = counts.reduce((sum, count) => sum + Math.min(count, most), 0);
       /** @type {Iterable<Float32Array>} */
       const rows = await embedder.embed(texts, { ...calls, dimensions });

@@ -36,7 +36,7 @@ void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uin
 
 /* A barrier for the n members that pool_run has called: it returns when all of them have called it.
  * After the barrier all members see what any member wrote before it. Waiting members spin, because
- * members arrive within microseconds of one another. */
+ * members arrive within microseconds of one another, and yield if the others have not run. */
 void pool_barrier(struct pool *team, uint32_t n);
 
 /* Returns the seconds that members have waited in barriers for longer than their shares of work

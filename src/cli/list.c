@@ -174,7 +174,8 @@ static int list(bool json) {
 /* Deletes the file at a URL, and if that is the first of several all of them. */
 static wisp_status remove_url(const char *text, uint64_t *freed, wisp_error *error) {
     struct part_name part;
-    const bool in_parts = part_name_read(text, strcspn(text, "?#"), &part) && part.part == 1;
+    const bool in_parts = part_name_read(text, strcspn(text, "?#"), &part) && part.part == 1 &&
+                          part.count <= MOST_PARTS;
     const uint32_t files = in_parts ? part.count : 1;
     char *url = strdup(text);
     wisp_status status = url ? WISP_OK : fail_memory(error, strlen(text));

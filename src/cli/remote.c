@@ -11,7 +11,6 @@ enum {
                                     quarter of a smaller file */
     GAP_BYTES = 16 * 1024,       /* ranges with at most so many bytes between are fetched as one */
     MOST_JOINED_BYTES = 1 << 20, /* of a range that is made of several */
-    MOST_PARTS = 256,            /* of a model */
     MOST_RELOADS = 2 /* of a file that changes on the server, or vanishes from the cache */
 };
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { MOST_PARTS = 256 }; /* of a model: as many as a directory has sources */
+
 struct part_name {
     size_t at;            /* where the number of the part is in the name */
     uint32_t part, count; /* from 1 */

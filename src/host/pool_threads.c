@@ -28,12 +28,13 @@ struct pool {
     void *context;
     uint32_t running; /* the helpers that have not finished the job */
     bool closing;
-    atomic_uint arrived;     /* the members that wait in pool_barrier */
-    atomic_uint barriers;    /* counts the barriers at which all members have arrived */
-    atomic_ullong waited;    /* nanoseconds that members waited in barriers after they had spun */
-    uint32_t size;           /* the caller and the helpers that started */
-    uint32_t most;           /* the size when the team was opened */
-    pid_t process;           /* the process that the helpers belong to */
+    atomic_uint arrived;  /* the members that wait in pool_barrier */
+    atomic_uint barriers; /* counts the barriers at which all members have arrived */
+    atomic_ullong waited; /* nanoseconds that members waited in barriers for longer than spinning */
+    atomic_uint late;     /* until 0, waiting members yield early */
+    uint32_t size;        /* the caller and the helpers that started */
+    uint32_t most;        /* the size when the team was opened */
+    pid_t process;        /* the process that the helpers belong to */
     struct member members[]; /* the helpers, from index 1 */
 };
 
@@ -71,6 +72,7 @@ static void start_team(struct pool *team, uint32_t threads) {
     atomic_store(&team->arrived, 0);
     atomic_store(&team->barriers, 0);
     atomic_store(&team->waited, 0);
+    atomic_store(&team->late, 0);
     team->process = getpid();
     team->size = 1;
     while (team->size < threads) {
@@ -158,13 +160,15 @@ static void spin(void) {
 }
 
 /* A member spins for a time in which the others arrive if they run. After that the system has not
- * scheduled the thread that it waits for, and it yields its CPU. The clock is read between bursts:
- * a pause takes from 5 to 70 ns, by the processor. */
+ * scheduled the thread that it waits for, and it yields its CPU. If that happened lately, as it
+ * does if the members are more than the free CPUs, it yields after the first burst. The clock is
+ * read between bursts: a pause takes from 5 to 70 ns, by the processor. */
 static void wait_for_barrier(struct pool *team, unsigned barrier) {
-    enum { BURST = 100 };
+    enum { BURST = 100, LATELY = 8 };
     static const double SPIN_SECONDS = 50e-6;
+    const unsigned late = atomic_load(&team->late);
     double now = 0, end = INFINITY;
-    while (now < end) {
+    while (now < end && !(late && now > 0)) {
         for (int i = 0; i < BURST; i++, spin())
             if (atomic_load(&team->barriers) != barrier)
                 return;
@@ -174,7 +178,10 @@ static void wait_for_barrier(struct pool *team, unsigned barrier) {
     }
     while (atomic_load(&team->barriers) == barrier)
         sched_yield();
-    atomic_fetch_add(&team->waited, (unsigned long long)((clock_seconds() - now) * 1e9));
+    const double waited = clock_seconds() - end;
+    atomic_store(&team->late, waited >= 0 ? LATELY : late - 1);
+    if (waited > 0)
+        atomic_fetch_add(&team->waited, (unsigned long long)(waited * 1e9));
 }
 
 void pool_barrier(struct pool *team, uint32_t n) {

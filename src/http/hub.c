@@ -286,18 +286,19 @@ static wisp_status find_kept(const struct hub *hub, const struct hub_name *name,
 
 /* ---- models ------------------------------------------------------------------------------- */
 
-/* Fails if a file is another part of a model than the first. Sets *in_parts to whether the model is
- * in several files. */
+/* Fails if a file is another part of a model than the first, or one of too many. Sets *in_parts to
+ * whether the model is in several files. */
 static wisp_status check_part(const struct hub_name *name, bool *in_parts, wisp_error *error) {
     struct hub_name first = *name;
     struct part_name part;
     *in_parts = part_name_read(name->file, strlen(name->file), &part);
-    if (!*in_parts || part.part == 1)
+    if (!*in_parts || (part.part == 1 && part.count <= MOST_PARTS))
         return WISP_OK;
     part_name_set(first.file, &part, 1);
     return fail(error, WISP_ERROR_ARGUMENT, NULL, "file",
-                "part %u of the %u files of a model: name the first, hf:%s/%s, with which all come",
-                part.part, part.count, name->repo, first.file);
+                "part %u of the %u files of a model: name the first of at most %d, hf:%s/%s, with "
+                "which all come",
+                part.part, part.count, MOST_PARTS, name->repo, first.file);
 }
 
 /* Brings a model in parts into the cache. `path` becomes that of the first. */

@@ -33,22 +33,28 @@ static wisp_status check_name(const char *path, wisp_error *error) {
     return WISP_OK;
 }
 
+/* Checks that the metadata from `first` on has a key with this number. */
+static wisp_status check_number(const struct directory *dir, const char *path, size_t first,
+                                const char *key, uint32_t number, wisp_error *error) {
+    for (size_t i = first; i < dir->n_metadata; i++) {
+        const struct metadata *entry = &dir->metadata[i];
+        if (strcmp(entry->key, key) != 0 || (entry->type != VALUE_U16 && entry->type != VALUE_U32))
+            continue;
+        if (entry->as.u == number)
+            return WISP_OK;
+        return fail(error, WISP_ERROR_FORMAT, path, key, "%llu, and its place needs %u",
+                    (unsigned long long)entry->as.u, number);
+    }
+    return fail(error, WISP_ERROR_FORMAT, path, key,
+                "absent: the file is not one of the parts of a model");
+}
+
 /* Checks that a part says which it is, from 0. Metadata of the model counts in the first part
  * alone. */
 static wisp_status check_part(struct directory *dir, const char *path, size_t first_metadata,
                               uint32_t part, uint32_t count, wisp_error *error) {
-    uint64_t no = UINT64_MAX, of = 0;
-    for (size_t i = first_metadata; i < dir->n_metadata; i++) {
-        const struct metadata *entry = &dir->metadata[i];
-        const bool is_number = entry->type == VALUE_U16 || entry->type == VALUE_U32;
-        if (is_number && strcmp(entry->key, "split.no") == 0)
-            no = entry->as.u;
-        if (is_number && strcmp(entry->key, "split.count") == 0)
-            of = entry->as.u;
-    }
-    if (no != part || of != count)
-        return fail(error, WISP_ERROR_FORMAT, path, "split.no",
-                    "this is not part %u of %u of a model, as its name says", part + 1, count);
+    TRY(check_number(dir, path, first_metadata, "split.no", part, error));
+    TRY(check_number(dir, path, first_metadata, "split.count", count, error));
     if (part > 0)
         dir->n_metadata = first_metadata;
     return WISP_OK;

@@ -64,6 +64,13 @@ bool reply_invalid(struct call *call, const char *field, const char *problem) {
     return false;
 }
 
+bool take_flag(struct call *call, const struct json *object, const char *field, bool *value) {
+    const struct json *given = json_get(object, field);
+    if (json_is_absent(given) || json_to_bool(given, value))
+        return true;
+    return reply_invalid(call, field, "must be true or false");
+}
+
 const char *public_message(const wisp_error *error) {
     const size_t length = strlen(error->file);
     const bool begins = length > 0 && strncmp(error->message, error->file, length) == 0;

@@ -61,6 +61,9 @@ __attribute__((format(printf, 5, 6))) void reply_problem(struct call *call, int 
 /* Replies 400 with "FIELD: PROBLEM". Returns false, for functions that do so after a reply. */
 bool reply_invalid(struct call *call, const char *field, const char *problem);
 
+/* Reads a flag of an object, and leaves *value if it is absent. Returns false after a reply. */
+bool take_flag(struct call *call, const struct json *object, const char *field, bool *value);
+
 /* Returns the message of an error without the path of the model's file, which is nobody's else. */
 const char *public_message(const wisp_error *error);
 

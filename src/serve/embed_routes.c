@@ -15,10 +15,6 @@ struct embedding {
     bool busy; /* the batcher's queue is full */
 };
 
-static void refuse(struct call *call, const char *field, const char *problem) {
-    reply_problem(call, 400, "invalid_request_error", field, "%s: %s", field, problem);
-}
-
 static bool take_prompt(struct call *call, const char **prompt) {
     const struct json *name = json_get(call->body, "prompt_name");
     if (json_is_absent(name))
@@ -26,7 +22,7 @@ static bool take_prompt(struct call *call, const char **prompt) {
     if (json_is(name, JSON_STRING))
         *prompt = wisp_model_prompt(call->served->model, name->text);
     if (!*prompt)
-        refuse(call, "prompt_name", "the model has no such prompt");
+        reply_invalid(call, "prompt_name", "the model has no such prompt");
     return *prompt != NULL;
 }
 
@@ -56,11 +52,18 @@ static wisp_status compute(void *context, const wisp_text *texts, size_t n,
     return batcher_embed(e->batcher, &job, &e->busy, error);
 }
 
-/* Embeds the texts. Returns false after a reply. */
-static bool embed(struct call *call, struct embedding *e) {
+/* Embeds the texts of a field. `asked` may have a flag that they may be cut. Returns false after a
+ * reply. */
+static bool embed(struct call *call, struct embedding *e, const struct json *asked,
+                  const char *field) {
     const struct served_model *served = call->served;
     wisp_embed_options options = {0};
-    if (!take_prompt(call, &options.prompt) || !take_dimensions(call, e, &options.dimensions))
+    bool may_cut = false;
+    if (!take_prompt(call, &options.prompt) || !take_dimensions(call, e, &options.dimensions) ||
+        !take_flag(call, asked, "truncate", &may_cut))
+        return false;
+    const char *prompt = options.prompt ? options.prompt : wisp_model_prompt(served->model, NULL);
+    if (!texts_count(call, &e->in, 0, prompt, may_cut, field))
         return false;
     wisp_error error = {0};
     e->batcher = served->batcher;
@@ -98,11 +101,11 @@ static void run_embeddings(struct call *call) {
     if (!can_embed(call))
         return;
     if (!json_is_absent(format) && !base64 && !json_equals(format, "float")) {
-        refuse(call, "encoding_format", "must be \"float\" or \"base64\"");
+        reply_invalid(call, "encoding_format", "must be \"float\" or \"base64\"");
         return;
     }
     if (!texts_take(call, json_get(call->body, "input"), "input", &e.in) ||
-        !texts_count(call, &e.in, 0, true, "input") || !embed(call, &e))
+        !embed(call, &e, call->body, "input"))
         return;
     struct text_buffer text = {0};
     text_print(&text, "{\"object\":\"list\",\"data\":[");
@@ -120,23 +123,17 @@ static void run_embeddings(struct call *call) {
     reply_json(call, &text);
 }
 
-static bool asks_for(const struct call *call, const char *key, bool fallback) {
-    bool value = fallback;
-    json_to_bool(json_get(call->body, key), &value);
-    return value;
-}
-
 static void run_embed(struct call *call) {
     struct embedding e = {0};
-    if (!can_embed(call))
+    bool normalize = true;
+    if (!can_embed(call) || !take_flag(call, call->body, "normalize", &normalize))
         return;
-    if (!asks_for(call, "normalize", true)) {
-        refuse(call, "normalize", "the model says whether embeddings are normalised");
+    if (!normalize) {
+        reply_invalid(call, "normalize", "the model says whether embeddings are normalised");
         return;
     }
     if (!texts_take(call, json_get(call->body, "inputs"), "inputs", &e.in) ||
-        !texts_count(call, &e.in, 0, asks_for(call, "truncate", false), "inputs") ||
-        !embed(call, &e))
+        !embed(call, &e, call->body, "inputs"))
         return;
     struct text_buffer text = {0};
     for (size_t i = 0; i < e.in.n; i++) {
@@ -155,7 +152,7 @@ static void run_similarity(struct call *call) {
     if (!can_embed(call))
         return;
     if (!json_is(source, JSON_STRING)) {
-        refuse(call, "inputs.source_sentence", "must be a string");
+        reply_invalid(call, "inputs.source_sentence", "must be a string");
         return;
     }
     if (!texts_take(call, json_get(inputs, "sentences"), "inputs.sentences", &e.in))
@@ -168,7 +165,7 @@ static void run_similarity(struct call *call) {
     memcpy(texts, e.in.texts, e.in.n * sizeof *texts);
     texts[e.in.n++] = json_text(source);
     e.in.texts = texts;
-    if (!texts_count(call, &e.in, 0, true, "inputs") || !embed(call, &e))
+    if (!embed(call, &e, json_get(call->body, "parameters"), "inputs"))
         return;
     struct text_buffer text = {0};
     for (size_t i = 0; i + 1 < e.in.n; i++) {
@@ -221,12 +218,14 @@ static bool add_tokens(struct call *call, wisp_text text, bool special, struct t
 
 static void run_tokenize(struct call *call) {
     struct embedding e = {0};
-    if (!texts_take(call, json_get(call->body, "inputs"), "inputs", &e.in))
+    bool special = true;
+    if (!take_flag(call, call->body, "add_special_tokens", &special) ||
+        !texts_take(call, json_get(call->body, "inputs"), "inputs", &e.in))
         return;
     struct text_buffer text = {0};
     for (size_t i = 0; i < e.in.n; i++) {
         text_add(&text, i ? "," : "[", 1);
-        if (!add_tokens(call, e.in.texts[i], asks_for(call, "add_special_tokens", true), &text)) {
+        if (!add_tokens(call, e.in.texts[i], special, &text)) {
             free(text.bytes);
             return;
         }

@@ -15,14 +15,6 @@ struct ranking {
     bool has_texts; /* the reply has the texts, too */
 };
 
-/* Reads a flag. Returns false after a reply. */
-static bool take_flag(struct call *call, const char *field, bool *value) {
-    const struct json *given = json_get(call->body, field);
-    if (json_is_absent(given) || json_to_bool(given, value))
-        return true;
-    return reply_invalid(call, field, "must be true or false");
-}
-
 static bool take_request(struct call *call, const char *field, bool may_cut, struct ranking *r) {
     const struct json *query = json_get(call->body, "query");
     const struct json *top = json_get(call->body, "top_n");
@@ -40,7 +32,7 @@ static bool take_request(struct call *call, const char *field, bool may_cut, str
     }
     /* A text follows the query and what ends it. */
     if (!texts_take(call, json_get(call->body, field), field, &r->in) ||
-        !texts_count(call, &r->in, tokens > 0 ? tokens - 1 : 0, may_cut, field))
+        !texts_count(call, &r->in, tokens > 0 ? tokens - 1 : 0, "", may_cut, field))
         return false;
     r->shown = most < r->in.n ? (size_t)most : r->in.n;
     r->scores = arena_allocate(&call->arena, r->in.n * sizeof *r->scores);
@@ -98,8 +90,9 @@ static bool can_rank(struct call *call) {
 static void run_tei(struct call *call) {
     struct ranking r = {0};
     bool raw = false, truncate = false;
-    if (!can_rank(call) || !take_flag(call, "raw_scores", &raw) ||
-        !take_flag(call, "truncate", &truncate) || !take_flag(call, "return_text", &r.has_texts))
+    if (!can_rank(call) || !take_flag(call, call->body, "raw_scores", &raw) ||
+        !take_flag(call, call->body, "truncate", &truncate) ||
+        !take_flag(call, call->body, "return_text", &r.has_texts))
         return;
     if (raw) {
         reply_invalid(call, "raw_scores", "the model says whether scores go through a sigmoid");
@@ -123,7 +116,7 @@ static void run_tei(struct call *call) {
 
 static void run_jina(struct call *call) {
     struct ranking r = {0};
-    if (!can_rank(call) || !take_flag(call, "return_documents", &r.has_texts) ||
+    if (!can_rank(call) || !take_flag(call, call->body, "return_documents", &r.has_texts) ||
         !take_request(call, "documents", true, &r) || !rank(call, &r))
         return;
     struct text_buffer text = {0};

@@ -17,8 +17,8 @@ bool texts_take(struct call *call, const struct json *input, const char *field,
                 struct request_texts *texts);
 
 /* Counts tokens, and refuses texts that are too long if they may not be cut. The model reads
- * `before` tokens before each text. */
-bool texts_count(struct call *call, struct request_texts *texts, size_t before, bool may_cut,
-                 const char *field);
+ * `before` tokens and `prompt` before each text. */
+bool texts_count(struct call *call, struct request_texts *texts, size_t before, const char *prompt,
+                 bool may_cut, const char *field);
 
 #endif

@@ -338,7 +338,7 @@ describe('Chromium', { skip: noTool('chromium') }, () => {
     await Promise.all(Object.values(servers).map((server) => server.close()));
   });
   for (const kind of /** @type {const} */ (['plain', 'isolated'])) {
-    describe(`${kind} page`, () => {
+    describe(`${kind} page`, { skip: kind === 'plain' && onlyInAll }, () => {
       before(() => tab.open(`${servers[kind].origin}/tests/js/page/blank.html`));
       for (const name of Object.keys(cases)) {
         test(name, () => tab.call('runTextCase', name, story, reply, native));

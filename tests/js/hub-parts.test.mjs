@@ -161,11 +161,24 @@ describe('Node', () => {
     writeFileSync(first.replace('00001-of', '00002-of'), FILES[NAMES[2]]);
     const wrong = await load();
     assert.equal(wrong.code, 'format');
-    assert.match(wrong.message, /is not part 2 of 3/);
+    assert.match(wrong.message, /00002-of-00003.gguf: split\.no: 2, and its place needs 1/);
+    const natively = await run(['embed', '--model', first, '--text', TEXT]);
+    assert.match(natively.err, /00002-of-00003.gguf: split\.no: 2, and its place needs 1/);
+    writeFileSync(first.replace('00001-of', '00002-of'), model);
+    assert.match((await load()).message, /split\.no: absent/);
+    assert.match((await run(['embed', '--model', first, '--text', TEXT])).err, /split\.no: absent/);
     writeFileSync(first.replace('00001-of', '00002-of'), readFileSync(first).subarray(0, 500));
     assert.match((await load()).message, /ends in its header/);
     hub.commit('o/m', { [NAMES[0]]: FILES[NAMES[0]] });
     assert.equal((await fail('o/m')).code, 'not_found');
+    hub.commit('o/m', { 'm-00001-of-00257.gguf': model });
+    const many = await fail('o/m');
+    assert.match(many.message, /part 1 of the 257 files of a model: name the first of at most 256/);
+    if (!noCurl)
+      assert.match(
+        (await run(['pull', 'hf:o/m'])).err,
+        /of the 257 files of a model.* at most 256/,
+      );
   });
 
   // The first value of a part is that of split.no, behind the counts of the header, its key and its type.

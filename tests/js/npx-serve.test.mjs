@@ -87,6 +87,13 @@ describe('wisp-engine serve', () => {
       ['/v1/embeddings', { input: 'a', dimensions: 385 }, 400, /dimensions: .* from 1 to 384/],
       ['/v1/embeddings', { input: 'a', encoding_format: 'hex' }, 400, /encoding_format/],
       ['/v1/embeddings', { input: Array(2049).fill('a') }, 413, /2048/],
+      [
+        '/v1/embeddings',
+        { input: ['a', 'b '.repeat(300)] },
+        413,
+        /text 1 has 302 tokens, and the model takes 256/,
+      ],
+      ['/v1/embeddings', { input: 'a', truncate: 1 }, 400, /truncate: must be true or false/],
       ['/v1/embeddings', { input: 'x'.repeat(32e6) }, 413, /larger than this server takes/],
       ['/v1/chat/completions', {}, 404, /there is no/],
       ['/health', {}, 405, /does not take POST/],
@@ -97,6 +104,8 @@ describe('wisp-engine serve', () => {
     }
     const latin = await fetch(`${server.url}/v1/embeddings`, { method: 'POST', body: Buffer.from('{"input":"\xff"}', 'latin1') }); // prettier-ignore
     assert.equal(latin.status, 400);
+    const cut = await post(server, '/v1/embeddings', { input: 'b '.repeat(300), truncate: true });
+    assert.equal(cut.body.usage.total_tokens, 256);
     const nulls = await post(server, '/v1/embeddings', { input: 'a', dimensions: null, encoding_format: null }); // prettier-ignore
     assert.equal(nulls.status, 200);
     const head = (/** @type {string} */ lines) => ask(server, `GET /health HTTP/1.1\r\nConnection: close\r\n${lines}\r\n`); // prettier-ignore

@@ -81,8 +81,17 @@ describe('wisp serve', { skip }, () => {
       [[101, true], [7592, false], [102, true]], // prettier-ignore
     );
     const long = 'word '.repeat(600);
-    assert.equal((await post(server, '/embed', { inputs: long })).status, 413);
-    assert.equal((await post(server, '/embed', { inputs: long, truncate: true })).status, 200);
+    const both = { source_sentence: 'a', sentences: ['b', long] };
+    for (const [path, body, place] of /** @type {[string, any, any?][]} */ ([
+      ['/embed', { inputs: long }],
+      ['/v1/embeddings', { input: long }],
+      ['/similarity', { inputs: both }, { parameters: { truncate: true } }],
+    ])) {
+      const whole = await post(server, path, body);
+      assert.deepEqual([path, whole.status], [path, 413]);
+      assert.match(whole.body.error.message, /text \d has 602 tokens, and the model takes 256/);
+      assert.equal((await post(server, path, { ...body, ...(place ?? { truncate: true }) })).status, 200); // prettier-ignore
+    }
   });
 
   test('says what is wrong with a request', async () => {
@@ -103,6 +112,9 @@ describe('wisp serve', { skip }, () => {
       ['/v1/embeddings', { input: Array(2049).fill('a') }, 413, /2048/],
       ['/embed', { inputs: 'a', prompt_name: 'none' }, 400, /no such prompt/],
       ['/embed', { inputs: 'a', normalize: false }, 400, /normalised/],
+      ['/embed', { inputs: 'a', normalize: 'no' }, 400, /normalize: must be true or false/],
+      ['/embed', { inputs: 'a', truncate: 1 }, 400, /truncate: must be true or false/],
+      ['/tokenize', { inputs: 'a', add_special_tokens: 0 }, 400, /must be true or false/],
       ['/nothing', {}, 404, /there is no/],
       ['/health', {}, 405, /does not take POST/],
     ])) {
@@ -565,3 +577,18 @@ async function untilQueued(server) {
 function roundTrip(row) {
   return [...Float32Array.from(row)];
 }
+
+test('a text with its prompt must have room', { skip }, async (t) => {
+  const server = await serve(['-m', `${ROOT}tests/data/models/prompted`]);
+  t.after(server.stop);
+  const count = async (/** @type {string} */ text) => (await post(server, '/tokenize', { inputs: text })).body[0].length; // prettier-ignore
+  let text = 'a';
+  while ((await count(`${text} a`)) < 32) text += ' a';
+  for (const [more, status] of /** @type {[object, number][]} */ ([
+    [{ prompt_name: 'document' }, 200],
+    [{}, 413], // the default prompt is that of queries
+    [{ prompt_name: 'passage' }, 413],
+    [{ prompt_name: 'passage', truncate: true }, 200],
+  ]))
+    assert.equal((await post(server, '/embed', { inputs: text, ...more })).status, status);
+});

@@ -26,6 +26,15 @@ const killed = { script: `${ROOT}js/threads-worker-node.js`, asked: 'embed' };
 const FAULTY = new URL('./pool/faulty-threads-node.mjs', import.meta.url);
 const PAGE = '/tests/js/page/blank.html';
 
+/** Faults in which threads start or end. `make test` runs no others, which pool.test.mjs runs without threads. */
+const THREAD_FAULTS = [
+  'a worker exits at work',
+  'a worker is terminated while it is idle',
+  'one worker of several does not start: none stays',
+  'a worker that stays with an aborted call is replaced',
+  'destroy rejects, whatever a worker does; twice is fine',
+];
+
 smallCalibratedModel();
 
 /** Threads of this process. */
@@ -139,7 +148,9 @@ describe('faults of workers with threads', { concurrency: 4 }, () => {
       missingScript: new URL('./no-such-worker.mjs', import.meta.url).href,
     };
   });
-  for (const [name, run] of Object.entries(poolCases)) test(name, () => run(env));
+  for (const [name, run] of Object.entries(poolCases)) {
+    test(name, { skip: !THREAD_FAULTS.includes(name) && onlyInAll }, () => run(env));
+  }
 });
 
 describe('the addon', { skip: noAddon }, () => {
@@ -157,14 +168,8 @@ describe('the addon', { skip: noAddon }, () => {
   }
 });
 
-/** Node runs all faults, browsers those in which threads start or end: their workers take seconds to start others. */
-const BROWSER_FAULTS = [
-  'a worker exits at work',
-  'a worker is terminated while it is idle',
-  'one worker of several does not start: none stays',
-  'a worker that stays with an aborted call is replaced',
-  'destroy rejects, whatever a worker does; twice is fine',
-];
+/** What differs in a page whose workers share no memory. */
+const ABOUT_PLAIN_PAGES = /share no memory|^auto|calling thread/;
 
 for (const browser of ['chromium', 'firefox']) {
   const inOneBrowser = browser === 'chromium' ? false : onlyInAll;
@@ -185,13 +190,14 @@ for (const browser of ['chromium', 'firefox']) {
       describe(`${kind} page`, () => {
         before(() => tab.open(servers[kind].origin + PAGE));
         for (const name of Object.keys(cases)) {
-          test(name, () => tab.call('runThreadsCase', name));
+          const skip = kind === 'plain' && !ABOUT_PLAIN_PAGES.test(name) && onlyInAll;
+          test(name, { skip }, () => tab.call('runThreadsCase', name));
         }
       });
     }
     describe('faults', { skip: onlyInAll }, () => {
       before(() => tab.open(servers.isolated.origin + PAGE));
-      for (const name of BROWSER_FAULTS) {
+      for (const name of THREAD_FAULTS) {
         assert.ok(name in poolCases);
         test(name, () => tab.call('runThreadsFault', name));
       }

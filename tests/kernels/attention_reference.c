@@ -46,15 +46,23 @@ struct attention_steps attention_steps_of(const struct attention_case *c, size_t
                                     step_of(c, &s->v, s->keys, kv_head, s->keys)};
 }
 
-/* Returns number i of a query, which products with cached bytes round to 127 steps. */
-static double query_number(const struct attention_case *c, const float *q, size_t i) {
+/* Returns the largest magnitude of a query of which products with cached bytes make 127 steps;
+ * infinity if they take its numbers as they are. */
+static float query_largest(const struct attention_case *c, const float *q) {
     float largest = 0;
     if (!c->policy->needs_cache || c->type != KV_INT8)
-        return (double)q[i];
+        return INFINITY;
     for (size_t j = 0; j < c->shape.head_size; j++)
-        largest = fmaxf(largest, fabsf(q[j]));
+        largest = fabsf(q[j]) > largest ? fabsf(q[j]) : largest;
+    return largest;
+}
+
+/* Returns a number of a query as products see it. */
+static double query_number(float number, float largest) {
+    if (isinf(largest))
+        return (double)number;
     return largest < 0x1p-100f ? 0
-                               : (double)rintf(q[i] * (127 / largest)) * (double)(largest / 127);
+                               : (double)rintf(number * (127 / largest)) * (double)(largest / 127);
 }
 
 /* Returns the score of a query and a key, and bounds its error: the roundings of gemm_f32, which
@@ -64,9 +72,10 @@ static double exact_score(const struct attention_case *c, const struct attention
     const float *q = vector_at(&c->sequence.q, query, head);
     const float *k = vector_at(&c->kept_k, key, kv_head_of(c, head));
     const double scale = (double)c->shape.scale;
+    const float largest = query_largest(c, q);
     double sum = 0, magnitudes = 0, rounding = 0;
     for (size_t i = 0; i < c->shape.head_size; i++) {
-        const double product = query_number(c, q, i) * (double)k[i];
+        const double product = query_number(q[i], largest) * (double)k[i];
         sum += product;
         magnitudes += fabs(product) + fabs(sum);
         rounding +=

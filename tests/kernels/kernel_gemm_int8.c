@@ -35,14 +35,13 @@ static struct weight_block weight_block(const unsigned char *packed, size_t k, s
  */
 static double largest_group(const double *w, size_t length) {
     double largest = 0;
-    for (size_t c = 0; c < length; c++)
-        for (int sign = -1; sign <= 1; sign += 2) {
-            double sum = 0;
-            for (size_t other = c / 8 * 8; other < c / 8 * 8 + 8 && other < length; other++)
-                if (other % 4 / 2 == c % 4 / 2)
-                    sum += fmax(sign * w[other], 0);
-            largest = fmax(largest, sum);
-        }
+    for (size_t eight = 0; eight < length; eight += 8) {
+        double sums[2][2] = {{0}}; /* of numbers below and above 0, in either group */
+        for (size_t c = eight; c < eight + 8 && c < length; c++)
+            sums[c % 4 / 2][w[c] > 0] += fabs(w[c]);
+        for (int i = 0; i < 4; i++)
+            largest = fmax(largest, sums[i / 2][i % 2]);
+    }
     return largest;
 }
 

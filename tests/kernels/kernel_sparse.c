@@ -359,10 +359,17 @@ static void check_compact(const struct where *w, enum fill fill) {
 
 /* ---- down ----------------------------------------------------------------------------------- */
 
-/* Returns weight c of column i as it is packed. */
-static int32_t column_weight(const struct layer *l, size_t c, size_t i) {
-    const float *column = l->down + i * l->size;
-    return (int32_t)lrintf(column[c] * inverse_scale(largest_of(column, l->size)));
+/* Returns the columns as whole numbers [neurons, size], as they are packed. */
+static int8_t *column_weights(const struct layer *l) {
+    int8_t *weights = malloc(l->neurons * l->size);
+    assert_non_null(weights);
+    for (size_t i = 0; i < l->neurons; i++) {
+        const float *column = l->down + i * l->size;
+        const float inverse = inverse_scale(largest_of(column, l->size));
+        for (size_t c = 0; c < l->size; c++)
+            weights[i * l->size + c] = (int8_t)lrintf(column[c] * inverse);
+    }
+    return weights;
 }
 
 static const uint8_t *packed_columns(const struct where *w, const struct layer *l) {
@@ -378,14 +385,16 @@ static const uint8_t *packed_columns(const struct where *w, const struct layer *
     return packed;
 }
 
-static void check_packed(const struct where *w, const struct layer *l, const uint8_t *packed) {
+static void check_packed(const struct where *w, const struct layer *l, const int8_t *weights,
+                         const uint8_t *packed) {
     const struct sparse_kernels *sparse = w->set->sparse;
     const size_t columns = sparse_row_bytes(l->size);
     for (size_t i = 0; i < l->neurons; i++)
         for (size_t c = 0; c < columns; c++) {
             const uint8_t byte = packed[i * columns + column_place(c, sparse->lanes)];
             const int32_t weight = sparse->signed_columns ? (int8_t)byte : byte - 128;
-            assert_int_equal(c < l->size ? weight : byte, c < l->size ? column_weight(l, c, i) : 0);
+            assert_int_equal(c < l->size ? weight : byte,
+                             c < l->size ? weights[i * l->size + c] : 0);
         }
 }
 
@@ -396,7 +405,8 @@ static void check_down(const struct where *w, const struct layer *l) {
     const size_t n = rng_below(&kernel_rng, l->neurons / DOWN_NEURONS + 2) * DOWN_NEURONS;
     const int32_t offset = w->set->sparse->signed_columns ? 0 : 128;
     const uint8_t *packed = packed_columns(w, l);
-    check_packed(w, l, packed);
+    int8_t *const weights = column_weights(l);
+    check_packed(w, l, weights, packed);
     int8_t *bytes = place_anywhere(SLOT_Q, n);
     uint16_t *list = place(SLOT_SCALE, n * sizeof *list);
     int32_t *sums = place(SLOT_Y, columns * sizeof *sums);
@@ -409,9 +419,10 @@ static void check_down(const struct where *w, const struct layer *l) {
     for (size_t c = 0; c < columns; c++) {
         int32_t wanted = 0;
         for (size_t i = 0; i < n && c < l->size; i++)
-            wanted += bytes[i] * (column_weight(l, c, list[i]) + offset);
+            wanted += bytes[i] * (weights[list[i] * l->size + c] + offset);
         assert_int_equal(sums[c], wanted);
     }
+    free(weights);
 }
 
 static void check_add_base(const struct where *w, const struct layer *l) {

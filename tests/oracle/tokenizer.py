@@ -28,6 +28,7 @@ ALL_IDS = 1 << 22
 TRUNCATED = 1 << 31
 MISMATCHES_SHOWN = 8
 EVERYTHING = bool(os.environ.get("WISP_TEST_ALL"))
+SAMPLED = 20  # one text of so many is compared in `make test`
 
 try:
     import numpy
@@ -105,7 +106,7 @@ class Report:
         print(f"{name}: {len(texts)} texts, {bad} mismatches", flush=True)
 
 
-def sample(texts, one_in=10):
+def sample(texts, one_in=SAMPLED):
     """All texts in `make test-all`, else some of them in their order."""
     if EVERYTHING:
         return texts
@@ -115,7 +116,7 @@ def sample(texts, one_in=10):
 
 def extent(count):
     """How many texts are generated if `make test-all` generates `count`."""
-    return count if EVERYTHING else count // 10
+    return count if EVERYTHING else count // SAMPLED
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------------

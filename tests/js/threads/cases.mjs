@@ -29,7 +29,7 @@ const CALLS = [
   [LONG.slice(0, 1000)],
   [LONG],
   ['', 'one more'],
-  [...shortTexts(300, 0), LONG, ...Array.from({ length: 40 }, (_, i) => LONG.slice(0, 40 * i))],
+  [...shortTexts(150, 0), LONG, ...Array.from({ length: 20 }, (_, i) => LONG.slice(0, 80 * i))],
 ];
 
 /** @param {Float32Array} rows */
