@@ -35,6 +35,8 @@ MODERN = {"global_attn_every_n_layers": 2, "local_rope_theta": 10000.0, "global_
 ONE_LABEL = {"id2label": {"0": "LABEL_0"}, "num_labels": 1}
 GTE = {"pack_qkv": True, "position_embedding_type": "rope", "rope_theta": 500000, "layer_norm_type": "layer_norm",
        "type_vocab_size": 0, "rope_scaling": {"type": "ntk", "factor": 2.0}}
+DEBERTA = {"relative_attention": True, "position_buckets": 32, "max_relative_positions": -1, "norm_rel_ebd": "layer_norm",
+           "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False, "type_vocab_size": 0}
 LFM2 = {"layer_types": ["conv", "full_attention"]}
 GEMMA = {"query_pre_attn_scalar": 8, "sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
 SENTENCE, GENERATES, SCORES = "mean cls lasttoken".split(), None, "scores"
@@ -71,9 +73,10 @@ ROWS = [
     [model("potion, model2vec", "static", "model2vec", "StaticModel", "models/static")],
     [model("DistilBERT", "mean", "distilbert", "DistilBertModel", "models/distilbert"),
      model("RoBERTa", "mean", "roberta", "RobertaModel", "models/roberta"),
-     model("DeBERTa", "mean", "deberta-v2", "DebertaV2Model", None),
+     model("DeBERTa v3 and v2", "mean", "deberta-v2", "DebertaV2Model", "models/deberta-v3", **DEBERTA),
      model("ELECTRA", "mean", "electra", "ElectraModel", "models/electra-base", embedding_size=32)],
     [model("ms-marco-MiniLM", SCORES, "bert", "BertForSequenceClassification", "models/rank-bert", **ONE_LABEL),
+     model("mxbai-rerank-v1", SCORES, "deberta-v2", "DebertaV2ForSequenceClassification", "models/rank-deberta", **DEBERTA | ONE_LABEL),
      model("bge-reranker", SCORES, "xlm-roberta", "XLMRobertaForSequenceClassification", "models/rank-roberta", **ONE_LABEL)],
     [model("SPLADE", "splade", "bert", "BertForMaskedLM", "models/splade-bert"),
      model("granite-embedding-30m-sparse", "splade", "roberta", "RobertaForMaskedLM", "models/splade-roberta")],

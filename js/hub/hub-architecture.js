@@ -4,7 +4,7 @@ import { WispError } from '../base/errors.js';
 
 /** The values of general.architecture in GGUF files that wisp opens: those of src/products. */
 export const ARCHITECTURES = [
-  ...'bert nomic-bert mpnet electra gte static llama qwen2 qwen3'.split(' '),
+  ...'bert nomic-bert mpnet electra deberta-v2 gte static llama qwen2 qwen3'.split(' '),
   ...'gpt2 gemma2 gemma3 lfm2 granite minicpm olmo2 smollm3 phi3'.split(' '),
   ...'starcoder2 modern-bert gemma-embedding gptneox stablelm qwen3moe olmoe granitemoe lfm2moe gpt-oss'.split(
     ' ',
@@ -20,6 +20,7 @@ export const MODEL_TYPES = [
   ...'lfm2 lfm2_bidirectional phi3 granite olmo2 olmo3 smollm3 mistral3 starcoder2'.split(' '),
   ...'gpt_neox stablelm qwen3_moe olmoe granitemoe lfm2_moe model2vec'.split(' '),
   ...'minicpm ministral3 glm4 eurobert gpt_oss bitnet glm4_moe_lite granitemoehybrid'.split(' '),
+  'deberta-v2',
 ];
 
 const KEY = 'general.architecture';

@@ -23,7 +23,7 @@ const char *attention_refuses(const struct attention_choice *choice,
     const struct attention_policy *const policies_of[] = {choice->prefill, choice->decode};
     for (size_t i = 0; i < 2; i++)
         if (!(policies_of[i]->masks >> shape->mask & 1) ||
-            (shape->bias && !policies_of[i]->biases) ||
+            ((shape->bias || shape->parts) && !policies_of[i]->biases) ||
             ((shape->soft_cap > 0 || shape->sinks) && !policies_of[i]->needs_cache))
             return policies_of[i]->name;
     return NULL;

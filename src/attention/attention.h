@@ -24,6 +24,8 @@ enum attention_mask {
     ATTENTION_MASKS
 };
 
+struct disentangled; /* disentangled.h */
+
 /* The attention of a layer. */
 struct attention_shape {
     size_t heads;
@@ -42,7 +44,8 @@ struct attention_shape {
      * bias[h * bias_stride + j - i]. NULL: nothing is added. Only of policies that say so. */
     const float *bias;
     size_t bias_stride;
-    bool i16; /* products of 16-bit numbers, if the kernel set has them */
+    const struct disentangled *parts; /* of scores, added likewise; NULL: there are none */
+    bool i16;                         /* products of 16-bit numbers, if the kernel set has them */
 };
 
 /* Numbers that a policy takes from whoever chooses it, in positions or in steps of KV_STEP. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "attention/disentangled.h"
 #include "base/checked.h"
 #include "base/product.h"
 
@@ -23,12 +24,13 @@ struct parts {
     float *scores;  /* [QUERY_ROWS, ld_scores]; softmax turns them into shares */
     int32_t *query; /* [QUERY_ROWS, ld_query], 16-bit only */
     size_t ld_scores, ld_query;
+    struct disentangled_space disentangled;
 };
 
 static struct parts take_parts(const struct kernels *kernels, const struct attention_shape *shape,
                                size_t keys, struct workspace *space) {
     const size_t size = shape->head_size, panel = kernels->f32_panel;
-    struct parts p;
+    struct parts p = {0};
     /* Rows of scores are whole vectors: storing the end of a row in part would delay loads from
      * the beginning of the next row. */
     p.ld_scores = round_up(keys, 16);
@@ -37,6 +39,8 @@ static struct parts take_parts(const struct kernels *kernels, const struct atten
     p.values = workspace_take(space, round_up(size, panel), keys, sizeof(float));
     p.scores = workspace_take(space, QUERY_ROWS, p.ld_scores, sizeof *p.scores);
     p.query = workspace_take(space, QUERY_ROWS, p.ld_query, sizeof *p.query);
+    if (PROJECTS && shape->parts)
+        p.disentangled = shape->parts->take(shape->parts, panel, QUERY_ROWS, space);
     return p;
 }
 
@@ -86,7 +90,8 @@ struct group {
     const float *q, *k, *v;
     float *context;
     size_t ld_context;
-    const float *bias; /* of the first query head; NULL: none */
+    size_t first;      /* the first query head */
+    const float *bias; /* of that head; NULL: none */
     size_t heads;      /* query heads of the group */
     size_t packed;     /* keys that the last query sees: later ones are not packed */
 };
@@ -106,6 +111,29 @@ static void add_bias(const struct group *g, const struct parts *p, size_t h, siz
     const ptrdiff_t position = (ptrdiff_t)(g->sequence->keys - g->sequence->queries + i);
     for (size_t r = 0; r < block->rows; r++)
         g->kernels->add(p->scores + r * p->ld_scores, bias - position - (ptrdiff_t)r, block->keys);
+}
+
+/* Adds the disentangled parts of query head h to the scores of a block, which begins with query i.
+ * `queries` and the packed keys are floats or, with scales of both, pairs. */
+static void add_parts(const struct group *g, const struct parts *p, size_t h, size_t i,
+                      const struct block *block, const void *queries, size_t ld_queries,
+                      const struct i16_scale *q, const struct i16_scale *k) {
+    if (!PROJECTS || !g->shape->parts)
+        return;
+    const struct disentangled_block own = {.queries = queries,
+                                           .ld_queries = ld_queries,
+                                           .keys = p->keys,
+                                           .query_scale = q ? q->to_float : 1,
+                                           .key_scale = k ? k->to_float : 1,
+                                           .is_i16 = q != NULL,
+                                           .rows = block->rows,
+                                           .n_keys = block->keys,
+                                           .head = g->first + h,
+                                           .head_size = g->shape->head_size,
+                                           .position = g->sequence->keys - g->sequence->queries + i,
+                                           .scores = p->scores,
+                                           .ld_scores = p->ld_scores};
+    g->shape->parts->add(g->kernels, g->shape->parts, &own, &p->disentangled);
 }
 
 /* Takes away the scores of keys that are not near to the queries of a block, which begins with
@@ -142,6 +170,7 @@ static void attend_f32(const struct group *g, const struct parts *p) {
             kernels->gemm_f32(q + i * s->q.row_stride, s->q.row_stride, keys, NULL, p->scores,
                               p->ld_scores, block.rows, block.keys, size);
             add_bias(g, p, h, i, &block);
+            add_parts(g, p, h, i, &block, q + i * s->q.row_stride, s->q.row_stride, NULL, NULL);
             mask_far(g, p, i, &block);
             for (size_t r = 0; r < block.rows; r += block.alike) {
                 float *row = p->scores + r * p->ld_scores;
@@ -158,22 +187,6 @@ static void attend_f32(const struct group *g, const struct parts *p) {
     }
 }
 
-/* The factors that turn floats into whole numbers, and back. */
-struct i16_scale {
-    float to_i16, to_float;
-};
-
-/* Returns the scale by which the number of largest magnitude in rows [m, head_size] becomes most or
- * -most. Numbers that are all below 2^-112 count as 0, because most divided by them would be
- * infinite. */
-static struct i16_scale i16_scale_of(const struct group *g, const float *rows, size_t row_stride,
-                                     size_t m, float most) {
-    const float largest = g->kernels->i16->largest(rows, row_stride, m, g->shape->head_size);
-    if (!(largest >= 0x1p-112f))
-        return (struct i16_scale){0};
-    return (struct i16_scale){.to_i16 = most / largest, .to_float = largest / most};
-}
-
 /* Does what attend_f32 does with 16-bit numbers: one scale for the queries, one for the keys and
  * one for the values of a head. Numbers are small enough that no sum of products reaches 2^31. */
 static void attend_i16(const struct group *g, const struct parts *p) {
@@ -181,15 +194,16 @@ static void attend_i16(const struct group *g, const struct parts *p) {
     const struct attention_sequence *s = g->sequence;
     const size_t size = g->shape->head_size;
     const float most_score = i16_most(size), most_value = i16_most(s->keys);
-    const struct i16_scale k = i16_scale_of(g, g->k, s->k.row_stride, s->keys, most_score);
-    const struct i16_scale v = i16_scale_of(g, g->v, s->v.row_stride, s->keys, most_value);
+    const struct i16_scale k = i16_scale_of(i16, g->k, s->k.row_stride, s->keys, size, most_score);
+    const struct i16_scale v = i16_scale_of(i16, g->v, s->v.row_stride, s->keys, size, most_value);
     int32_t *const keys = p->keys, *const values = p->values;
     float scales[QUERY_ROWS];
     i16->pack(g->k, s->k.row_stride, g->packed, size, k.to_i16, keys);
     i16->pack_transposed(g->v, s->v.row_stride, size, g->packed, v.to_i16, values);
     for (size_t h = 0; h < g->heads; h++) {
         const float *query = g->q + h * s->q.head_stride;
-        const struct i16_scale q = i16_scale_of(g, query, s->q.row_stride, s->queries, most_score);
+        const struct i16_scale q =
+            i16_scale_of(i16, query, s->q.row_stride, s->queries, size, most_score);
         struct block block;
         for (size_t i = s->first; i < s->end; i += block.rows) {
             float *context = g->context + (i - s->first) * g->ld_context + h * size;
@@ -201,6 +215,7 @@ static void attend_i16(const struct group *g, const struct parts *p) {
             i16->gemm(p->query, p->ld_query, keys, scales, p->scores, p->ld_scores, block.rows,
                       block.keys, size);
             add_bias(g, p, h, i, &block);
+            add_parts(g, p, h, i, &block, p->query, p->ld_query, &q, &k);
             mask_far(g, p, i, &block);
             for (size_t r = 0; r < block.rows; r += block.alike) {
                 float *row = p->scores + r * p->ld_scores;
@@ -235,6 +250,7 @@ static void run_whole(const struct kernels *kernels, const struct attention_shap
             .v = sequence->v.data + i * sequence->v.head_stride,
             .context = context + i * heads * shape->head_size,
             .ld_context = ld_context,
+            .first = i * heads,
             .bias = shape->bias ? shape->bias + i * heads * shape->bias_stride : NULL,
             .heads = heads,
             .packed = block_at(shape, sequence, sequence->end - 1).keys,

@@ -22,7 +22,7 @@ enum { IS_MODULE = 0 };
 enum {
     /* Models that score, SPLADE, vectors of tokens: those of POOLING_RANK and others with heads. */
     RANKS = !ONLY_EMBEDS,
-    /* Models of a token_size, with slopes or with experts. */
+    /* Models of a token_size, with slopes, with disentangled attention or with experts. */
     PROJECTS = !ONLY_EMBEDS,
     /* Layers that see only near keys. */
     SEES_NEAR = !ONLY_EMBEDS,

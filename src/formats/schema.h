@@ -181,6 +181,10 @@ enum { DENSE_MODULES = 2 };
  * WhitespaceSplit cuts a text. Default: whether the tokenizer is a unigram one. */
 #define KEY_TOKENIZER_WHITE_SPACE "wisp.tokenizer.white_space"
 
+/* bool: with tokenizer.ggml.remove_extra_whitespaces, all white space at the ends of a text is
+ * dropped before the character map is applied, and none after it. Default: false. */
+#define KEY_TOKENIZER_STRIPS_FIRST "wisp.tokenizer.strips_first"
+
 /* bool: texts are brought into normalization form C before byte-level BPE cuts them. Default: what
  * the pre-tokenizer's models do. */
 #define KEY_TOKENIZER_NFC "wisp.tokenizer.nfc"

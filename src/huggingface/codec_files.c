@@ -14,9 +14,10 @@
 #include "huggingface/json_file.h"
 
 static const char JSON_FILE[] = "tokenizer.json", MODEL_FILE[] = "tokenizer.model",
-                  CONFIG_FILE[] = "tokenizer_config.json", ADDED_FILE[] = "added_tokens.json",
-                  MAP_FILE[] = "special_tokens_map.json", ENDS_FILE[] = "generation_config.json",
-                  TEMPLATE_FILE[] = "chat_template.jinja", VOCAB_FILE[] = "vocab.json";
+                  DEBERTA_FILE[] = "spm.model", CONFIG_FILE[] = "tokenizer_config.json",
+                  ADDED_FILE[] = "added_tokens.json", MAP_FILE[] = "special_tokens_map.json",
+                  ENDS_FILE[] = "generation_config.json", TEMPLATE_FILE[] = "chat_template.jinja",
+                  VOCAB_FILE[] = "vocab.json";
 
 /* Reads added_tokens_decoder of tokenizer_config.json. If it `repeats` a tokenizer.json, it must
  * name only tokens of that file: transformers would add others. Elsewhere its tokens are added to
@@ -252,6 +253,8 @@ static wisp_status put_spaces(struct codec_reading *r) {
         TRY(directory_put_bool(r->dir, KEY_TOKENIZER_SPLIT_SPACES, true, r->error));
     if (strcmp(r->model, "t5") == 0)
         TRY(directory_put_bool(r->dir, KEY_TOKENIZER_WHITE_SPACE, r->white_space, r->error));
+    if (r->strips_first)
+        TRY(directory_put_bool(r->dir, KEY_TOKENIZER_STRIPS_FIRST, true, r->error));
     if (r->squeezes_spaces)
         TRY(directory_put_bool(r->dir, "tokenizer.ggml.remove_extra_whitespaces", true, r->error));
     if (r->charsmap.length > 0)
@@ -299,10 +302,11 @@ static wisp_status reserve(struct codec_reading *r) {
     return WISP_OK;
 }
 
-/* Reads tokenizer.model, and the tokens that other files add to it. */
-static wisp_status read_model_file(struct codec_reading *r, const struct settings *s) {
+/* Reads a model of SentencePiece, and the tokens that other files add to it. */
+static wisp_status read_model_file(struct codec_reading *r, const struct settings *s,
+                                   const char *file) {
     const struct json *decoder = json_get(s->tokenizer, "added_tokens_decoder");
-    TRY(codec_name_file(r, MODEL_FILE));
+    TRY(codec_name_file(r, file));
     TRY(codec_read_sentencepiece(r));
     /* If the tokenizer is not a legacy one, transformers puts a space before the text but not after
      * each added token. */
@@ -321,6 +325,28 @@ static void mark_special(struct codec_reading *r, int32_t id) {
     if (id >= 0 &&
         utf8_decode(r->tokens[id].bytes, r->tokens[id].length, &code_point) < r->tokens[id].length)
         r->types[id] = TOKEN_CONTROL;
+}
+
+/* Reads spm.model of DeBERTa, whose tokenizer puts [CLS] before a text and [SEP] after it. */
+static wisp_status read_deberta_file(struct codec_reading *r, const struct settings *s) {
+    static const char *const flags[] = {"do_lower_case", "split_by_punct"};
+    TRY(codec_name_file(r, CONFIG_FILE));
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        const struct json *given = json_get(s->tokenizer, flags[i]);
+        if (!json_is_absent(given) && !json_is(given, JSON_FALSE))
+            return codec_fail_unsupported(r, flags[i], given, "false with spm.model");
+    }
+    TRY(read_model_file(r, s, DEBERTA_FILE));
+    TRY(codec_sort_tokens(r));
+    TRY(codec_name_file(r, DEBERTA_FILE));
+    mark_special(r, codec_find_token(r, wisp_text_of("[MASK]")));
+    r->bos = codec_find_token(r, wisp_text_of("[CLS]"));
+    r->last = codec_find_token(r, wisp_text_of("[SEP]"));
+    r->add_bos = r->strips_first = r->squeezes_spaces = true; /* as the fast tokenizer does */
+    r->prefix = "always";
+    return r->bos >= 0 && r->last >= 0
+               ? WISP_OK
+               : codec_fail_format(r, "pieces", "[CLS] and [SEP] are not among them");
 }
 
 /* Marks the tokens that settings name as special, as transformers does: vocab.json does not say
@@ -363,6 +389,12 @@ static wisp_status read_vocab_file(struct codec_reading *r, const struct setting
     return mark_named(r, s);
 }
 
+bool hf_has_only_deberta_file(const char *folder) {
+    char path[HF_PATH_BYTES];
+    return !file_exists(hf_path_of(path, folder, JSON_FILE)) &&
+           file_exists(hf_path_of(path, folder, DEBERTA_FILE));
+}
+
 wisp_status hf_read_codec(struct directory *dir, const char *folder, const struct hf_config *config,
                           uint32_t vocabulary_size, bool embeds, wisp_error *error) {
     struct codec_reading r = {.dir = dir,
@@ -385,7 +417,9 @@ wisp_status hf_read_codec(struct directory *dir, const char *folder, const struc
     TRY(reserve(&r));
     const bool has_json = file_exists(hf_path_of(path, folder, JSON_FILE));
     if (!has_json && file_exists(hf_path_of(path, folder, MODEL_FILE))) {
-        TRY(read_model_file(&r, &s));
+        TRY(read_model_file(&r, &s, MODEL_FILE));
+    } else if (hf_has_only_deberta_file(folder)) {
+        TRY(read_deberta_file(&r, &s));
     } else if (!has_json && file_exists(hf_path_of(path, folder, VOCAB_FILE))) {
         TRY(read_vocab_file(&r, &s));
     } else {

@@ -19,6 +19,7 @@ struct pipeline {
     size_t n_regexes;
     const struct json *charsmap; /* of the normalizer Precompiled, in base64; NULL: none */
     bool strips, squeezes;       /* normalizers drop spaces at the end, make one of several */
+    bool strips_first;           /* white space at both ends is dropped before Precompiled */
     bool splits_words;           /* WhitespaceSplit: words are cut, and white space dropped */
     bool is_metaspace;
     const char *scheme; /* by which Metaspace puts spaces before texts; NULL: it puts none */
@@ -60,6 +61,7 @@ static wisp_status read_normalizer(const struct codec_reading *r, const struct j
     } else if (json_equals(type, "Strip") && json_is(json_get(step, "strip_right"), JSON_TRUE) &&
                !p->replaces) {
         p->strips = true;
+        p->strips_first = !p->charsmap && json_is(json_get(step, "strip_left"), JSON_TRUE);
     } else if (json_equals(type, "Replace") && !p->replaces &&
                json_equals(json_get(json_get(step, "pattern"), "Regex"), " {2,}") &&
                (json_equals(json_get(step, "content"), " ") ||
@@ -253,6 +255,7 @@ static wisp_status read_spaces(struct codec_reading *r, const struct pipeline *p
     r->splits_spaces = p->is_metaspace && p->splits_spaces;
     r->squeezes_spaces = p->splits_words || p->squeezes;
     r->white_space = p->splits_words;
+    r->strips_first = p->strips_first && !p->splits_words;
     return read_charsmap(r, p->charsmap);
 }
 

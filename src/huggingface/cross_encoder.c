@@ -27,14 +27,16 @@ struct pair_format {
 };
 static const struct pair_format of_bert = {1, true}, of_roberta = {2, false};
 
-/* Types of models whose heads have two layers with nothing else between than an activation, and
- * the format of pairs if no tokenizer.json has one. */
+/* Types of models whose heads have two layers with nothing else between than an activation, the
+ * setting that may name another one, and the format of pairs if no tokenizer.json has one. */
 static const struct head {
-    const char *type, *activation;
+    const char *type, *activation, *field;
     const struct pair_format *pairs;
-} heads[] = {{"bert", "tanh", &of_bert},           {"distilbert", "relu", &of_bert},
-             {"electra", "gelu", &of_bert},        {"roberta", "tanh", &of_roberta},
-             {"xlm-roberta", "tanh", &of_roberta}, {"camembert", "tanh", &of_roberta}};
+} heads[] = {
+    {"bert", "tanh", NULL, &of_bert},        {"distilbert", "relu", NULL, &of_bert},
+    {"electra", "gelu", NULL, &of_bert},     {"deberta-v2", "gelu", "pooler_hidden_act", &of_bert},
+    {"roberta", "tanh", NULL, &of_roberta},  {"xlm-roberta", "tanh", NULL, &of_roberta},
+    {"camembert", "tanh", NULL, &of_roberta}};
 
 bool hf_is_cross_encoder(const struct hf_config *config, const struct hf_modules *modules) {
     const struct json *classes = json_get(config->root, "architectures");
@@ -58,6 +60,22 @@ static wisp_status check_labels(const struct hf_config *config, wisp_error *erro
     return fail(error, WISP_ERROR_UNSUPPORTED, config->file, labels ? "id2label" : "num_labels",
                 "a classifier of %llu labels is not supported, only a cross-encoder, which has one",
                 (unsigned long long)n);
+}
+
+/* Adds the activation between the layers of the head. */
+static wisp_status put_activation(struct directory *dir, const struct hf_config *config,
+                                  const struct head *head, wisp_error *error) {
+    static const char *const known[] = {"gelu", "tanh", "relu"};
+    const struct json *given = head->field ? json_get(config->root, head->field) : NULL;
+    const char *name = given ? NULL : head->activation;
+    char key[KEY_BYTES];
+    for (size_t i = 0; i < sizeof known / sizeof *known && !name; i++)
+        if (json_equals(given, known[i]))
+            name = known[i];
+    if (!name)
+        return hf_unsupported_setting(config, head->field, given, "gelu, tanh and relu", error);
+    snprintf(key, sizeof key, KEY_DENSE_ACTIVATION, TENSOR_HEAD);
+    return directory_put_text(dir, key, wisp_text_of(name), error);
 }
 
 /* Adds what the score goes through: the activation that sentence-transformers stored, else a
@@ -134,7 +152,6 @@ wisp_status hf_read_cross_encoder(struct directory *dir, const char *folder, con
                                   struct hf_config *config, const struct hf_encoder *encoder,
                                   wisp_error *error) {
     struct hf_sentence sentence;
-    char key[KEY_BYTES];
     size_t i = 0;
     while (i < sizeof heads / sizeof *heads && strcmp(heads[i].type, encoder->type) != 0)
         i++;
@@ -144,8 +161,7 @@ wisp_status hf_read_cross_encoder(struct directory *dir, const char *folder, con
     TRY(check_labels(config, error));
     TRY(hf_read_sentence_transformer(dir, proper, false, 0, &sentence, error));
     config->max_seq_length = sentence.max_seq_length;
-    snprintf(key, sizeof key, KEY_DENSE_ACTIVATION, TENSOR_HEAD);
-    TRY(directory_put_text(dir, key, wisp_text_of(heads[i].activation), error));
+    TRY(put_activation(dir, config, &heads[i], error));
     struct pair_format pairs = *heads[i].pairs;
     TRY(read_pairs(dir, proper, &pairs, error));
     TRY(directory_put_u32(dir, KEY_PAIR_SEPARATORS, pairs.separators, error));

@@ -10,6 +10,8 @@ static const char *const droppable[] = {"pooler.",
                                         "generator_predictions.",
                                         "generator_lm_head.",
                                         "lm_head.",
+                                        "lm_predictions.",
+                                        "mask_predictions.",
                                         "vocab_transform.",
                                         "vocab_layer_norm.",
                                         "vocab_projector.",
@@ -87,6 +89,8 @@ wisp_status hf_encoder_rename_tensors(struct directory *dir, const struct hf_enc
         tensor->name = arena_copy_text(&dir->arena, renamed, strlen(renamed));
         if (!tensor->name)
             return fail_memory(error, strlen(renamed));
+        if (encoder->drops && encoder->drops(config, tensor))
+            continue;
         if (encoder->adapt && !is_head)
             TRY(encoder->adapt(dir, tensor, config, error));
         dir->tensors[kept++] = *tensor;

@@ -23,6 +23,9 @@ struct hf_encoder {
     /* Changes a tensor, which has its GGUF name, if GGUF has it otherwise. May be NULL. */
     wisp_status (*adapt)(struct directory *dir, struct tensor *tensor,
                          const struct hf_config *config, wisp_error *error);
+    /* Returns whether the model computes without a tensor, which has its GGUF name, although its
+     * names have it. May be NULL. */
+    bool (*drops)(const struct hf_config *config, const struct tensor *tensor);
     /* Divides tensors that hold several of GGUF's, when all have their names. May be NULL. */
     wisp_status (*divide)(struct directory *dir, wisp_error *error);
 };

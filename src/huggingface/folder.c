@@ -157,7 +157,8 @@ static bool has_rows(const struct directory *dir, uint64_t rows) {
     return i < dir->n_tensors;
 }
 
-/* Reads an encoder's tokenizer. Its tokenizer.json says whether it is WordPiece. The tensors, of
+/* Reads an encoder's tokenizer. Its tokenizer.json says whether it is WordPiece. DeBERTa's may be
+ * a model of SentencePiece instead. The tensors, of
  * which the embedding's rows bound the size of the vocabulary, are known. */
 static wisp_status read_tokenizer(struct directory *dir, const char *folder,
                                   const struct hf_config *config, bool lowercase_first,
@@ -166,7 +167,8 @@ static wisp_status read_tokenizer(struct directory *dir, const char *folder,
     uint64_t words;
     TRY(hf_read_json(dir, folder, "tokenizer.json", false, JSON_OBJECT, &root, error));
     const struct json *model = json_get(root, "model"), *type = json_get(model, "type");
-    if (!json_equals(type, "BPE") && !json_equals(type, "Unigram"))
+    if (!json_equals(type, "BPE") && !json_equals(type, "Unigram") &&
+        !hf_has_only_deberta_file(folder))
         return hf_read_tokenizer(dir, folder, lowercase_first, error);
     if (!json_to_u64(json_get(config->root, "vocab_size"), &words) || words > UINT32_MAX)
         return fail(error, WISP_ERROR_FORMAT, config->file, "vocab_size",

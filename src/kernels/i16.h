@@ -55,6 +55,22 @@ static inline float i16_most(size_t n) {
     return most < (float)I16_MOST ? most : (float)I16_MOST;
 }
 
+/* The factors that turn floats into whole numbers, and back. */
+struct i16_scale {
+    float to_i16, to_float;
+};
+
+/* Returns the scale by which the number of largest magnitude of the first k columns of x [m, ldx]
+ * becomes most or -most. Numbers that are all below 2^-112 count as 0, because most divided by them
+ * would be infinite. */
+static inline struct i16_scale i16_scale_of(const struct i16_kernels *kernels, const float *x,
+                                            size_t ldx, size_t m, size_t k, float most) {
+    const float largest = kernels->largest(x, ldx, m, k);
+    if (!(largest >= 0x1p-112f))
+        return (struct i16_scale){0, 0};
+    return (struct i16_scale){.to_i16 = most / largest, .to_float = largest / most};
+}
+
 extern const struct i16_kernels i16_scalar, i16_scalar_portable;
 
 #endif

@@ -33,19 +33,26 @@ struct bert_state {
     struct workspace scratch[PASS_MAX_MEMBERS]; /* one for each member */
 };
 
+/* Returns the factor of scores. Each part that they are made of counts as the values of a head. */
+static float scale_of(const struct model_config *c) {
+    const size_t parts = 1u + c->disentangled.to_position + c->disentangled.to_content;
+    return 1 / sqrtf((float)((PROJECTS ? parts : 1) * c->head_size));
+}
+
 void bert_attention(const struct network *network, uint32_t layer, struct attention_shape *shape) {
     const struct model_config *c = &network->config;
     const size_t head_size = c->hidden_size / c->heads;
     const struct bert_weights *w = network->weights;
-    (void)layer;
     *shape = (struct attention_shape){.heads = c->heads,
                                       .kv_heads = c->heads,
                                       .head_size = head_size,
-                                      .scale = 1 / sqrtf((float)head_size),
+                                      .scale = scale_of(c),
                                       .mask = ATTENTION_ALL_KEYS,
                                       .i16 = network->compute == WISP_COMPUTE_INT8};
     if (w)
         relative_bias_apply(&w->bias, shape);
+    if (PROJECTS && w && c->disentangled.span > 0)
+        shape->parts = &w->layer[layer].parts;
 }
 
 /* Returns the rotations of positions. */
@@ -250,7 +257,7 @@ size_t bert_linears(const struct network *network, uint32_t l, struct linear_ent
 
 /* Returns whether positions have no embeddings: they turn queries and keys, or lower scores. */
 static bool lacks_positions(const struct model_config *c) {
-    return c->rope_theta != 0 || (PROJECTS && c->has_slopes);
+    return c->rope_theta != 0 || (PROJECTS && c->lacks_positions);
 }
 
 /* Refuses a file that lacks its token types. Without the key, or with one type, there may be none,
@@ -291,10 +298,12 @@ static wisp_status load_positions(struct network *network, struct bert_weights *
     TRY(metadata_u32_or(network->dir, KEY_MAX_SEQ_LENGTH, &longest, error));
     if (longest == 0 || longest > c->max_positions)
         longest = c->max_positions;
-    if (PROJECTS && c->has_slopes) {
-        TRY(load_token_types(network, w, error));
-        return relative_bias_slopes(network, longest, scale, &w->bias, error);
-    }
+    if (PROJECTS && c->has_slopes)
+        TRY(relative_bias_slopes(network, longest, scale, &w->bias, error));
+    if (PROJECTS && c->disentangled.span > 0)
+        TRY(distances_load(network, longest, &w->distances, error));
+    if (PROJECTS && c->lacks_positions)
+        return load_token_types(network, w, error);
     if (c->has_relative_bias)
         TRY(relative_bias_load(network, longest, scale, &w->bias, error));
     return positions_load(network, longest, error);
@@ -363,7 +372,10 @@ wisp_status bert_load(struct network *network, wisp_error *error) {
 }
 
 wisp_status bert_load_layer(struct network *network, uint32_t l, wisp_error *error) {
-    struct bert_layer *layer = &((struct bert_weights *)network->weights)->layer[l];
+    struct bert_weights *w = network->weights;
+    struct bert_layer *layer = &w->layer[l];
+    if (PROJECTS && network->config.disentangled.span > 0)
+        TRY(distances_load_layer(network, l, &layer->qkv, &w->distances, &layer->parts, error));
     TRY(load_layer_norm(network, l, "attn_output_norm", &layer->attention_norm, error));
     return load_layer_norm(network, l, "layer_output_norm", &layer->output_norm, error);
 }
@@ -373,10 +385,13 @@ void bert_release(struct network *network) {
     for (size_t l = 0; l < network->config.layers; l++) {
         norm_release(&w->layer[l].attention_norm);
         norm_release(&w->layer[l].output_norm);
+        if (PROJECTS)
+            distances_release_layer(&w->layer[l].parts);
     }
     relative_bias_release(&w->bias);
     norm_release(&w->embedding_norm);
     if (PROJECTS) {
+        distances_release(&w->distances);
         linear_release(&w->projection);
         memory_free(w->rope_factors);
     }

@@ -6,9 +6,11 @@
 #ifndef WISP_MODELS_BERT_H
 #define WISP_MODELS_BERT_H
 
+#include "attention/disentangled.h"
 #include "layers/linear.h"
 #include "layers/norm.h"
 #include "models/config_reader.h"
+#include "models/distances.h"
 #include "models/linears.h"
 #include "models/relative_bias.h"
 
@@ -17,6 +19,7 @@ struct bert_layer {
     struct linear output;       /* W_o [hidden_size, hidden_size] */
     struct norm attention_norm; /* follows the attention block */
     struct norm output_norm;    /* follows the feed-forward block */
+    struct disentangled parts;  /* of deberta-v2; empty without a span */
 };
 
 /* The weights that network->weights points to: all but the embeddings and the feed-forward layers,
@@ -26,7 +29,8 @@ struct bert_weights {
                            to the positions */
     float *second_type; /* [hidden_size]: what the tokens of a second text have more than those of
                            the first; NULL: nothing */
-    struct relative_bias bias; /* of mpnet and jina-bert-v2 */
+    struct relative_bias bias;  /* of mpnet and jina-bert-v2 */
+    struct distances distances; /* of deberta-v2 */
     struct norm embedding_norm;
     struct linear projection; /* [hidden_size, token_size] of electra; empty without a token_size */
     float *rope_factors;      /* [head size / 2] of rope.h; NULL: positions are not scaled */

@@ -82,8 +82,47 @@ static wisp_status read_jina_bert_v2(const struct directory *dir, struct model_c
     *config = (struct model_config){.activation = ACTIVATION_GATED_GELU,
                                     .has_bias = true,
                                     .has_bare_neurons = true,
-                                    .has_slopes = true};
+                                    .has_slopes = true,
+                                    .lacks_positions = true};
     return read_gated(&r);
+}
+
+/* Reads the parts of scores, and how distances share embeddings. */
+static wisp_status read_distances(const struct config_reader *r) {
+    struct disentangled_config *c = &r->config->disentangled;
+    enum { MOST = 1 << 20 };
+    char key[CONFIG_KEY_BYTES];
+    const struct {
+        const char *name;
+        bool *value;
+    } flags[] = {{"attention.content_to_position", &c->to_position},
+                 {"attention.position_to_content", &c->to_content},
+                 {"attention.relative_norm", &c->has_norm},
+                 {"attention.relative_own", &c->has_own}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        TRY(metadata_bool_or(r->dir, config_key(r, flags[i].name, key), flags[i].value, r->error));
+    config_key(r, "attention.relative_buckets_count", key);
+    TRY(metadata_u32_or(r->dir, key, &c->buckets, r->error));
+    TRY(metadata_u32_or(r->dir, config_key(r, "attention.max_relative_positions", key), &c->most,
+                        r->error));
+    if (c->buckets > MOST || c->most > MOST || c->buckets == 1 ||
+        (c->buckets > 0 && c->most < c->buckets / 2 + 2))
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "distances up to %u cannot have %u buckets", c->most, c->buckets);
+    c->span = c->buckets > 0 ? c->buckets : c->most;
+    return WISP_OK;
+}
+
+static wisp_status read_deberta_v2(const struct directory *dir, struct model_config *config,
+                                   wisp_error *error) {
+    const struct config_reader r = {dir, architecture_deberta_v2.name, config, error};
+    bool has_positions = false;
+    char key[CONFIG_KEY_BYTES];
+    *config = (struct model_config){.activation = ACTIVATION_GELU, .has_bias = true};
+    TRY(bert_read_encoder(&r));
+    TRY(metadata_bool_or(dir, config_key(&r, "position_embeddings", key), &has_positions, error));
+    config->lacks_positions = !has_positions;
+    return read_distances(&r);
 }
 
 static wisp_status read_jina_bert_v3(const struct directory *dir, struct model_config *config,
@@ -152,6 +191,13 @@ static wisp_status read_nomic_bert_moe(const struct directory *dir, struct model
     return config_read_rope(&r);
 }
 
+static const char *const deberta_tensors[] = {
+    "token_embd",    "position_embd", "token_types", "token_embd_norm",
+    "attn_rel_embd", "attn_rel_norm", NULL};
+static const char *const deberta_layer_tensors[] = {
+    "attn_q",      "attn_k",           "attn_v",      "attn_rel_q",    "attn_rel_k",
+    "attn_output", "attn_output_norm", TENSOR_FFN_UP, TENSOR_FFN_DOWN, "layer_output_norm",
+    NULL};
 static const char *const electra_tensors[] = {"token_embd",      "position_embd",   "token_types",
                                               "token_embd_norm", "token_embd_proj", NULL};
 static const char *const jina_layer_tensors[] = {
@@ -169,6 +215,8 @@ static const char *const moe_layer_tensors[] = {"attn_qkv",
                                                 TENSOR_EXPERTS,
                                                 NULL};
 
+const struct architecture architecture_deberta_v2 =
+    BERT("deberta-v2", read_deberta_v2, deberta_tensors, deberta_layer_tensors);
 const struct architecture architecture_electra =
     BERT("electra", read_electra, electra_tensors, bert_layer_tensors);
 const struct architecture architecture_gte =

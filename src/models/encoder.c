@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "attention/disentangled.h"
 #include "base/product.h"
 #include "layers/mean.h"
 
@@ -64,6 +65,12 @@ static void attend_unseen(const struct pass *pass, const struct attention_shape 
         own.mask = ATTENTION_ALL_KEYS;
         if (own.bias) /* full attention takes the query for the last key */
             own.bias -= p - first - (seen - 1);
+        struct disentangled parts;
+        if (shape->parts) {
+            parts = *shape->parts;
+            parts.beyond = p - first - (seen - 1);
+            own.parts = &parts;
+        }
         pass->attention.prefill->run(pass->network->kernels, &own, &text,
                                      context + (part.start + p) * ld, ld, scratch);
     }

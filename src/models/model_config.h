@@ -59,6 +59,17 @@ struct latent_config {
     uint32_t value_size; /* of a head's value */
 };
 
+/* Disentangled attention (attention/disentangled.h). */
+struct disentangled_config {
+    bool to_position, to_content; /* the parts of scores, for which these are divided by more */
+    uint32_t span;                /* half of the embeddings of distances; 0: scores have no parts */
+    /* Distances beyond half of these share embeddings by their logarithm, so that `most` - 1 has
+     * the last one; 0: none do, and distances beyond the last embedding have it. */
+    uint32_t buckets, most;
+    bool has_norm; /* the embeddings go through a norm */
+    bool has_own;  /* they have matrices of their own, else those of keys and queries */
+};
+
 /* YaRN divides the angles of pairs that turn less than beta_slow times in `context`, the number of
  * tokens that the model was first trained with. It keeps the angles of pairs that turn more than
  * beta_fast times, and interpolates for the pairs between. Source: Peng et al., YaRN (2023), as
@@ -91,7 +102,9 @@ struct model_config {
                                layers read */
     bool has_relative_bias; /* scores have a bias by the distance of key and query */
     bool has_slopes;        /* each head has a slope, by which scores fall with the distance */
-    bool wide_qk_norm;      /* one norm is of the queries of all heads, and one of the keys */
+    bool lacks_positions;   /* positions have no embeddings, even without rope_theta */
+    struct disentangled_config disentangled;
+    bool wide_qk_norm; /* one norm is of the queries of all heads, and one of the keys */
     enum pooling pooling;
     bool normalize; /* embeddings are scaled to length 1 */
 

@@ -19,17 +19,11 @@
 #include "tokenizers/tokenizer.h"
 #include "weights/weight_kind.h"
 
-const struct architecture *const architectures[] = {&architecture_bert,
-                                                    &architecture_nomic_bert,
-                                                    &architecture_mpnet,
-                                                    &architecture_electra,
-                                                    &architecture_gte,
-                                                    &architecture_static,
-                                                    &architecture_modern_bert,
-                                                    &architecture_jina_bert_v2,
-                                                    &architecture_jina_bert_v3,
-                                                    &architecture_nomic_bert_moe,
-                                                    NULL};
+const struct architecture *const architectures[] = {
+    &architecture_bert,         &architecture_nomic_bert,     &architecture_mpnet,
+    &architecture_electra,      &architecture_deberta_v2,     &architecture_gte,
+    &architecture_static,       &architecture_modern_bert,    &architecture_jina_bert_v2,
+    &architecture_jina_bert_v3, &architecture_nomic_bert_moe, NULL};
 
 /* Encoders of many languages have the vocabularies of decoders. */
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &tokenizer_codecs, NULL};

@@ -56,10 +56,11 @@ struct codec {
     enum codec_prefix prefix; /* at these places */
     bool splits_spaces;       /* no token reaches past a space, which begins a word */
     bool white_space;         /* all of it counts as spaces when they are squeezed */
-    bool squeezes_spaces;     /* spaces at the ends are dropped, and others become one */
-    bool has_merges;          /* merges say what is merged, and not scores */
-    bool finds_spellings;     /* user-defined tokens are found in texts by their spellings */
-    bool cuts_at_spaces;      /* nothing is merged across the beginning of a run of spaces */
+    bool strips_first; /* white space at the ends is dropped, before the character map is applied */
+    bool squeezes_spaces; /* spaces at the ends are dropped, and others become one */
+    bool has_merges;      /* merges say what is merged, and not scores */
+    bool finds_spellings; /* user-defined tokens are found in texts by their spellings */
+    bool cuts_at_spaces;  /* nothing is merged across the beginning of a run of spaces */
     struct charsmap charsmap;
     struct piece_trie trie;
     double unknown_score; /* of a character that is not a token */

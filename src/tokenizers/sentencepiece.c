@@ -116,6 +116,7 @@ static wisp_status read_settings(struct codec *codec, const struct directory *di
     TRY(metadata_bool_or(dir, "tokenizer.ggml.remove_extra_whitespaces", &codec->squeezes_spaces,
                          error));
     TRY(metadata_bool_or(dir, KEY_TOKENIZER_WHITE_SPACE, &codec->white_space, error));
+    TRY(metadata_bool_or(dir, KEY_TOKENIZER_STRIPS_FIRST, &codec->strips_first, error));
     TRY(metadata_bool_or(dir, KEY_TOKENIZER_SPLIT_SPACES, &codec->splits_spaces, error));
     TRY(metadata_text_or(dir, KEY_TOKENIZER_SPACE_PREFIX, &name, error));
     while (i < sizeof names / sizeof *names && strcmp(name, names[i]) != 0)
@@ -148,32 +149,52 @@ static bool map_characters(const struct codec *codec, wisp_text text, char *out,
     return checked_size(total, length);
 }
 
-/* Drops spaces at both ends, and makes one space of several between. With `white_space` other white
- * space counts as spaces too, and a word that begins with U+2581 needs no space before it. Returns
- * the new length. */
-static size_t squeeze(char *text, size_t length, bool white_space) {
+/* Returns the length of the character at `at`, and sets *is_space to whether it is white space. */
+static size_t next_character(const char *at, size_t length, bool *is_space) {
+    uint32_t c;
+    const size_t taken = utf8_decode(at, length, &c);
+    *is_space = c != UTF8_INVALID && (unicode_flags(c) & UNICODE_SPACE);
+    return taken;
+}
+
+/* Returns a text without white space at its ends. */
+static wisp_text stripped(wisp_text text) {
+    size_t first = 0, end = 0, taken;
+    for (size_t i = 0; i < text.length; i += taken) {
+        bool is_space;
+        taken = next_character(text.bytes + i, text.length - i, &is_space);
+        if (is_space && end == 0)
+            first = i + taken;
+        else if (!is_space)
+            end = i + taken;
+    }
+    return (wisp_text){text.bytes + first, end > 0 ? end - first : 0};
+}
+
+/* Drops spaces at both ends unless the codec strips first, and makes one space of several between.
+ * With white_space other white space counts as spaces too, and a word that begins with U+2581
+ * needs no space before it. Returns the new length. */
+static size_t squeeze(const struct codec *codec, char *text, size_t length) {
+    const bool white_space = codec->white_space, keeps_ends = codec->strips_first;
     size_t kept = 0;
     for (size_t i = 0, taken = 1; i < length; i += taken) {
         const unsigned char first = (unsigned char)text[i];
         bool space = first == ' ';
-        uint32_t c;
         taken = 1;
-        if (white_space && (first < ' ' || first >= 0x80)) {
-            taken = utf8_decode(text + i, length - i, &c);
-            space = c != UTF8_INVALID && (unicode_flags(c) & UNICODE_SPACE);
-        }
+        if (white_space && (first < ' ' || first >= 0x80))
+            taken = next_character(text + i, length - i, &space);
         if (white_space && kept > 0 && text[kept - 1] == ' ' &&
             spelled_space_at(text + i, text + length))
             kept--;
         if (!space)
             memmove(text + kept, text + i, taken);
-        else if (kept > 0 && text[kept - 1] != ' ')
+        else if (kept > 0 ? text[kept - 1] != ' ' : keeps_ends)
             text[kept] = ' ';
         else
             continue;
         kept += space ? 1 : taken;
     }
-    return kept > 0 && text[kept - 1] == ' ' ? kept - 1 : kept;
+    return kept > 0 && text[kept - 1] == ' ' && !keeps_ends ? kept - 1 : kept;
 }
 
 /* Applies the character map and squeezes spaces. */
@@ -182,13 +203,14 @@ static wisp_status clean(const struct codec *codec, wisp_text text, char **copy,
     size_t length;
     *copy = NULL;
     *cleaned = text;
-    if (!codec->charsmap.units && !codec->squeezes_spaces)
+    if (!codec->charsmap.units && !codec->squeezes_spaces) /* strips_first is with the latter */
         return WISP_OK;
+    if (codec->strips_first)
+        text = stripped(text);
     if (!map_characters(codec, text, NULL, &length) || !(*copy = malloc(length + 1)))
         return fail_memory(error, text.length);
     map_characters(codec, text, *copy, &length);
-    *cleaned = (wisp_text){
-        *copy, codec->squeezes_spaces ? squeeze(*copy, length, codec->white_space) : length};
+    *cleaned = (wisp_text){*copy, codec->squeezes_spaces ? squeeze(codec, *copy, length) : length};
     return WISP_OK;
 }
 

@@ -21,6 +21,7 @@ import {
 
 const TEXTS = 12;
 const SMALL = ['cls12', 'mean-shards', 'prompted', 'nomic'];
+const OF_ENCODERS = ['deberta-v3', 'deberta-v2']; // in the module that has all encoders
 
 const texts = String(readFileSync(`${ROOT}tests/data/golden-default.jsonl`))
   .split('\n')
@@ -66,8 +67,11 @@ test('Node 24 without VNNI', { skip: noTool('node24') || (!isX64 && 'no x86 mach
 
 test('models of other shapes', async () => {
   let at = TEXTS * 384 * 4;
-  for (const name of SMALL) {
+  const { pickBuild } = await import('../../js/calls/load.js');
+  const wasm = new URL(`../../js/wisp-encoders-${pickBuild()}.wasm`, import.meta.url);
+  for (const name of [...SMALL, ...OF_ENCODERS]) {
     const embedder = await Embedder.load(smallModel(name), {
+      ...(OF_ENCODERS.includes(name) && { wasm }),
       portable: true,
       workers: 1,
       backend: 'wasm',

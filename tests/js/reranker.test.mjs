@@ -15,6 +15,7 @@ const MODELS = [
   'rank-roberta',
   'rank-distilbert',
   'rank-electra',
+  'rank-deberta',
   'colbert-bert',
   'colbert-modernbert',
 ];

@@ -11,6 +11,7 @@
 #include "formats/chunks.h"
 #include "support/allocations.h"
 #include "support/folder.h"
+#include "support/golden.h"
 #include "support/opening.h"
 #include "support/sparse_models.h"
 
@@ -110,6 +111,15 @@ static wisp_status open_predicting(wisp_error *error) {
 static wisp_status open_gated_predicting(wisp_error *error) {
     return open_path_and_close(world.predicting_paths[1], WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK,
                                error);
+}
+
+/* Distances whose vectors the layers of queries and keys make, and matrices of their own. */
+static wisp_status open_deberta(wisp_error *error) {
+    char path[GOLDEN_PATH_BYTES];
+    TRY(open_path_and_close(data_path("models/deberta-v3", path), WISP_COMPUTE_INT8,
+                            WISP_PREDICTOR_AUTO, error));
+    return open_path_and_close(data_path("models/deberta-v2", path), WISP_COMPUTE_F32,
+                               WISP_PREDICTOR_AUTO, error);
 }
 
 /* Lists and reads every tensor of the file. */
@@ -262,6 +272,7 @@ static const struct operation operations[] = {
     {"open a folder", open_folder, 0, false},
     {"open a folder, from there on", open_folder, 0, true},
     {"open a folder of nomic-bert", open_nomic, 0, false},
+    {"open folders of DeBERTa", open_deberta, 0, false},
     {"open sparse layers that are gated", open_gated, 0, false},
     {"open sparse layers with a predictor", open_predicting, 0, false},
     {"open gated ones with a predictor", open_gated_predicting, 0, false},

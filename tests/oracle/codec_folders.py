@@ -125,12 +125,13 @@ class EncoderFolder(FolderCodec):
 
     options = ("whole",)
 
-    def __init__(self, root, name, peer):
+    def __init__(self, root, name, peer, files=None):
         self.name, self.peer, self.round_trip = name, peer, False
         self.path = Path(root, "".join(c if c.isalnum() else "-" for c in name))
         self.path.mkdir()
         peer.encode_special_tokens = True
-        (self.path / "tokenizer.json").write_bytes(peer.to_str().encode("utf-8"))
+        for file, contents in (files or {"tokenizer.json": peer.to_str().encode("utf-8")}).items():
+            (self.path / file).write_bytes(contents)
         (self.path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
         write_encoder(self.path, peer.get_vocab_size())
 
@@ -295,7 +296,7 @@ def message(*fields):
 
 def model_file(pieces, kind, charsmap=b"", prefix=True, squeeze=False):
     """tokenizer.model of pieces with their scores; kind 1 is Unigram and 2 BPE."""
-    types = {"<unk>": 2, "<s>": 3, "</s>": 3} | {byte: 6 for byte in BYTES}
+    types = {"<unk>": 2, "<s>": 3, "</s>": 3, "[CLS]": 3, "[SEP]": 3} | {byte: 6 for byte in BYTES}
     encoded = [(1, message((1, piece), (2, score), *(((3, types[piece]),) if piece in types else ())))
                for piece, score in pieces]
     trainer = message((3, kind), (40, 0), (41, 1), (42, 2), (43, -1))
@@ -365,6 +366,23 @@ def bpe_models(root, training):
         "tokenizer.model": model_file(pieces, 2), "tokenizer_config.json": json.dumps({"add_bos_token": False})})
 
 
+def deberta(root, pieces, replacements):
+    """DeBERTa's tokenizer.json, and what transformers makes of its spm.model."""
+    # Scores by which the model itself takes no text for a special token.
+    pieces = [pieces[0], ("[CLS]", -1000.0), ("[SEP]", -1000.0), *pieces[3:]]
+    charsmap = double_array(replacements)
+    peer = Tokenizer(models.Unigram(pieces, 0, False))
+    peer.normalizer = normalizers.Sequence(
+        [normalizers.Strip(), normalizers.Precompiled(charsmap), normalizers.Replace(Regex(" {2,}"), " ")])
+    peer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE)])
+    peer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)])
+    peer.add_special_tokens([AddedToken(name, normalized=False) for name in ("[CLS]", "[SEP]", "[MASK]")])
+    yield EncoderFolder(root, "encoder, DeBERTa", peer)
+    yield EncoderFolder(root, "encoder, DeBERTa, spm.model", peer, files={
+        "spm.model": model_file(pieces, 1, charsmap, squeeze=True),
+        "added_tokens.json": json.dumps({"[MASK]": len(pieces)}).encode("utf-8")})
+
+
 def encoders(root, training, pieces):
     """Tokenizers of encoders that are no WordPiece, as XLM-R, RoBERTa and ModernBERT have them."""
     between = [("<s>", 1), ("</s>", 2)]
@@ -376,6 +394,7 @@ def encoders(root, training, pieces):
     xlmr.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=between)
     xlmr.add_special_tokens([AddedToken("<s>", normalized=False), AddedToken("</s>", normalized=False)])
     yield EncoderFolder(root, "encoder, Unigram", xlmr)
+    yield from deberta(root, pieces, replacements)
     merges = codecs.train_merges("gpt-2", training, 2000)
     for name, normalizer in (("RoBERTa", None), ("ModernBERT", normalizers.NFC())):
         tokens = ["[UNK]", "<s>", "</s>", *codecs.ALPHABET, *dict.fromkeys("".join(pair) for pair in merges)]

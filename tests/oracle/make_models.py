@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer, models
 from tokenizers import Tokenizer
-from transformers import (EuroBertConfig, EuroBertModel, Gemma3TextConfig, Gemma3TextModel, Lfm2Config, ModernBertConfig, ModernBertModel, Qwen3Config, Qwen3Model, BertConfig, BertModel, BertTokenizerFast, DistilBertConfig, DistilBertModel, ElectraConfig, ElectraModel, MPNetConfig,
+from transformers import (DebertaV2Config, DebertaV2Model, EuroBertConfig, EuroBertModel, Gemma3TextConfig, Gemma3TextModel, Lfm2Config, ModernBertConfig, ModernBertModel, Qwen3Config, Qwen3Model, BertConfig, BertModel, BertTokenizerFast, DistilBertConfig, DistilBertModel, ElectraConfig, ElectraModel, MPNetConfig,
                           MPNetModel, MPNetTokenizer, NomicBertConfig, NomicBertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel, XLMRobertaConfig,
                           XLMRobertaModel)
 
@@ -225,6 +225,25 @@ VARIANTS = {
                     max_position_embeddings=202, layer_norm_eps=1e-5),
         pooling="mean", normalize=True, lowercase=True, text_lowercase=False, max_seq_length=190, dtype=torch.float32,
         prompts={}, shard=None, texts=[*TEXTS, "the cat sat on a mat <mask> x " * 25]),
+    # disentangled attention with buckets by logarithm, that of keys and queries, in texts longer than the longest
+    # distance; a unigram vocabulary as DeBERTa's: as deberta-v3-base
+    "deberta-v3": dict(
+        architecture=(DebertaV2Config, DebertaV2Model), tokenizer="deberta",
+        config=dict(hidden_size=24, num_attention_heads=3, intermediate_size=40, num_hidden_layers=3,
+                    max_position_embeddings=200, layer_norm_eps=1e-7, type_vocab_size=0, position_biased_input=False,
+                    relative_attention=True, position_buckets=16, max_relative_positions=-1, norm_rel_ebd="layer_norm",
+                    share_att_key=True, pos_att_type="p2c|c2p", pad_token_id=1),
+        pooling="mean", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=180, dtype=torch.float16,
+        prompts={}, shard=None, texts=[*TEXTS, "  the cat sat   on a mat x " * 40]),
+    # what it can have besides: matrices of its own, an embedding for each distance, positions, types of tokens
+    "deberta-v2": dict(
+        architecture=(DebertaV2Config, DebertaV2Model),
+        config=dict(hidden_size=30, num_attention_heads=2, intermediate_size=44, num_hidden_layers=2,
+                    max_position_embeddings=120, layer_norm_eps=1e-7, type_vocab_size=2, position_biased_input=True,
+                    relative_attention=True, max_relative_positions=50, share_att_key=False, pos_att_type=["p2c", "c2p"],
+                    hidden_act="relu"),
+        pooling="cls", normalize=False, lowercase=True, text_lowercase=False, max_seq_length=120, dtype=torch.float32,
+        prompts={}, shard=None),
     # weights as older models and transformers.js have them; the last two are quantised, with scales for each output or block
     **{name: dict(
         config=dict(hidden_size=24, num_attention_heads=3, intermediate_size=40, num_hidden_layers=2,
@@ -304,14 +323,19 @@ def trained_tokenizer(kind):
             return PreTrainedTokenizerFast(tokenizer_object=trained, bos_token="<s>", eos_token="</s>",
                                            pad_token="<pad>", unk_token="<unk>", add_bos_token=True, add_eos_token=True)
     else:
+        spaces, is_deberta = tokenizers.pre_tokenizers.Metaspace(), kind == "deberta"
         trained = Tokenizer(tokenizers.models.Unigram())
+        if is_deberta:
+            trained.normalizer = tokenizers.normalizers.Sequence(
+                [tokenizers.normalizers.Strip(), tokenizers.normalizers.Replace(tokenizers.Regex(" {2,}"), " ")])
         trained.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
-            [tokenizers.pre_tokenizers.WhitespaceSplit(), tokenizers.pre_tokenizers.Metaspace()])
+            [spaces] if is_deberta else [tokenizers.pre_tokenizers.WhitespaceSplit(), spaces])
         trained.decoder = tokenizers.decoders.Metaspace()
         trainer = tokenizers.trainers.UnigramTrainer(vocab_size=120, special_tokens=special, unk_token="<unk>")
         trained.train_from_iterator(TEXTS * 2, trainer)
         trained.post_processor = tokenizers.processors.TemplateProcessing(
-            single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+            single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1" if is_deberta else "<s> $A </s> </s> $B </s>",
+            special_tokens=[("<s>", 0), ("</s>", 2)])
     return PreTrainedTokenizerFast(tokenizer_object=trained, bos_token="<s>", eos_token="</s>", cls_token="<s>",
                                    sep_token="</s>", pad_token="<pad>", unk_token="<unk>", mask_token="<mask>")
 

@@ -17,8 +17,8 @@ import torch
 from judge import AFTER, BEFORE, TEXT
 from sentence_transformers import CrossEncoder
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import (BertConfig, BertForSequenceClassification, DistilBertConfig,
-                          DistilBertForSequenceClassification, ElectraConfig, ElectraForSequenceClassification,
+from transformers import (BertConfig, BertForSequenceClassification, DebertaV2Config, DebertaV2ForSequenceClassification,
+                          DistilBertConfig, DistilBertForSequenceClassification, ElectraConfig, ElectraForSequenceClassification,
                           PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, RobertaConfig, RobertaForSequenceClassification)
 
 from authors_models import JinaV2Config, JinaV2Ranker, JinaV3Config, JinaV3Ranker
@@ -33,6 +33,11 @@ VARIANTS = {
     "rank-electra": (ElectraConfig, ElectraForSequenceClassification, {**SIZES, "embedding_size": 16}, None),
     "rank-distilbert": (DistilBertConfig, DistilBertForSequenceClassification,
                         {"dim": 24, "n_heads": 2, "hidden_dim": 36, "n_layers": 2, "max_position_embeddings": 48}, None),
+    # a pooler with an activation that config.json names, no types of tokens
+    "rank-deberta": (DebertaV2Config, DebertaV2ForSequenceClassification,
+                     {**SIZES, "type_vocab_size": 0, "position_biased_input": False, "relative_attention": True,
+                      "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True,
+                      "pos_att_type": ["p2c", "c2p"], "pooler_hidden_act": "tanh", "pad_token_id": 1}, "deberta"),
     # two types of tokens, of which RoBERTa's tokenizer gives one; a bias by distance
     "rank-jina-v2": (JinaV2Config, JinaV2Ranker, {**SIZES, "max_position_embeddings": 256}, "bytes"),
     # rotary positions

@@ -151,17 +151,24 @@ def another_class(kind, **more):
     return apply
 
 
+DEBERTA = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "layer_norm_eps": 1e-7, "position_biased_input": False}
+DEBERTAS = {"c2p": {"pos_att_type": ["c2p"]}, "p2c": {"pos_att_type": "p2c", "share_att_key": True},
+            "buckets": {"position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm"},
+            "distances": {"max_relative_positions": 12}, "positions": {"position_biased_input": True, "type_vocab_size": 2},
+            "own": {"position_buckets": 7, "max_relative_positions": 20, "norm_rel_ebd": "layer_norm"},
+            "none": {"relative_attention": False}, "convolution": {"conv_kernel_size": 3}}
 DECODER = {"num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0}
 option("model class", {
     **{kind: another_class(kind) for kind in ("mpnet", "electra", "albert", "deberta-v2", "layoutlm", "roc_bert", "ernie",
                                               "convbert", "mobilebert")},
+    **{f"deberta-v2, {name}": another_class("deberta-v2", **DEBERTA | more) for name, more in DEBERTAS.items()},
     # Positions do not count padding, and 1, which their configurations have for it, is [UNK] in this vocabulary.
     **{kind: another_class(kind, pad_token_id=0) for kind in ("roberta", "xlm-roberta", "camembert")},
     "distilbert": another_class("distilbert", dim=HIDDEN, n_heads=HEADS, hidden_dim=WIDE, n_layers=LAYERS),
     "modernbert": another_class("modernbert", pad_token_id=0), "qwen3": another_class("qwen3", **DECODER),
     "gemma3_text": another_class("gemma3_text", **DECODER), "llama": another_class("llama", **DECODER),
     "jina": put_in(CONFIG, position_embedding_type="alibi", feed_forward_type="geglu", model_type="bert",
-                   auto_map={"AutoModel": "jinaai/jina-bert-implementation--modeling_bert.JinaBertModel"})}, kinds=BERT)
+                   auto_map={"AutoModel": "jinaai/jina-bert-implementation--modeling_bert.JinaBertModel"})}, [f"deberta-v2, {name}" for name in DEBERTAS if name != "convolution"], BERT)
 
 # ---- weights --------------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ struct family {
 static const struct family families[] = {
     {"mean-shards", false},    {"roberta", false},       {"xlm-roberta", false},
     {"distilbert", false},     {"mpnet", false},         {"modernbert", false},
+    {"deberta-v3", false},     {"deberta-v2", false},
     {"electra-base", false},   {"gte-en", false},        {"jina-v2", false},
     {"jina-v3", false},        {"nomic", false},         {"splade-bert", false},
     {"eurobert", true},        {"embeddinggemma", true}, {"gemma3-last", true},

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/folder.h"
 #include "support/folder_edit.h"
 #include "support/golden.h"
+#include "support/opening.h"
 
 #undef fail /* cmocka has one of its own */
 #include <cmocka.h>
@@ -113,6 +115,78 @@ static void settings_of_modernbert(void **state) {
     };
     (void)state;
     check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_deberta(void **state) {
+    static const char m[] = "deberta-v3", own[] = "deberta-v2", ranks[] = "rank-deberta";
+    static const char NORM[] = "\"norm_rel_ebd\": \"layer_norm\"";
+    static const char EMBEDDINGS[] = "encoder.rel_embeddings.weight";
+    static const struct model_edit edits[] = {
+        {m, CONFIG, "\"max_relative_positions\": -1", "\"max_relative_positions\": 200", WISP_OK,
+         NULL, NULL},
+        {m, CONFIG, "\"max_relative_positions\": -1", "\"max_relative_positions\": 9", FORMAT,
+         "deberta-v2.attention.max_relative_positions", "up to 9 cannot have 16 buckets"},
+        {m, CONFIG, "\"position_buckets\": 16", "\"position_buckets\": 32", FORMAT,
+         "attn_rel_embd.weight", "32"},
+        {m, CONFIG, "\"position_buckets\": 16", "\"position_buckets\": \"16\"", FORMAT,
+         "position_buckets", "not a whole number"},
+        {m, CONFIG, "[\n    \"p2c\",\n    \"c2p\"\n  ]", "\" p2c | c2p\"", WISP_OK, NULL, NULL},
+        {m, CONFIG, "\"p2c\"", "\"p2p\"", UNSUPPORTED, "pos_att_type", "only c2p and p2c"},
+        {m, CONFIG, NORM, "\"norm_rel_ebd\": \"rms_norm\"", UNSUPPORTED, "norm_rel_ebd",
+         "only layer_norm and none"},
+        {m, CONFIG, "\"share_att_key\": true", "\"share_att_key\": false", NOT_FOUND,
+         "blk.0.attn_rel_k.weight", "missing"},
+        {m, CONFIG, "\"share_att_key\": true", "\"share_att_key\": 1", FORMAT, NULL,
+         "true or false"},
+        {m, CONFIG, "\"relative_attention\": true", "\"relative_attention\": false", WISP_OK, NULL,
+         NULL},
+        {m, CONFIG, "\"layer_norm_eps\": 1e-07,", "", NOT_FOUND, "layer_norm_eps", "missing"},
+        {m, CONFIG, "{", "{\"conv_kernel_size\":3,", UNSUPPORTED, "conv_kernel_size",
+         "a convolution"},
+        {m, CONFIG, "{", "{\"conv_kernel_size\":0,\"embedding_size\":24,", WISP_OK, NULL, NULL},
+        {m, CONFIG, "{", "{\"embedding_size\":16,", UNSUPPORTED, "embedding_size", "only 24"},
+        {m, CONFIG, "{", "{\"attention_head_size\":16,", UNSUPPORTED, "attention_head_size",
+         "only 8"},
+        {m, CONFIG, "\"position_biased_input\": false", "\"position_biased_input\": true",
+         NOT_FOUND, "position_embd.weight", NULL},
+        {own, CONFIG, "\"position_biased_input\": true", "\"position_biased_input\": false",
+         WISP_OK, NULL, NULL}, /* as files of pretraining, which have positions */
+        {own, WEIGHTS, EMBEDDINGS, "lm_predictions.lm_head.dense.", NOT_FOUND,
+         "attn_rel_embd.weight", NULL},
+        {own, CONFIG, "\"type_vocab_size\": 2", "\"type_vocab_size\": -1", WISP_OK, NULL, NULL},
+        {m, WEIGHTS, "encoder.LayerNorm.bias", "encoder.LayerNurm.bias", UNSUPPORTED,
+         "encoder.LayerNurm.bias", "type deberta-v2 does not have"},
+        {ranks, CONFIG, "\"pooler_hidden_act\": \"tanh\"", "\"pooler_hidden_act\": \"silu\"",
+         UNSUPPORTED, "pooler_hidden_act", "only gelu, tanh and relu"},
+    };
+    (void)state;
+    check_model_edits(edits, sizeof edits / sizeof *edits);
+}
+
+/* What spm.model does not say is refused before it is read. */
+static void tokenizers_of_deberta(void **state) {
+    static const char *const settings[] = {"do_lower_case", "split_by_punct"};
+    static struct folder folder;
+    const char *path = temporary_path("deberta");
+    wisp_model *model = NULL;
+    wisp_error error;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char text[64];
+        folder_read_model(&folder, "deberta-v3");
+        folder_drop(&folder, "tokenizer.json");
+        folder_put_text(&folder, "spm.model", "");
+        snprintf(text, sizeof text, "{\"%s\": true}", settings[i]);
+        folder_put_text(&folder, "tokenizer_config.json", text);
+        folder_write(&folder, path);
+        assert_int_equal(wisp_model_open(path, NULL, &model, &error), UNSUPPORTED);
+        assert_string_equal(error.field, settings[i]);
+        folder_put_text(&folder, "tokenizer_config.json", "{}");
+        folder_write(&folder, path);
+        assert_int_equal(wisp_model_open(path, NULL, &model, &error), FORMAT);
+        assert_string_equal(error.field, "pieces");
+        folder_release(&folder);
+    }
 }
 
 static void settings_of_jina_v2(void **state) {
@@ -225,6 +299,8 @@ int main(void) {
         cmocka_unit_test(settings_of_distilbert),
         cmocka_unit_test(settings_of_mpnet),
         cmocka_unit_test(settings_of_modernbert),
+        cmocka_unit_test(settings_of_deberta),
+        cmocka_unit_test(tokenizers_of_deberta),
         cmocka_unit_test(settings_of_jina_v2),
         cmocka_unit_test(settings_of_jina_v3),
         cmocka_unit_test(settings_of_nomic_experts),

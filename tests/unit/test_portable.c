@@ -18,8 +18,9 @@
 enum { TEXTS = 12, ALL_TEXTS = 40, MOST_SIZE = 384 };
 
 static const char default_model[] = "models/wisp-default.gguf";
-static const char *const small_models[] = {"models/cls12", "models/mean-shards", "models/prompted",
-                                           "models/nomic"};
+static const char *const small_models[] = {"models/cls12",      "models/mean-shards",
+                                           "models/prompted",   "models/nomic",
+                                           "models/deberta-v3", "models/deberta-v2"};
 
 struct fixture {
     wisp_text texts[ALL_TEXTS];
