@@ -100,7 +100,7 @@ async function generate(model, threads, tokens, options, prompt) {
     promptPerSecond: number(/prompt: .*, ([\d.]+) tokens\/s/),
     firstMs: 1000 * number(/first token: ([\d.]+) s/),
     tokens: number(/text: +(\d+) tokens/),
-    perSecond: number(/text: .*, ([\d.]+) tokens\/s/) * (1 - 1 / Number(tokens)), // the first is the prompt's
+    perSecond: number(/text: .*, ([\d.]+) tokens\/s/),
     memoryShare: number(/, (\d+) % of the/) / 100,
     peakMB,
   };

@@ -302,8 +302,10 @@ static void print_stats(const wisp_session *session, const wisp_generation *r, u
             r->prompt_seconds, (double)computed / r->prompt_seconds);
     if (r->reused_tokens > 0)
         fprintf(stderr, " (%zu tokens were known)", r->reused_tokens);
-    fprintf(stderr, "\ntext:   %zu tokens in %.3f s, %.1f tokens/s\n", r->tokens, r->seconds,
-            (double)r->tokens / r->seconds);
+    fprintf(stderr, "\ntext:   %zu tokens in %.3f s", r->tokens, r->seconds);
+    if (r->tokens > 1) /* the first comes with the prompt */
+        fprintf(stderr, ", %.1f tokens/s", (double)(r->tokens - 1) / r->seconds);
+    putc('\n', stderr);
     if (r->dropped_tokens > 0)
         fprintf(stderr, "dropped: %zu tokens, for which the context had no room\n",
                 r->dropped_tokens);

@@ -176,9 +176,10 @@ void check_attention_head(const struct where *where, const struct attention_case
     exact_softmax(shares, errors, n + (c->shape.sinks ? 1 : 0));
     if (c->shape.i16)
         round_shares(shares, errors, n, (double)i16_most(c->sequence.keys));
+    const size_t steps_seen = n / KV_STEP + 2;
     if (c->policy->needs_cache) /* sums of steps are scaled down where a score is larger */
         for (size_t j = 0; j < n; j++)
-            errors[j] += shares[j] * ((double)(n / KV_STEP + 2) * 3e-7);
+            errors[j] += shares[j] * ((double)steps_seen * 3e-7);
     if (c->policy->needs_cache && c->type == KV_INT8)
         round_steps(c, head, first, n, shares, errors);
     for (size_t i = 0; i < size; i++) {
