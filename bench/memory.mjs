@@ -9,6 +9,7 @@ import { launch } from './runners/browsers.mjs';
 import { descendants, pageProcess, proportionalMegabytes } from './runners/processes.mjs';
 import { serve } from '../js/program/serve.js';
 import { serveFiles } from './server.mjs';
+import { median } from './median.mjs';
 
 const {
   values: given,
@@ -142,9 +143,6 @@ const PLACES = [
   ['Chromium, isolated page', (model, workers) => measurePage(model, workers, true)],
   ['Chromium, plain page', (model, workers) => measurePage(model, workers, false)],
 ];
-
-/** @param {number[]} values */
-const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 
 /** @param {string} model */
 async function printTable(model) {

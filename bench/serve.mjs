@@ -15,6 +15,7 @@ import { createServer } from 'node:net';
 import { cpus, machine } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { median } from './median.mjs';
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
 const PROGRAM = `${ROOT}build/wisp`;
@@ -199,9 +200,6 @@ async function load(name, clients, texts) {
     waits[Math.min(waits.length - 1, Math.floor(share * waits.length))];
   return { replies, perSecond: (1000 * served) / ms, processorMs, waits: [at(0.5), at(0.99), at(1)], resident }; // prettier-ignore
 }
-
-/** @param {number[]} numbers */
-const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
 /** @typedef {Awaited<ReturnType<typeof load>>} Load */
 /** @type {{ server: string, clients: number, texts: number, alone: number, runs: Load[] }[]} */

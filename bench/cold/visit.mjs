@@ -11,6 +11,7 @@ import { launch } from '../runners/browsers.mjs';
 import { FOLDER, HOT_SHARES, checkRow, cosine, modelOf, nativeRows, textsOf } from './models.mjs';
 import { publish, startNginx } from './nginx.mjs';
 import { throttle } from './throttle.mjs';
+import { median } from '../median.mjs';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PACKAGES = `${ROOT}bench/node_modules`;
@@ -105,9 +106,6 @@ const published = (path) => {
 const texts = readFileSync(textsOf('sts'), 'utf8').trim().split('\n');
 /** Texts all over the list, the same for all in a round. @param {number} round */
 const textOf = (round) => texts[(37 + 211 * round) % texts.length];
-const median = (/** @type {number[]} */ numbers) =>
-  [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
-
 const nginx = await startNginx(site);
 let version = '';
 

@@ -16,7 +16,7 @@ enum { MOST_IDS = 4096, PIECE = 4096 };
 
 static void report_errors(enum ggml_log_level level, const char *text, void *context) {
     (void)context;
-    if (level >= GGML_LOG_LEVEL_ERROR)
+    if (level == GGML_LOG_LEVEL_ERROR)
         fputs(text, stderr);
 }
 

@@ -15,6 +15,7 @@ import { basename, dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { SHAPES, writeModel } from './model.mjs';
+import { median } from '../median.mjs';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const { values } = parseArgs({
@@ -40,9 +41,6 @@ const lettersOf = (n, round) =>
   Array.from({ length: n }, (_, i) => String.fromCharCode(97 + ((i * i + 7 * round) % 26))).join(
     ' ',
   );
-
-/** @param {number[]} numbers */
-const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
 /**
  * Runs a program on a prompt. Resolves with what it printed and its peak of resident memory.

@@ -12,6 +12,7 @@ import { chromium } from 'playwright-core';
 import { serve } from '../../js/program/serve.js';
 import { CHROMIUM } from '../../tests/js/browsers.mjs';
 import { SHAPES, writeModel } from './model.mjs';
+import { median } from '../median.mjs';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const { values } = parseArgs({
@@ -39,9 +40,6 @@ const promptOf = (/** @type {number} */ round) =>
   Array.from({ length: Number(values.prompt) - 1 }, (_, i) =>
     String.fromCharCode(97 + ((i * i + 7 * round) % 26)),
   ).join(' ');
-const median = (/** @type {number[]} */ numbers) =>
-  [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
-
 /** Processor time of all pages so far, in seconds. */
 async function pagesSeconds() {
   const { processInfo } = await devtools.send('SystemInfo.getProcessInfo');

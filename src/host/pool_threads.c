@@ -167,15 +167,15 @@ static void wait_for_barrier(struct pool *team, unsigned barrier) {
     enum { BURST = 100, LATELY = 8 };
     static const double SPIN_SECONDS = 50e-6;
     const unsigned late = atomic_load(&team->late);
-    double now = 0, end = INFINITY;
-    while (now < end && !(late && now > 0)) {
+    double now, end = INFINITY;
+    do {
         for (int i = 0; i < BURST; i++, spin())
             if (atomic_load(&team->barriers) != barrier)
                 return;
         now = clock_seconds();
         if (end == INFINITY)
             end = now + SPIN_SECONDS;
-    }
+    } while (now < end && !late);
     while (atomic_load(&team->barriers) == barrier)
         sched_yield();
     const double waited = clock_seconds() - end;

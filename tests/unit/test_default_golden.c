@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/agreement.h"
 #include "support/golden.h"
-#include "support/sampling.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -86,31 +86,14 @@ static void check_rows(const struct fixture *f, wisp_compute compute, const char
                        double least_mean, double least) {
     wisp_model *model = open_model_or_fail(default_model, compute, kernels);
     wisp_session *session = open_session_or_fail(model, 2);
-    float *rows = calloc(TEXTS * SIZE, sizeof *rows);
-    double mean = 0, min = 1;
-    size_t n = 0, chosen[TEXTS];
-    wisp_text texts[TEXTS];
-    wisp_error error;
     struct sampling sampling = {.mean_stride = 1};
     if (strcmp(kernels, "scalar") == 0)
         sampling = sampling_of("texts with scalar kernels", 5);
-    for (size_t i = 0; i < TEXTS; i += sampling_stride(&sampling)) {
-        chosen[n] = i;
-        texts[n++] = f->texts[i];
-    }
-    if (wisp_embed(session, texts, n, NULL, rows, &error) != WISP_OK)
-        fail_msg("%s", error.message);
-    for (size_t i = 0; i < n; i++) {
-        const double c = cosine(rows + i * SIZE, f->rows + chosen[i] * SIZE, SIZE);
-        mean += c / (double)n;
-        min = fmin(min, c);
-    }
+    const struct agreement a = agreement_of(session, f->texts, TEXTS, f->rows, SIZE, sampling);
     print_message("%s %s: mean %.8f, least %.8f of %zu\n", kernels,
-                  wisp_compute_name((size_t)compute), mean, min, n);
-    if (n == TEXTS) /* the bound is one of the mean of all */
-        assert_true(mean >= least_mean);
-    assert_true(min >= least);
-    free(rows);
+                  wisp_compute_name((size_t)compute), a.mean, a.min, a.n);
+    assert_true(mean_reaches(&a, least_mean));
+    assert_true(a.min >= least);
     wisp_session_close(session);
     wisp_model_close(model);
 }

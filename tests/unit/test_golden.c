@@ -12,8 +12,8 @@
 #include "models/network_load.h"
 #include "models/pass.h"
 #include "native/open_path.h"
+#include "support/agreement.h"
 #include "support/golden.h"
-#include "support/sampling.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -21,11 +21,6 @@
 enum { TEXTS = 522, SIZE = 384 };
 
 static const char minilm[] = "all-MiniLM-L6-v2", twin[] = "minilm-l6-relu";
-
-struct agreement {
-    double mean, min;
-    double error; /* the standard error of the mean: 0 if all texts were embedded */
-};
 
 static wisp_text *golden_texts(struct arena *arena, char **raw) {
     char path[GOLDEN_PATH_BYTES];
@@ -54,38 +49,21 @@ static struct agreement measure_model(const char *path, const char *reference,
     struct arena arena = {0};
     char *raw;
     wisp_text *texts = golden_texts(&arena, &raw);
-    float *expected = golden_rows(reference), *rows = calloc(TEXTS * SIZE, sizeof *rows);
+    float *expected = golden_rows(reference);
     wisp_model *model;
     wisp_error error;
     if (wisp_model_open(path, options, &model, &error) != WISP_OK)
         fail_msg("%s", error.message);
     wisp_session *session = open_session_or_fail(model, 2);
-    struct agreement result = {.min = 1};
-    size_t n = 0, sample[TEXTS];
     struct sampling sampling = sampling_of("golden texts", 8);
     if (strcmp(kernels, "scalar") == 0)
         sampling.mean_stride *= 10;
-    for (size_t i = 0; i < TEXTS; i += sampling_stride(&sampling)) {
-        sample[n] = i;
-        texts[n++] = texts[i];
-    }
-    if (wisp_embed(session, texts, n, NULL, rows, &error) != WISP_OK)
-        fail_msg("%s", error.message);
-    double squares = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double c = cosine(rows + i * SIZE, expected + sample[i] * SIZE, SIZE);
-        result.mean += c / (double)n;
-        squares += c * c / (double)n;
-        result.min = fmin(result.min, c);
-    }
-    const double left_out = (double)(TEXTS - n) / (TEXTS - 1);
-    result.error = sqrt(fmax(squares - result.mean * result.mean, 0) / (double)n * left_out);
+    const struct agreement result = agreement_of(session, texts, TEXTS, expected, SIZE, sampling);
     print_message("%s %s %s: mean %.7f, min %.7f of %zu\n", path, kernels,
                   options->portable ? "portable" : wisp_compute_name((size_t)options->compute),
-                  result.mean, result.min, n);
+                  result.mean, result.min, result.n);
     wisp_session_close(session);
     wisp_model_close(model);
-    free(rows);
     free(expected);
     free(texts);
     free(raw);
@@ -127,9 +105,8 @@ static void bf16_is_close_to_pytorch(void **state) {
                             .min >= 0.9999);
 }
 
-/* The bound is one of the mean of all texts. The mean of a sample is off by its standard error. */
 static void assert_close(struct agreement a) {
-    assert_true(a.mean + 4 * a.error >= 0.999);
+    assert_true(mean_reaches(&a, 0.999));
     assert_true(a.min >= 0.995);
 }
 

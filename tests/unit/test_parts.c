@@ -87,7 +87,7 @@ static void parts_are_checked(void **state) {
         snprintf(first, sizeof first, "%s", write_part(part, part));
     expect_refused(write_part(1, 1), WISP_ERROR_UNSUPPORTED, "name the first");
     write_part(1, 2);
-    expect_refused(first, WISP_ERROR_FORMAT, "not part 2 of 3");
+    expect_refused(first, WISP_ERROR_FORMAT, "split.no: 2, and its place needs 1");
     unlink(write_part(1, 1));
     expect_refused(first, WISP_ERROR_NOT_FOUND, "No such file");
 }
