@@ -19,7 +19,7 @@ extern const struct command_option vector_cache_options[];
 /* More options of commands with a model that generates. */
 extern const struct command_option cache_options[];
 extern const struct command_option prompt_cache_options[];
-extern const struct command_option expert_options[];
+extern const struct command_option memory_options[];
 extern const struct command_option kv_options[];
 
 /* Takes --model. `field` is a const char *. Returns an exit code, after complaining if it is not
