@@ -12,6 +12,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/output_file.h"
+#include "cli/progress.h"
 #include "cli/prompt.h"
 #include "cli/remote.h"
 
