@@ -154,6 +154,12 @@ test('each type refuses other values, and says what it is', () => {
   }
   assert.throws(() => checkOptions({ x: 1 }, LOAD_OPTIONS), { field: 'x' });
   assert.throws(() => checkOptions({ recall: 1 }, LOAD_OPTIONS), { field: 'recall' });
+  for (const cache of ['promptCache', 'vectorCache']) {
+    const size = { [`${cache}Size`]: 1e6 };
+    const error = { code: 'argument', message: `${cache}Size: requires the option ${cache}` };
+    assert.throws(() => checkOptions(size, LOAD_OPTIONS), error);
+    checkOptions({ ...size, [cache]: 'folder' }, LOAD_OPTIONS);
+  }
   assert.throws(() => checkOptions({ signal: 1 }, ['signal']), { field: 'signal' });
   for (const none of [null, 1]) assert.throws(() => checkOptions(none, []), { field: 'options' });
   const given = { workers: 2, threads: 3, compute: 'f32', sparsity: 0.5, onProgress() {} };
