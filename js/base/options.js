@@ -7,9 +7,8 @@ import { WispError } from './errors.js';
 /**
  * The values of an option: its type, the bounds of a number, and names that stand for values. `of` says what takes the
  * option in C, by its name: a model, whose weights engines share only if all options of models are equal, or a session.
- * JavaScript takes the others. It means nothing without the option of `requires`. tests/js/options.test.mjs compares this
- * with types/ and src/binding/.
- * @typedef {{ is?: string, least?: number, most?: number, names?: string[], of?: 'model' | 'session', requires?: string }} Option
+ * JavaScript takes the others. tests/js/options.test.mjs compares this with types/ and src/binding/.
+ * @typedef {{ is?: string, least?: number, most?: number, names?: string[], of?: 'model' | 'session' }} Option
  */
 
 /** Options of load. @type {Record<string, Option>} */
@@ -28,9 +27,9 @@ export const LOAD_OPTIONS = {
   cacheType: { is: 'text', of: 'session' },
   promptCache: { is: 'text', of: 'session' },
   kvMemory: { is: 'whole', least: 1, most: Number.MAX_SAFE_INTEGER, of: 'session' },
-  promptCacheSize: { is: 'whole', least: 1, most: Number.MAX_SAFE_INTEGER, of: 'session', requires: 'promptCache' }, // prettier-ignore
+  promptCacheSize: { is: 'whole', least: 1, most: Number.MAX_SAFE_INTEGER, of: 'session' },
   vectorCache: { is: 'text', of: 'session' },
-  vectorCacheSize: { is: 'whole', least: 1, most: Number.MAX_SAFE_INTEGER, of: 'session', requires: 'vectorCache' }, // prettier-ignore
+  vectorCacheSize: { is: 'whole', least: 1, most: Number.MAX_SAFE_INTEGER, of: 'session' },
   cold: {},
   queueLimit: { is: 'number', least: 0 },
   startTimeout: { is: 'number', least: 0 },
@@ -86,11 +85,8 @@ export function checkOptions(options, known) {
   }
   // An object may inherit options, and from Object.prototype what another script has put there.
   for (const name of names) {
-    const given = /** @type {any} */ (options);
-    const option = /** @type {Record<string, Option>} */ (isList ? LOAD_OPTIONS : known)[name];
-    checkOption(given[name], name, option);
-    const other = given[name] === undefined ? undefined : option?.requires;
-    if (other && given[other] === undefined) throw wrong(name, `requires the option ${other}`);
+    const value = /** @type {any} */ (options)[name];
+    checkOption(value, name, /** @type {Record<string, Option>} */ (isList ? LOAD_OPTIONS : known)[name]); // prettier-ignore
   }
 }
 
