@@ -128,10 +128,10 @@ const struct command_option cache_options[] = {
     LAST_OPTION,
 };
 
-const struct command_option expert_options[] = {
+const struct command_option memory_options[] = {
     OPTION(BYTES, memory, "memory", 0, "BYTES",
-           "the most memory for a model with experts, which are read from the file\n"
-           "when a token needs them (default: no limit)"),
+           "the most memory for the weights of a model that generates; the others\n"
+           "are read from the file when a token needs them (default: no limit)"),
     LAST_OPTION,
 };
 

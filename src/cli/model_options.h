@@ -21,7 +21,7 @@ extern const struct command_option vector_cache_options[];
 /* More options of commands with a model that generates. */
 extern const struct command_option cache_options[];
 extern const struct command_option prompt_cache_options[];
-extern const struct command_option expert_options[];
+extern const struct command_option memory_options[];
 extern const struct command_option kv_options[];
 
 /* Refuses the size of a cache that has no folder. Returns an exit code, after complaining if it is

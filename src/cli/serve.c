@@ -149,7 +149,7 @@ static const struct command_option options[] = {
     GROUP(model, vector_cache_options),
     GROUP(model, cache_options),
     GROUP(model, prompt_cache_options),
-    GROUP(model, expert_options),
+    GROUP(model, memory_options),
     GROUP(model, kv_options),
     LAST_OPTION,
 };
