@@ -155,6 +155,8 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
         complain("--output: a file of --format json cannot be continued: choose ndjson");
         *code = EXIT_USAGE;
     }
+    if (*code == EXIT_GOOD)
+        *code = check_caches(&a->model);
     return *code == EXIT_GOOD;
 }
 
