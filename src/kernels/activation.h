@@ -12,6 +12,7 @@ enum activation {
     ACTIVATION_RELU,
     ACTIVATION_GELU_TANH,    /* GELU with tanh instead of erf: gelu_new, gelu_pytorch_tanh */
     ACTIVATION_RELU_SQUARED, /* max(x, 0)^2 */
+    ACTIVATION_QUICK_GELU,   /* x / (1 + e^(-1.702 x)); only in native code */
     /* All that follow are gated. */
     ACTIVATION_GATED_SILU,
     ACTIVATION_GATED_RELU,

@@ -11,6 +11,7 @@
 #include "models/bert.h"
 #include "models/bert_variants.h"
 #include "models/bitnet.h"
+#include "models/clip.h"
 #include "models/deepseek2.h"
 #include "models/dense_activations.h"
 #include "models/eurobert.h"
@@ -73,6 +74,7 @@ const struct architecture *const architectures[] = {&architecture_bert,
                                                     &architecture_bitnet,
                                                     &architecture_bitnet_b158,
                                                     &architecture_deepseek2,
+                                                    &architecture_clip,
 #endif
                                                     NULL};
 

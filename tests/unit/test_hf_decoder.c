@@ -281,7 +281,7 @@ static void parts_of_vocab_and_merges(void **state) {
         {v, SETTINGS, "\"GPT2Tokenizer\"", "\"GPT2TokenizerFast\"", WISP_OK, NULL, NULL},
         {v, SETTINGS, "\"GPT2Tokenizer\"", "\"Qwen2Tokenizer\"", WISP_OK, NULL, NULL},
         {v, SETTINGS, "\"GPT2Tokenizer\"", "\"CodeGenTokenizer\"", UNSUPPORTED, "tokenizer_class",
-         "only GPT2Tokenizer and Qwen2Tokenizer"},
+         "only GPT2Tokenizer, Qwen2Tokenizer and CLIPTokenizer"},
         {v, SETTINGS, "\"GPT2Tokenizer\"", "null", UNSUPPORTED, "tokenizer_class", NULL},
         {v, SETTINGS, "\"add_prefix_space\":false", "\"add_prefix_space\":true", UNSUPPORTED,
          "add_prefix_space", "only false"},
