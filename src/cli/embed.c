@@ -12,6 +12,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/output_file.h"
+#include "cli/progress.h"
 #include "cli/prompt.h"
 #include "cli/remote.h"
 
@@ -154,6 +155,8 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
         complain("--output: a file of --format json cannot be continued: choose ndjson");
         *code = EXIT_USAGE;
     }
+    if (*code == EXIT_GOOD)
+        *code = check_caches(&a->model);
     return *code == EXIT_GOOD;
 }
 

@@ -8,11 +8,13 @@
 #include <stdbool.h>
 
 enum activation {
+    /* x / (1 + e^(-1.702 x)). It is only in native code: modules are smaller if the others begin
+     * with 0. */
+    ACTIVATION_QUICK_GELU = -1,
     ACTIVATION_GELU,
     ACTIVATION_RELU,
     ACTIVATION_GELU_TANH,    /* GELU with tanh instead of erf: gelu_new, gelu_pytorch_tanh */
     ACTIVATION_RELU_SQUARED, /* max(x, 0)^2 */
-    ACTIVATION_QUICK_GELU,   /* x / (1 + e^(-1.702 x)); only in native code */
     /* All that follow are gated. */
     ACTIVATION_GATED_SILU,
     ACTIVATION_GATED_RELU,

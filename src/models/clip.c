@@ -5,52 +5,19 @@
 #include "models/encoder.h"
 #include "models/gpt2.h"
 
-static wisp_status embed_tokens(struct pass *pass, wisp_error *error) {
-    const struct gpt2_weights *w = pass->network->weights;
-    const struct decoder_state *s = pass->state;
-    TRY(encoder_look_up(pass, s->inner, s->h, error));
-    TRY(encoder_look_up_positions(pass, s->y, error));
-    gpt2_add_and_norm(pass, (struct pass_tokens){0, pass->tokens}, &w->layer[0].attention_norm);
-    return WISP_OK;
-}
-
+/* Does what GPT-2 does, but for looking up tokens, some of which may be absent (encoder.h). */
 static wisp_status clip_step(struct pass *pass, uint32_t member, struct cursor at,
                              wisp_error *error) {
     const struct gpt2_weights *w = pass->network->weights;
-    const struct gpt2_layer *layer = &w->layer[at.layer];
-    const bool last = at.layer + 1 == pass->network->config.layers;
-    wisp_status status;
-
-    switch (at.block) {
-    case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
-        if (member > 0)
-            break;
-        TRY(embed_tokens(pass, error));
-        pass_mark(pass, member, at, STAGE_LOOK_UP);
-        break;
-
-    case BLOCK_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
-        TRY(pass_wake(pass, member, at, REST_ATTENTION, error));
-        status = decoder_attention_run(pass, member, at, &layer->attention, &w->rope, error);
-        pass_sleep(pass, member, at, REST_ATTENTION);
-        TRY(status);
-        gpt2_add_and_norm(pass, pass_tokens(pass, member), &layer->feed_forward_norm);
-        pass_mark(pass, member, at, STAGE_NORM);
-        break;
-
-    case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
-        TRY(decoder_feed_forward(pass, member, at, error));
-        gpt2_add_and_norm(pass, pass_tokens(pass, member),
-                          last ? &w->output_norm : &layer[1].attention_norm);
-        pass_mark(pass, member, at, STAGE_NORM);
-        break;
-
-    case BLOCK_OUTPUT: /* rows = x of the last tokens, by member 0 */
-        return decoder_output(pass, member, at, &w->logits, error);
-
-    case BLOCK_END:
-        break;
-    }
+    const struct decoder_state *s = pass->state;
+    if (at.block != BLOCK_EMBED)
+        return gpt2_step(pass, member, at, error);
+    if (member > 0)
+        return WISP_OK;
+    TRY(encoder_look_up(pass, s->inner, s->h, error));
+    TRY(encoder_look_up_positions(pass, s->y, error));
+    gpt2_add_and_norm(pass, (struct pass_tokens){0, pass->tokens}, &w->layer[0].attention_norm);
+    pass_mark(pass, member, at, STAGE_LOOK_UP);
     return WISP_OK;
 }
 

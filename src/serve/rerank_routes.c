@@ -116,8 +116,10 @@ static void run_tei(struct call *call) {
 
 static void run_jina(struct call *call) {
     struct ranking r = {0};
-    if (!can_rank(call) || !take_flag(call, call->body, "return_documents", &r.has_texts) ||
-        !take_request(call, "documents", true, &r) || !rank(call, &r))
+    bool truncate = false;
+    if (!can_rank(call) || !take_flag(call, call->body, "truncate", &truncate) ||
+        !take_flag(call, call->body, "return_documents", &r.has_texts) ||
+        !take_request(call, "documents", truncate, &r) || !rank(call, &r))
         return;
     struct text_buffer text = {0};
     text_print(&text, "{\"model\":");
