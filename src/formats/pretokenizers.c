@@ -154,7 +154,7 @@ const struct pretokenizer *pretokenizer_with(const char *const *regexes, size_t 
                                              unsigned flags) {
     const struct pretokenizer *found = NULL;
     for (size_t i = 0; i < ROWS; i++) {
-        if (!has_regexes(&table[i], regexes, count) || (table[i].flags ^ flags) & PRE_WORDS)
+        if (!has_regexes(&table[i], regexes, count))
             continue;
         if (((table[i].flags ^ flags) & (PRE_NFC | PRE_WHOLE)) == 0)
             return &table[i];

@@ -35,8 +35,8 @@ struct pretokenizer {
 const struct pretokenizer *pretokenizer_find(const char *name);
 
 /* Returns the first pre-tokenizer of the table that has these regular expressions, of which there
- * are `count`, and has or lacks PRE_WORDS as in `flags`, and also PRE_NFC and PRE_WHOLE if there is
- * such a one; NULL if there is none. */
+ * are `count`, and has or lacks PRE_NFC and PRE_WHOLE as in `flags` if there is such a one; NULL if
+ * none has these expressions. */
 const struct pretokenizer *pretokenizer_with(const char *const *regexes, size_t count,
                                              unsigned flags);
 

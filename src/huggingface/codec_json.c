@@ -49,7 +49,8 @@ static wisp_status read_normalizer(const struct codec_reading *r, const struct j
             TRY(read_normalizer(r, inner, p));
         return WISP_OK;
     }
-    if (json_equals(type, "NFC") && !p->prepends && !p->replaces && !p->composes && !p->lowers) {
+    if (json_equals(type, "NFC") && !p->prepends && !p->replaces && !p->composes &&
+        !(READS_CLIP && p->lowers)) {
         p->composes = true;
     } else if (READS_CLIP && json_equals(type, "Lowercase") && !p->prepends && !p->replaces) {
         p->lowers = true;
@@ -216,15 +217,10 @@ static wisp_status read_pre_tokenizer(const struct codec_reading *r, const struc
  * noted. */
 static wisp_status find_pretokenizer(struct codec_reading *r, const struct pipeline *p,
                                      bool whole) {
-    const unsigned flags =
-        (p->composes ? PRE_NFC : 0u) | (whole ? PRE_WHOLE : 0u) | (p->ends_words ? PRE_WORDS : 0u);
+    const unsigned flags = (p->composes ? PRE_NFC : 0u) | (whole ? PRE_WHOLE : 0u);
     const struct pretokenizer *found = pretokenizer_with(p->regexes, p->n_regexes, flags);
     if (p->prepends || p->replaces)
         return codec_fail_unsupported(r, "normalizer", NULL, "NFC with ByteLevel");
-    if (READS_CLIP && (p->ends_words != p->lowers || p->ends_words != p->folds))
-        return codec_fail_unsupported(r, "end_of_word_suffix", NULL,
-                                      "\"" PRE_WORD_END "\" together with Lowercase and Replace of "
-                                      "white space");
     if (!found) {
         const char *last = p->n_regexes > 0 ? p->regexes[p->n_regexes - 1] : "(none)";
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, "pre_tokenizer",
@@ -232,6 +228,12 @@ static wisp_status find_pretokenizer(struct codec_reading *r, const struct pipel
                     "the first is %.120s and the last is %.120s",
                     p->n_regexes, p->n_regexes > 0 ? p->regexes[0] : "(none)", last);
     }
+    const bool ends_words = found->flags & PRE_WORDS;
+    if (READS_CLIP &&
+        (p->ends_words != ends_words || p->lowers != ends_words || p->folds != ends_words))
+        return codec_fail_unsupported(r, "end_of_word_suffix", NULL,
+                                      "\"" PRE_WORD_END "\" together with Lowercase, Replace of "
+                                      "white space and CLIP's pattern");
     if ((flags ^ found->flags) & PRE_NFC)
         TRY(directory_put_bool(r->dir, KEY_TOKENIZER_NFC, p->composes, r->error));
     if ((flags ^ found->flags) & PRE_WHOLE)
@@ -254,8 +256,8 @@ static wisp_status read_charsmap(struct codec_reading *r, const struct json *giv
 }
 
 static wisp_status read_spaces(struct codec_reading *r, const struct pipeline *p) {
-    if (p->composes || p->folds || p->lowers || p->ends_words || p->n_regexes > 0 ||
-        p->is_metaspace == p->replaces || (p->prepends && !p->replaces))
+    if (p->composes || (READS_CLIP && (p->folds || p->lowers || p->ends_words)) ||
+        p->n_regexes > 0 || p->is_metaspace == p->replaces || (p->prepends && !p->replaces))
         return codec_fail_unsupported(r, "pre_tokenizer", NULL,
                                       "ByteLevel, or spaces that become U+2581 once, by a "
                                       "normalizer or Metaspace");
@@ -368,7 +370,8 @@ static wisp_status read_affixes(struct codec_reading *r, const struct json *mode
         return codec_fail_unsupported(r, before->key, before, "null");
     return p->ends_words || json_is_absent(behind) || json_equals(behind, "")
                ? WISP_OK
-               : codec_fail_unsupported(r, behind->key, behind, "null and \"" PRE_WORD_END "\"");
+               : codec_fail_unsupported(r, behind->key, behind,
+                                        READS_CLIP ? "null and \"" PRE_WORD_END "\"" : "null");
 }
 
 static wisp_status read_bpe(struct codec_reading *r, const struct json *model, struct pipeline *p) {

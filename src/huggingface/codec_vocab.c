@@ -44,7 +44,9 @@ static wisp_status find_class(struct codec_reading *r, const struct json *tokeni
     }
     return codec_fail_unsupported(
         r, field, given,
-        "GPT2Tokenizer, Qwen2Tokenizer and CLIPTokenizer with vocab.json and no tokenizer.json");
+        READS_CLIP ? "GPT2Tokenizer, Qwen2Tokenizer and CLIPTokenizer with vocab.json and no "
+                     "tokenizer.json"
+                   : "GPT2Tokenizer and Qwen2Tokenizer with vocab.json and no tokenizer.json");
 }
 
 /* ---- vocab.json ----------------------------------------------------------------------------- */
