@@ -70,7 +70,7 @@ static const struct command_option options[] = {
           "lines (default); ndjson: each line is a JSON string, or an object whose\n"
           "\"text\" is embedded and whose other fields are kept; csv or tsv: rows\n"
           "behind a header, whose other columns are kept, as strings. Blank lines\n"
-          "are skipped but for lines"),
+          "are skipped, except with lines"),
     TAKEN(input_take_column, input, "column", 0, "NAME",
           "the column, or the member of objects, that is the text (default:\n"
           "text)"),

@@ -3,6 +3,7 @@
  * as Jina, vLLM and llama.cpp have it. Source: TEI's OpenAPI description; Jina's API reference. */
 #include <stdlib.h>
 
+#include "serve/api.h"
 #include "serve/texts.h"
 
 /* A query and its texts, with their scores. */
