@@ -7,8 +7,8 @@
 
 #include "base/checked.h"
 #include "base/product.h"
-#include "engine/embed.h"
 #include "engine/session.h"
+#include "engine/token_vectors.h"
 #include "tokenizers/pair.h"
 
 /* The size of a batch is limited by its estimated tokens. More tokens reuse each loaded weight more
@@ -403,8 +403,23 @@ static wisp_status begin_job(struct job *job, wisp_error *error) {
     return run_job(job, error);
 }
 
-wisp_status pair_job_run(wisp_session *session, wisp_text query, const wisp_text *texts, size_t n,
-                         float *scores, wisp_error *error) {
+wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text *texts, size_t n,
+                        float *scores, wisp_error *error) {
+    TRY(require(session, "session", error));
+    TRY(require_texts(&query, 1, error));
+    TRY(require_texts(texts, n, error));
+    if (n > 0)
+        TRY(require(scores, "scores", error));
+    wisp_embed_give_up(session);
+    pool_renew(session->team);
+    const wisp_model *model = session->model;
+    if (model->network.config.pooling == POOLING_TOKENS)
+        return n == 0 ? WISP_OK : token_rerank(session, query, texts, n, scores, error);
+    if (rank_by_asking && !config_embeds(&model->network.config))
+        return rank_by_asking(session, query, texts, n, scores, error);
+    if (model->network.config.pooling != POOLING_RANK)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
+                    "the model does not score pairs of texts: it is not a cross-encoder");
     struct job job = {.session = session,
                       .texts = texts,
                       .n = n,
@@ -417,8 +432,14 @@ wisp_status pair_job_run(wisp_session *session, wisp_text query, const wisp_text
 
 wisp_status token_job_run(wisp_session *session, const struct token_job *tokens,
                           const wisp_text *texts, size_t n, wisp_error *error) {
-    struct job job = {
-        .session = session, .texts = texts, .n = n, .tokens = tokens, .prompt = tokens->prompt};
+    const wisp_model *model = session->model;
+    wisp_embed_give_up(session);
+    pool_renew(session->team);
+    if (model->network.config.pooling != POOLING_TOKENS)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
+                    "the model makes no vectors of tokens: it is not a ColBERT model");
+    struct job job = {.session = session, .texts = texts, .n = n, .tokens = tokens};
+    job.prompt = tokens->queries ? model->tokens->queries.prompt : model->tokens->documents.prompt;
     return n == 0 ? WISP_OK : begin_job(&job, error);
 }
 

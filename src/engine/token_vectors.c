@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "engine/embed.h"
 #include "engine/session.h"
 #include "formats/schema.h"
 
@@ -243,21 +242,6 @@ static wisp_status keep_vectors(void *context, size_t text, const float *rows, s
     return WISP_OK;
 }
 
-/* Runs a job on texts, of which `queries`, `take` and `context` are set. */
-static wisp_status run_job(wisp_session *session, struct token_job job, const wisp_text *texts,
-                           size_t n, wisp_error *error) {
-    const wisp_model *model = session->model;
-    wisp_embed_give_up(session);
-    pool_renew(session->team);
-    if (model->network.config.pooling != POOLING_TOKENS)
-        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
-                    "the model makes no vectors of tokens: it is not a ColBERT model");
-    job.encode = encode;
-    job.finish = finish;
-    job.prompt = job.queries ? model->tokens->queries.prompt : model->tokens->documents.prompt;
-    return token_job_run(session, &job, texts, n, error);
-}
-
 wisp_status wisp_embed_tokens(wisp_session *session, const wisp_text *texts, size_t n,
                               bool are_queries, wisp_token_vectors **vectors, wisp_error *error) {
     TRY(require(vectors, "vectors", error));
@@ -270,8 +254,8 @@ wisp_status wisp_embed_tokens(wisp_session *session, const wisp_text *texts, siz
         return fail_memory(error, bytes);
     made->n = n;
     made->size = wisp_model_dimensions(session->model);
-    const struct token_job job = {.queries = are_queries, .take = keep_vectors, .context = made};
-    const wisp_status status = run_job(session, job, texts, n, error);
+    const struct token_job job = {encode, finish, are_queries, keep_vectors, made};
+    const wisp_status status = token_job_run(session, &job, texts, n, error);
     if (status == WISP_OK)
         *vectors = made;
     else
@@ -324,8 +308,8 @@ wisp_status token_rerank(wisp_session *session, wisp_text query, const wisp_text
     TRY(wisp_embed_tokens(session, &query, 1, true, &asked, error));
     struct scoring scoring = {.size = wisp_model_dimensions(session->model), .scores = scores};
     scoring.query = wisp_token_vectors_get(asked, 0, &scoring.n);
-    const struct token_job job = {.take = score_text, .context = &scoring};
-    const wisp_status status = run_job(session, job, texts, n, error);
+    const struct token_job job = {encode, finish, false, score_text, &scoring};
+    const wisp_status status = token_job_run(session, &job, texts, n, error);
     wisp_token_vectors_close(asked);
     return status;
 }
