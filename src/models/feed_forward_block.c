@@ -48,6 +48,34 @@ bool feed_forward_splits_outputs(const struct network *network) {
     return true;
 }
 
+/* The parts of weights that a pass wakes for a layer. */
+struct parts {
+    enum rest_part first, second; /* the second may be REST_PARTS: there is none */
+};
+
+static struct parts parts_of(const struct pass *pass, const struct ffn_kind *kind) {
+    const bool rests = WEIGHTS_MAY_REST && pass->network->rest;
+    return (struct parts){kind->needs(pass->network),
+                          rests && kind->needs_too ? kind->needs_too(pass) : REST_PARTS};
+}
+
+static wisp_status wake(struct pass *pass, uint32_t member, struct cursor at, struct parts parts,
+                        wisp_error *error) {
+    TRY(pass_wake(pass, member, at, parts.first, error));
+    if (parts.second == REST_PARTS)
+        return WISP_OK;
+    const wisp_status status = pass_wake(pass, member, at, parts.second, error);
+    if (status != WISP_OK)
+        pass_sleep(pass, member, at, parts.first);
+    return status;
+}
+
+static void sleep_again(struct pass *pass, uint32_t member, struct cursor at, struct parts parts) {
+    pass_sleep(pass, member, at, parts.first);
+    if (parts.second != REST_PARTS)
+        pass_sleep(pass, member, at, parts.second);
+}
+
 wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
                              const struct feed_forward_work *work, float *inner, float *y,
                              struct workspace space, wisp_error *error) {
@@ -56,12 +84,12 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
     const size_t size = network->config.hidden_size;
     const struct pass_tokens own = pass_tokens(pass, member);
     struct sparse_counts *counts = pass->member[member].counts;
-    const enum rest_part weights = kind->needs(network);
+    const struct parts weights = parts_of(pass, kind);
     const double start = clock_seconds();
     wisp_status status =
         kind->prepare ? kind->prepare(pass, member, at, work, space, error) : WISP_OK;
     if (status == WISP_OK)
-        status = pass_wake(pass, member, at, weights, error);
+        status = wake(pass, member, at, weights, error);
     const bool awake = status == WISP_OK; /* of all members, or of none */
     for (size_t done = 0; done < own.n && status == WISP_OK; done += PASS_PART_TOKENS) {
         const struct ffn_rows rows = {.first = own.first + done,
@@ -74,7 +102,7 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
             status = kind->run(pass, member, at, work, &rows, space, error);
     }
     if (awake)
-        pass_sleep(pass, member, at, weights);
+        sleep_again(pass, member, at, weights);
     if (counts)
         counts[at.layer].seconds += clock_seconds() - start;
     return status;
@@ -83,11 +111,10 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
 wisp_status feed_forward_run_outputs(struct pass *pass, uint32_t member, struct cursor at,
                                      float *inner, float *y, struct workspace space,
                                      wisp_error *error) {
-    const struct network *network = pass->network;
-    const struct ffn_kind *kind = network->feed_forward[at.layer].kind;
-    const enum rest_part weights = kind->needs(network);
-    TRY(pass_wake(pass, member, at, weights, error));
+    const struct ffn_kind *kind = pass->network->feed_forward[at.layer].kind;
+    const struct parts weights = parts_of(pass, kind);
+    TRY(wake(pass, member, at, weights, error));
     const wisp_status status = kind->run_outputs(pass, member, at, inner, y, space, error);
-    pass_sleep(pass, member, at, weights);
+    sleep_again(pass, member, at, weights);
     return status;
 }

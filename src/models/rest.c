@@ -25,7 +25,6 @@ struct resting {
 struct rest {
     uint64_t limit;
     size_t most;  /* bytes of the largest part that rests, which network->resident_bytes counts */
-    uint64_t all; /* bytes of all parts that rest */
     size_t parts; /* the first parts of enum rest_part rest in all layers, */
     uint32_t layers; /* and the next one in the first layers */
     atomic_ullong read_bytes;
@@ -34,11 +33,11 @@ struct rest {
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 
-/* Returns the block whose dense layers a part consists of; BLOCK_END if it has none. */
-static enum block block_of(enum rest_part part) {
-    return part == REST_ATTENTION ? BLOCK_ATTENTION
-           : part == REST_DENSE   ? BLOCK_FEED_FORWARD
-                                  : BLOCK_END;
+/* Returns whether a part has a dense layer. */
+static bool has_linear(enum rest_part part, const struct linear_entry *entry) {
+    return part == REST_ATTENTION ? entry->block == BLOCK_ATTENTION
+           : part == REST_DENSE   ? entry->block == BLOCK_FEED_FORWARD && !entry->chooses
+                                  : part == REST_CHOICE && entry->chooses;
 }
 
 /* Lists the dense layers of a part, and returns their number. */
@@ -47,7 +46,7 @@ static size_t linears_of(const struct network *network, enum rest_part part, uin
     const size_t all = network_linears(network, l, of);
     size_t n = 0;
     for (size_t i = 0; i < all; i++)
-        if (of[i].block == block_of(part))
+        if (has_linear(part, &of[i]))
             of[n++] = of[i];
     return n;
 }
@@ -161,7 +160,6 @@ static void let_rest(struct network *network, enum rest_part part, uint32_t l) {
     release_part(network, part, l);
     resting->rests = true;
     network->resident_bytes -= bytes;
-    rest->all += bytes;
     if (bytes > rest->most) {
         network->resident_bytes += bytes - rest->most;
         rest->most = bytes;
@@ -183,6 +181,9 @@ static uint64_t kept_for_neurons(const struct network *network, uint32_t layers)
 void rest_loaded(struct network *network, uint32_t layers) {
     struct rest *rest = network->rest;
     const uint64_t kept = kept_for_neurons(network, layers);
+    for (uint32_t l = 0; l < layers && network->neuron_pool; l++)
+        if (network->feed_forward[l].gathered.frames)
+            let_rest(network, REST_DENSE, l);
     for (size_t part = 0; part < rest->parts; part++)
         for (uint32_t l = 0; l < layers; l++)
             let_rest(network, (enum rest_part)part, l);
@@ -198,10 +199,6 @@ void rest_loaded(struct network *network, uint32_t layers) {
 
 uint64_t rest_read_bytes(const struct network *network) {
     return network->rest ? atomic_load(&network->rest->read_bytes) : 0;
-}
-
-uint64_t rest_absent_bytes(const struct network *network) {
-    return network->rest ? network->rest->all - network->rest->most : 0;
 }
 
 uint64_t rest_saves(const struct network *network) {
@@ -253,10 +250,11 @@ static wisp_status read_again(const struct network *network, enum rest_part part
  * that of blocks, and the first layer follows the last, for the next token. */
 static void expect_after(const struct network *network, enum rest_part part, uint32_t l,
                          unsigned others) {
-    static const enum rest_part order[] = {REST_ATTENTION, REST_DENSE};
+    const enum rest_part order[] = {REST_ATTENTION,
+                                    network->neuron_pool ? REST_CHOICE : REST_DENSE};
     enum { IN_ORDER = sizeof order / sizeof *order };
     const size_t all = (size_t)network->config.layers * IN_ORDER;
-    size_t at = (size_t)l * IN_ORDER + (part == REST_DENSE);
+    size_t at = (size_t)l * IN_ORDER + (part != REST_ATTENTION);
     for (size_t i = 1; i < all; i++) {
         at = (at + 1) % all;
         const enum rest_part next = order[at % IN_ORDER];

@@ -22,10 +22,8 @@ void rest_loaded(struct network *network, uint32_t layers);
  * rest: those of all parts that do not, but for the largest. */
 uint64_t rest_saves(const struct network *network);
 
-/* Returns the bytes of the file that passes have read so far for parts that rest, and the bytes of
- * memory that all of these would take beyond network->resident_bytes. */
+/* Returns the bytes of the file that passes have read so far for parts that rest. */
 uint64_t rest_read_bytes(const struct network *network);
-uint64_t rest_absent_bytes(const struct network *network);
 
 /* The functions below call these if the network has parts that rest. */
 wisp_status rest_wake_part(const struct network *network, enum rest_part part, uint32_t layer,

@@ -6,6 +6,8 @@
 
 #include "base/checked.h"
 #include "base/half.h"
+#include "formats/residency.h"
+#include "sparse/gathered_frames.h"
 
 bool gathered_sizes_fit(size_t hidden_size, size_t intermediate_size) {
     return hidden_size % GATHER_BLOCK == 0 && intermediate_size % GATHER_BLOCK == 0 &&
@@ -85,6 +87,8 @@ size_t gathered_workspace_bytes(size_t hidden_size, size_t intermediate_size) {
     struct workspace measured = {0};
     struct scratch s;
     take_scratch(&s, &measured, hidden_size, intermediate_size);
+    if (WEIGHTS_MAY_REST)
+        workspace_part(&measured, gathered_frames_workspace_bytes(hidden_size, intermediate_size));
     return measured.used;
 }
 
@@ -101,7 +105,10 @@ size_t gathered_apply(const struct gathered_ffn *ffn, const float *x, const floa
         count += isnan(score) ? 1 : 0; /* NaN is an error of the logits, which must not be hidden */
     }
     gather_quantise(x, ffn->hidden_size, ffn->up_code, &s.x);
-    ffn->kernels->rows(&s.x, ffn->up_code, ffn->up, s.list, count, ffn->hidden_size, s.up);
+    if (WEIGHTS_MAY_REST && ffn->frames)
+        gathered_frames_rows(ffn, &s.x, s.list, count, space, s.up);
+    else
+        ffn->kernels->rows(&s.x, ffn->up_code, ffn->up, s.list, count, ffn->hidden_size, s.up);
     for (size_t i = 0; i < count; i++)
         s.up[i] *= values[s.list[i]];
     for (size_t g = first / GATHER_BLOCK; g < (first + n) / GATHER_BLOCK; g++)
@@ -112,6 +119,10 @@ size_t gathered_apply(const struct gathered_ffn *ffn, const float *x, const floa
 void gathered_outputs(const struct gathered_ffn *ffn, const struct gather_active *active,
                       size_t first, size_t end, float *y) {
     memset(y + first, 0, (end - first) * sizeof *y);
+    if (WEIGHTS_MAY_REST && ffn->frames) {
+        gathered_frames_columns(ffn, active, first, end, y);
+        return;
+    }
     ffn->kernels->columns(active, ffn->intermediate_size / GATHER_BLOCK, ffn->down_code, ffn->down,
                           ffn->hidden_size, first, end, y);
 }

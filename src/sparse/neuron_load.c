@@ -42,6 +42,14 @@ static void take_arrays(struct neuron_layer *l, const struct neuron_store *store
         l->down_scales = workspace_take(space, 1, (size_t)l->rows->stored[DOWN_SCALES].bytes, 1);
 }
 
+/* Returns the rows of a layer's neurons, or NULL if it is to be loaded from matrices: the file has
+ * no rows, or such without gates. */
+static const struct neuron_rows *find_rows(const struct neuron_store *store, size_t layer) {
+    const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
+    const bool gated = activation_is_gated(store->shape.activation);
+    return rows && rows->shape.matrices == (gated ? 3 : 2) ? rows : NULL;
+}
+
 static bool lacks_row_biases(const struct neuron_store *store) {
     return store->shape.unbiased || store->shape.bare;
 }
@@ -155,7 +163,7 @@ static wisp_status load_down_scales(const struct neuron_store *store, size_t ind
                                     const float *center, struct tensor_cache *cache,
                                     wisp_error *error) {
     struct neuron_layer *l = &store->layer[index];
-    const struct neuron_rows *rows = neurons_find_rows(store->dir, index);
+    const struct neuron_rows *rows = find_rows(store, index);
     const struct tensor *down;
     char name[TENSOR_NAME_BYTES];
     TRY(directory_require_tensor(store->dir,
@@ -199,7 +207,7 @@ wisp_status neuron_store_open_layer(const struct neuron_store *store, size_t lay
                                .row_bytes = sparse_row_bytes(store->shape.hidden_size),
                                .hot = neurons,
                                .placed = neurons};
-    const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
+    const struct neuron_rows *rows = find_rows(store, layer);
     if (store->cold && rows && rows->stored[COLD_ROWS].rows > 0) {
         l->rows = rows;
         l->hot = (size_t)rows->stored[HOT_ROWS].rows;
@@ -352,7 +360,7 @@ static wisp_status put_matrices(const struct neuron_store *store, size_t layer,
 wisp_status neuron_store_load_layer(const struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error) {
     static const char *const parts[] = {TENSOR_FFN_UP, TENSOR_FFN_GATE};
-    const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
+    const struct neuron_rows *rows = find_rows(store, layer);
     const size_t neurons = store->shape.intermediate_size;
     const struct tensor *matrices[3] = {NULL};
     char name[TENSOR_NAME_BYTES];
