@@ -169,10 +169,6 @@ static int check_usage(const struct command *c) {
         complain("--keep requires --context-shift");
         return EXIT_USAGE;
     }
-    if (c->model.prompt_cache_size && !c->model.prompt_cache) {
-        complain("--prompt-cache-size requires --prompt-cache");
-        return EXIT_USAGE;
-    }
     if (c->beams && (c->data || c->echo || c->stats || o->stops || o->context_shift ||
                      chooses_by_options(&o->sampling))) {
         complain(
@@ -180,7 +176,7 @@ static int check_usage(const struct command *c) {
             "of sampling");
         return EXIT_USAGE;
     }
-    return EXIT_GOOD;
+    return check_caches(&c->model);
 }
 
 /* Compiles the grammar of the options, if there is one. */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli/index_pieces.h"
 #include "cli/pieces.h"
+#include "cli/progress.h"
 
 /* With --resume, the most records between two times when the index may be saved: with a large model
  * BATCH_RECORDS take minutes. */

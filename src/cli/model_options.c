@@ -161,3 +161,13 @@ const struct command_option vector_cache_options[] = {
            "of the file: embeddings used longest ago are replaced (default: 1G)"),
     LAST_OPTION,
 };
+
+int check_caches(const struct model_arguments *a) {
+    if (a->prompt_cache_size && !a->prompt_cache)
+        complain("--prompt-cache-size requires --prompt-cache");
+    else if (a->vector_cache_size && !a->vector_cache)
+        complain("--vector-cache-size requires --vector-cache");
+    else
+        return EXIT_GOOD;
+    return EXIT_USAGE;
+}
