@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "base/number_text.h"
+#include "base/product.h"
 #include "formats/neurons_read.h"
 #include "formats/schema.h"
 #include "kernels/weights.h"
@@ -43,11 +44,11 @@ static void take_arrays(struct neuron_layer *l, const struct neuron_store *store
 }
 
 /* Returns the rows of a layer's neurons, or NULL if it is to be loaded from matrices: the file has
- * no rows, or such without gates. */
+ * no rows, or such without gates, as files of decoders have. */
 static const struct neuron_rows *find_rows(const struct neuron_store *store, size_t layer) {
     const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
-    const bool gated = activation_is_gated(store->shape.activation);
-    return rows && rows->shape.matrices == (gated ? 3 : 2) ? rows : NULL;
+    const uint64_t gates = activation_is_gated(store->shape.activation);
+    return ONLY_EMBEDS || (rows && rows->shape.matrices == 2 + gates) ? rows : NULL;
 }
 
 static bool lacks_row_biases(const struct neuron_store *store) {
