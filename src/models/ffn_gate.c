@@ -45,11 +45,13 @@ static bool has_frames(const struct gathered_ffn *ffn) {
 
 static size_t workspace_bytes(const struct network *network, size_t tokens) {
     const struct model_config *c = &network->config;
+    const size_t size = c->hidden_size, neurons = c->intermediate_size;
+    size_t gathered = gathered_workspace_bytes(size, neurons);
     struct workspace measured = {0};
-    workspace_take(&measured, 1, c->intermediate_size, sizeof(float)); /* scores */
-    workspace_part(&measured,
-                   larger(ffn_dense.workspace_bytes(network, tokens),
-                          gathered_workspace_bytes(c->hidden_size, c->intermediate_size)));
+    if (WEIGHTS_MAY_REST && network->neuron_pool)
+        gathered += gathered_frames_workspace_bytes(size, neurons);
+    workspace_take(&measured, 1, neurons, sizeof(float)); /* scores */
+    workspace_part(&measured, larger(ffn_dense.workspace_bytes(network, tokens), gathered));
     return measured.used;
 }
 

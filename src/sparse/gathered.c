@@ -7,7 +7,6 @@
 #include "base/checked.h"
 #include "base/half.h"
 #include "formats/residency.h"
-#include "sparse/gathered_frames.h"
 
 bool gathered_sizes_fit(size_t hidden_size, size_t intermediate_size) {
     return hidden_size % GATHER_BLOCK == 0 && intermediate_size % GATHER_BLOCK == 0 &&
@@ -87,8 +86,6 @@ size_t gathered_workspace_bytes(size_t hidden_size, size_t intermediate_size) {
     struct workspace measured = {0};
     struct scratch s;
     take_scratch(&s, &measured, hidden_size, intermediate_size);
-    if (WEIGHTS_MAY_REST)
-        workspace_part(&measured, gathered_frames_workspace_bytes(hidden_size, intermediate_size));
     return measured.used;
 }
 
@@ -106,7 +103,7 @@ size_t gathered_apply(const struct gathered_ffn *ffn, const float *x, const floa
     }
     gather_quantise(x, ffn->hidden_size, ffn->up_code, &s.x);
     if (WEIGHTS_MAY_REST && ffn->frames)
-        gathered_frames_rows(ffn, &s.x, s.list, count, space, s.up);
+        ffn->products->rows(ffn, &s.x, s.list, count, space, s.up);
     else
         ffn->kernels->rows(&s.x, ffn->up_code, ffn->up, s.list, count, ffn->hidden_size, s.up);
     for (size_t i = 0; i < count; i++)
@@ -120,7 +117,7 @@ void gathered_outputs(const struct gathered_ffn *ffn, const struct gather_active
                       size_t first, size_t end, float *y) {
     memset(y + first, 0, (end - first) * sizeof *y);
     if (WEIGHTS_MAY_REST && ffn->frames) {
-        gathered_frames_columns(ffn, active, first, end, y);
+        ffn->products->columns(ffn, active, first, end, y);
         return;
     }
     ffn->kernels->columns(active, ffn->intermediate_size / GATHER_BLOCK, ffn->down_code, ffn->down,

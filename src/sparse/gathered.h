@@ -19,7 +19,19 @@
 #include "kernels/kernels.h"
 #include "sparse/plan.h"
 
+struct gathered_ffn;
 struct gathered_frames;
+
+/* Products with neurons of which some may be absent. */
+struct gathered_products {
+    /* Does the work of gather_kernels.rows for neurons list [n], rising. */
+    void (*rows)(const struct gathered_ffn *ffn, const struct gather_input *x, const uint16_t *list,
+                 size_t n, struct workspace space, float *y);
+
+    /* Does the work of gather_kernels.columns for all groups. */
+    void (*columns)(const struct gathered_ffn *ffn, const struct gather_active *active,
+                    size_t first, size_t end, float *y);
+};
 
 /* W_up and W_down by neuron, and what scores are computed with. */
 struct gathered_ffn {
@@ -31,6 +43,7 @@ struct gathered_ffn {
     float *levels; /* [plan->levels]: the least score of a computed neuron at each level of the
                       plan; NULL if there are no levels */
     struct gathered_frames *frames; /* gathered_frames.h; NULL: `up` and `down` have all neurons */
+    const struct gathered_products *products; /* of frames */
     size_t bytes;
 };
 

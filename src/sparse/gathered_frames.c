@@ -47,6 +47,8 @@ struct gathered_frames {
     uint16_t *neuron;            /* [frames] */
 };
 
+static const struct gathered_products products;
+
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /* Returns the row of a neuron in the file. */
@@ -119,6 +121,7 @@ wisp_status gathered_frames_open(struct gathered_ffn *ffn, struct gathered_pool 
                                   .up_bytes = gather_row_bytes(ffn->up_code, size),
                                   .column_bytes = gather_column_bytes(ffn->down_code, size),
                                   .weight = 1};
+    ffn->products = &products;
     f->scales = memory_allocate(scales);
     f->sums = memory_allocate(neurons * sizeof *f->sums);
     f->passes = memory_allocate_zeros(neurons);
@@ -337,7 +340,7 @@ static wisp_status read_absent(const struct gathered_frames *f, const uint16_t *
 
 enum { ROWS_AT_A_TIME = 4 }; /* that are packed to be multiplied */
 
-/* Working memory of gathered_frames_rows. */
+/* Working memory of multiply_rows. */
 struct scratch {
     uint16_t *frames,
         *places;           /* [neurons]: of those that are kept, and where they are in the list */
@@ -382,7 +385,7 @@ static void multiply_passing(const struct gathered_ffn *ffn, const struct gather
     }
 }
 
-void gathered_frames_rows(const struct gathered_ffn *ffn, const struct gather_input *x,
+static void multiply_rows(const struct gathered_ffn *ffn, const struct gather_input *x,
                           const uint16_t *list, size_t n, struct workspace space, float *y) {
     struct gathered_frames *f = ffn->frames;
     struct scratch s;
@@ -413,8 +416,8 @@ wisp_status gathered_frames_status(const struct gathered_ffn *ffn, wisp_error *e
     return error->status;
 }
 
-void gathered_frames_columns(const struct gathered_ffn *ffn, const struct gather_active *active,
-                             size_t first, size_t end, float *y) {
+static void add_columns(const struct gathered_ffn *ffn, const struct gather_active *active,
+                        size_t first, size_t end, float *y) {
     enum { OUTPUTS = 512, MOST_BYTES = OUTPUTS * 2 + GATHER_BLOCK * OUTPUTS };
     _Alignas(64) unsigned char packed[MOST_BYTES]; /* a group of so many outputs */
     const struct gathered_frames *f = ffn->frames;
@@ -438,3 +441,5 @@ void gathered_frames_columns(const struct gathered_ffn *ffn, const struct gather
         }
     }
 }
+
+static const struct gathered_products products = {.rows = multiply_rows, .columns = add_columns};

@@ -51,18 +51,12 @@ wisp_status gathered_frames_keep(struct gathered_ffn *ffn, uint64_t bytes, wisp_
 void gathered_frames_begin(const struct gathered_ffn *ffn);
 void gathered_frames_end(const struct gathered_ffn *ffn);
 
-/* Does the work of gather_kernels.rows for neurons list [n], rising, which it reads if they are
- * absent. Threads may call it at a time for different neurons. If it fails, gathered_frames_status
- * returns the first error after all have called it. */
-void gathered_frames_rows(const struct gathered_ffn *ffn, const struct gather_input *x,
-                          const uint16_t *list, size_t n, struct workspace space, float *y);
+/* Returns the first error of ffn->products->rows, which reads neurons that are absent, since
+ * gathered_frames_begin. Threads may call that at a time for different neurons; this follows when
+ * all have. */
 wisp_status gathered_frames_status(const struct gathered_ffn *ffn, wisp_error *error);
 
-/* Returns the working memory of gathered_frames_rows. */
+/* Returns the working memory of ffn->products->rows. */
 size_t gathered_frames_workspace_bytes(size_t hidden_size, size_t intermediate_size);
-
-/* Does the work of gather_kernels.columns for all groups. */
-void gathered_frames_columns(const struct gathered_ffn *ffn, const struct gather_active *active,
-                             size_t first, size_t end, float *y);
 
 #endif
