@@ -48,32 +48,29 @@ bool feed_forward_splits_outputs(const struct network *network) {
     return true;
 }
 
-/* The parts of weights that a pass wakes for a layer. */
-struct parts {
-    enum rest_part first, second; /* the second may be REST_PARTS: there is none */
-};
-
-static struct parts parts_of(const struct pass *pass, const struct ffn_kind *kind) {
-    const bool rests = WEIGHTS_MAY_REST && pass->network->rest;
-    return (struct parts){kind->needs(pass->network),
-                          rests && kind->needs_too ? kind->needs_too(pass) : REST_PARTS};
-}
-
-static wisp_status wake(struct pass *pass, uint32_t member, struct cursor at, struct parts parts,
-                        wisp_error *error) {
-    TRY(pass_wake(pass, member, at, parts.first, error));
-    if (parts.second == REST_PARTS)
+/* Wakes, or lets sleep, the parts of weights that the pass uses of a layer. */
+static wisp_status wake(struct pass *pass, uint32_t member, struct cursor at, wisp_error *error) {
+    const struct ffn_kind *kind = pass->network->feed_forward[at.layer].kind;
+    if (!WEIGHTS_MAY_REST || !pass->network->rest)
         return WISP_OK;
-    const wisp_status status = pass_wake(pass, member, at, parts.second, error);
+    const enum rest_part first = kind->needs(pass->network);
+    const enum rest_part second = kind->needs_too ? kind->needs_too(pass) : REST_PARTS;
+    TRY(pass_wake(pass, member, at, first, error));
+    const wisp_status status =
+        second != REST_PARTS ? pass_wake(pass, member, at, second, error) : WISP_OK;
     if (status != WISP_OK)
-        pass_sleep(pass, member, at, parts.first);
+        pass_sleep(pass, member, at, first);
     return status;
 }
 
-static void sleep_again(struct pass *pass, uint32_t member, struct cursor at, struct parts parts) {
-    pass_sleep(pass, member, at, parts.first);
-    if (parts.second != REST_PARTS)
-        pass_sleep(pass, member, at, parts.second);
+static void let_sleep(struct pass *pass, uint32_t member, struct cursor at) {
+    const struct ffn_kind *kind = pass->network->feed_forward[at.layer].kind;
+    if (!WEIGHTS_MAY_REST || !pass->network->rest)
+        return;
+    const enum rest_part second = kind->needs_too ? kind->needs_too(pass) : REST_PARTS;
+    pass_sleep(pass, member, at, kind->needs(pass->network));
+    if (second != REST_PARTS)
+        pass_sleep(pass, member, at, second);
 }
 
 wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
@@ -84,12 +81,11 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
     const size_t size = network->config.hidden_size;
     const struct pass_tokens own = pass_tokens(pass, member);
     struct sparse_counts *counts = pass->member[member].counts;
-    const struct parts weights = parts_of(pass, kind);
     const double start = clock_seconds();
     wisp_status status =
         kind->prepare ? kind->prepare(pass, member, at, work, space, error) : WISP_OK;
     if (status == WISP_OK)
-        status = wake(pass, member, at, weights, error);
+        status = wake(pass, member, at, error);
     const bool awake = status == WISP_OK; /* of all members, or of none */
     for (size_t done = 0; done < own.n && status == WISP_OK; done += PASS_PART_TOKENS) {
         const struct ffn_rows rows = {.first = own.first + done,
@@ -102,7 +98,7 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
             status = kind->run(pass, member, at, work, &rows, space, error);
     }
     if (awake)
-        sleep_again(pass, member, at, weights);
+        let_sleep(pass, member, at);
     if (counts)
         counts[at.layer].seconds += clock_seconds() - start;
     return status;
@@ -112,9 +108,8 @@ wisp_status feed_forward_run_outputs(struct pass *pass, uint32_t member, struct 
                                      float *inner, float *y, struct workspace space,
                                      wisp_error *error) {
     const struct ffn_kind *kind = pass->network->feed_forward[at.layer].kind;
-    const struct parts weights = parts_of(pass, kind);
-    TRY(wake(pass, member, at, weights, error));
+    TRY(wake(pass, member, at, error));
     const wisp_status status = kind->run_outputs(pass, member, at, inner, y, space, error);
-    sleep_again(pass, member, at, weights);
+    let_sleep(pass, member, at);
     return status;
 }
