@@ -365,7 +365,8 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
 uint64_t generation_read_bytes(const wisp_session *session, const struct sequence *sequence) {
     const struct network *network = &session->model->network;
     const uint64_t unread = ffn_gate_unread_bytes(network, session->generation->computed);
-    return ffn_experts_read_bytes(network) - unread +
+    const uint64_t absent = WEIGHTS_MAY_REST ? rest_absent_bytes(network) : 0;
+    return ffn_experts_read_bytes(network) + absent - unread +
            session->generation->looked_at * kv_position_bytes(&sequence->cache.shape);
 }
 

@@ -148,8 +148,9 @@ static wisp_status check_device(const wisp_model *model, const wisp_model_option
                                 wisp_error *error) {
     const bool takes_sparse =
         model->network.architecture->generates && chooses_by_gates(options->predictor);
-    const char *what = options->portable   ? "portable results"
-                       : options->hot_only ? "models without their cold neurons"
+    const char *what = options->portable     ? "portable results"
+                       : options->hot_only   ? "models without their cold neurons"
+                       : options->memory > 0 ? "models of limited memory"
                        : options->predictor > WISP_PREDICTOR_DENSE && !takes_sparse
                            ? "sparse layers"
                        : options->compute == WISP_COMPUTE_BF16 ? "bf16"
@@ -422,7 +423,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     TRY(check_portable(model, options, error));
     TRY(choose_kernels(options, &kernels, error));
     TRY(check_bytes(model, options, error));
-    TRY(residency_of(&model->dir, options, &model->dir.residency, error));
+    TRY(residency_set(model, options, error));
     TRY(open_tokenizer(model, error));
     TRY(choose_compute(model, options, kernels, error));
     TRY(residency_limit_weights(model, options->memory, error));
