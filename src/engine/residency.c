@@ -18,7 +18,7 @@ static wisp_status check_rest(const wisp_model *model, const wisp_model_options 
                               wisp_error *error) {
     const struct directory *dir = &model->dir;
     bool reads_again = !options->in_memory;
-    if (!model->network.architecture->generates)
+    if (!model->network.architecture->generates && model->network.config.experts.count == 0)
         return fail(error, WISP_ERROR_ARGUMENT, dir->file, "memory",
                     "only models that generate, and those opened with hot_only, have a limit");
     for (uint32_t i = 0; i < dir->n_sources; i++)

@@ -11,8 +11,7 @@
 #include "models/norms_load.h"
 #include "models/positions.h"
 
-/* Computes h = h + y and x = layer_norm(h) for some tokens. */
-static void add_and_norm(const struct pass *pass, struct pass_tokens own, const struct norm *norm) {
+void gpt2_add_and_norm(const struct pass *pass, struct pass_tokens own, const struct norm *norm) {
     const struct model_config *c = &pass->network->config;
     const struct kernels *kernels = pass->network->kernels;
     const struct decoder_state *s = pass->state;
@@ -68,21 +67,21 @@ wisp_status gpt2_step(struct pass *pass, uint32_t member, struct cursor at, wisp
             break;
         TRY(decoder_look_up(pass, error));
         TRY(look_up_positions(pass, error));
-        add_and_norm(pass, (struct pass_tokens){0, pass->tokens}, &w->layer[0].attention_norm);
+        gpt2_add_and_norm(pass, (struct pass_tokens){0, pass->tokens}, &w->layer[0].attention_norm);
         pass_mark(pass, member, at, STAGE_LOOK_UP);
         break;
 
     case BLOCK_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
         TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->rope, error));
-        (pass->network->config.is_parallel ? norm_and_add : add_and_norm)(
+        (pass->network->config.is_parallel ? norm_and_add : gpt2_add_and_norm)(
             pass, decoder_tokens(pass, member), &layer->feed_forward_norm);
         pass_mark(pass, member, at, STAGE_NORM);
         break;
 
     case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
         TRY(decoder_feed_forward(pass, member, at, error));
-        add_and_norm(pass, decoder_tokens(pass, member),
-                     last ? &w->output_norm : &w->layer[at.layer + 1].attention_norm);
+        gpt2_add_and_norm(pass, decoder_tokens(pass, member),
+                          last ? &w->output_norm : &w->layer[at.layer + 1].attention_norm);
         pass_mark(pass, member, at, STAGE_NORM);
         break;
 

@@ -7,6 +7,7 @@
 #include "formats/stacked.h"
 #include "formats/token_split.h"
 #include "models/bitnet.h"
+#include "models/clip.h"
 #include "models/deepseek2.h"
 #include "models/dense_activations.h"
 #include "models/gpt_oss.h"
@@ -21,6 +22,7 @@ const struct architecture *const architectures[] = {ENCODERS,
                                                     &architecture_bitnet,
                                                     &architecture_bitnet_b158,
                                                     &architecture_deepseek2,
+                                                    &architecture_clip,
 #endif
                                                     NULL};
 
