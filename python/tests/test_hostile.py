@@ -248,7 +248,7 @@ def test_all_files_of_a_model_in_several_come(address, tmp_path, monkeypatch):
     assert len({name[:32] for name in kept}) == 1
     with pytest.raises(InputOutputError, match="URL of the model is invalid"):
         Embedder("http://[/a.gguf")
-    with pytest.raises(InputOutputError, match="missing-00002-of-00003.gguf: HTTP Error 404"):
+    with pytest.raises(InputOutputError, match=r"missing-00002-of-00003\.gguf: HTTP Error 404"):
         Embedder(f"{address}/missing-00001-of-00003.gguf")
 
 
