@@ -271,6 +271,16 @@ static void print_experts(const wisp_model *model) {
             (unsigned long long)s.held, (unsigned long long)s.read, (double)s.read_bytes / 1e6);
 }
 
+/* Prints which neurons of texts were in memory, if some may be absent. */
+static void print_neurons(const wisp_model *model) {
+    wisp_neuron_stats s;
+    if (!wisp_model_get_neuron_stats(model, &s) || s.needed == 0)
+        return;
+    fprintf(stderr, "neurons: %llu needed, %.1f %% of them in memory; %llu read, %.1f MB\n",
+            (unsigned long long)s.needed, 100 * (double)(s.needed - s.read) / (double)s.needed,
+            (unsigned long long)s.read, (double)s.read_bytes / 1e6);
+}
+
 /* Says what of the prompt cache could not be used. */
 static void report_damage(const wisp_session *session) {
     wisp_prompt_cache_stats s;
@@ -306,6 +316,8 @@ static void print_stats(const wisp_session *session, const wisp_generation *r, u
         fprintf(stderr, "dropped: %zu tokens, for which the context had no room\n",
                 r->dropped_tokens);
     fprintf(stderr, "time to the first token: %.3f s\n", r->prompt_seconds);
+    fprintf(stderr, "keys and values as %s\n",
+            wisp_cache_type_name(wisp_session_get_cache_type(session)));
     if (r->drafted > 0)
         fprintf(stderr, "drafted: %zu tokens, accepted: %zu\n", r->drafted, r->accepted);
     if (r->read_bytes > 0) { /* the first token follows from the prompt's pass */
@@ -454,8 +466,10 @@ static int generate(const struct command *c, wisp_session *session, const wisp_m
                         c->stats ? print_stats : NULL, measuring_threads(c));
     else
         code = c->data ? generate_all(c, session) : generate_text(c, session);
-    if (c->stats)
+    if (c->stats) {
         print_experts(model);
+        print_neurons(model);
+    }
     if (c->stats || c->model.verbose)
         report_damage(session);
     if (code == EXIT_GOOD && c->picture)
