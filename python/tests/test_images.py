@@ -1,20 +1,22 @@
 """Embeddings of images, of the tiny CLIP of tests/data/models."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from wisp_engine import ArgumentError, Embedder, UnsupportedError
+from wisp_engine import ArgumentError, Embedder, Index, UnsupportedError
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "data" / "models" / "clip"
+FOLDER = Path(os.environ["WISP_REPO"]) / "tests/data/models/clip"
 
 
 @pytest.fixture(scope="module")
 def goldens():
     cases = json.loads((FOLDER / "golden-images.json").read_text())
-    return [(np.frombuffer(bytes.fromhex(c["pixels"]), np.uint8).reshape(c["height"], c["width"], 3), c["row"]) for c in cases]
+    return [(np.frombuffer(bytes.fromhex(c["pixels"]), np.uint8).reshape(c["height"], c["width"], 3), c["row"])
+            for c in cases]
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,11 @@ def test_errors(embedder, goldens):
         texts.encode_images(pixels)
 
 
-def test_texts_and_images_are_comparable(embedder, goldens):
-    rows = embedder.similarity(embedder.encode(["a cat", "water"]), embedder.encode_images([goldens[0][0]]))
-    assert rows.shape == (2, 1)
+def test_an_index_of_images_is_searched_by_text(embedder, goldens):
+    rows = embedder.encode_images(pixels for pixels, _ in goldens)
+    index = Index.create(embedder)
+    index.add([f"{i}.jpg" for i in range(len(rows))], vectors=rows)
+    best = index.search("the cat", k=1)[0]
+    scores = rows @ embedder.encode("the cat")
+    assert best.id == f"{scores.argmax()}.jpg"
+    assert abs(best.score - scores.max()) < 0.01
