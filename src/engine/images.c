@@ -2,6 +2,7 @@
  * Embeds images. The members of a team each prepare images, whose patches and class they turn into
  * states; then all of them run one pass over these. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,13 +47,10 @@ static char *own_name(struct directory *dir, const char *name) {
         const size_t old = strlen(names[i][0]), new = strlen(names[i][1]);
         if (!found || (before > 0 && name[before - 1] != '.'))
             continue;
-        const size_t rest = strlen(name) - before - old;
-        char *made = arena_allocate(&dir->arena, before + new + rest + 1);
-        if (!made)
-            return NULL;
-        memcpy(made, name, before);
-        memcpy(made + before, names[i][1], new);
-        memcpy(made + before + new, found + old, rest);
+        const size_t bytes = before + new + strlen(found + old) + 1;
+        char *made = arena_allocate(&dir->arena, bytes);
+        if (made)
+            snprintf(made, bytes, "%.*s%s%s", (int)before, name, names[i][1], found + old);
         return made;
     }
     return arena_copy_text(&dir->arena, name, strlen(name));

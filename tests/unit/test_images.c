@@ -26,13 +26,13 @@ struct golden_images {
     char *text;
     size_t n;
     wisp_image images[MOST_IMAGES];
-    uint8_t *pixels[MOST_IMAGES], *squares[MOST_IMAGES];
+    const uint8_t *squares[MOST_IMAGES];
     float rows[MOST_IMAGES][SIZE];
 };
 
 /* Returns the bytes that a text has in hexadecimal digits. */
-static uint8_t *bytes_of(const struct json *text, size_t count) {
-    uint8_t *bytes = malloc(count);
+static const uint8_t *bytes_of(struct arena *arena, const struct json *text, size_t count) {
+    uint8_t *bytes = arena_allocate(arena, count);
     assert_non_null(bytes);
     assert_int_equal(text->text_length, 2 * count);
     for (size_t i = 0; i < count; i++) {
@@ -57,9 +57,9 @@ static void read_golden(struct golden_images *g) {
         const uint32_t width = number_of(json_get(c, "width"));
         const uint32_t height = number_of(json_get(c, "height"));
         assert_true(g->n < MOST_IMAGES);
-        g->pixels[g->n] = bytes_of(json_get(c, "pixels"), (size_t)3 * width * height);
-        g->squares[g->n] = bytes_of(json_get(c, "square"), (size_t)3 * SIDE * SIDE);
-        g->images[g->n] = (wisp_image){g->pixels[g->n], width, height};
+        g->squares[g->n] = bytes_of(&g->arena, json_get(c, "square"), (size_t)3 * SIDE * SIDE);
+        g->images[g->n] = (wisp_image){
+            bytes_of(&g->arena, json_get(c, "pixels"), (size_t)3 * width * height), width, height};
         size_t i = 0;
         for (const struct json *v = json_get(c, "row")->first; v; v = v->next) {
             double value;
@@ -70,10 +70,6 @@ static void read_golden(struct golden_images *g) {
 }
 
 static void release_golden(struct golden_images *g) {
-    for (size_t i = 0; i < g->n; i++) {
-        free(g->pixels[i]);
-        free(g->squares[i]);
-    }
     free(g->text);
     arena_release(&g->arena);
 }
