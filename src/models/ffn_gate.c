@@ -7,6 +7,8 @@
 #include "base/checked.h"
 #include "models/feed_forward_block.h"
 #include "models/ffn_dense.h"
+#include "models/linears.h"
+#include "sparse/gathered_frames.h"
 
 static bool takes(const struct network *network, const struct sparse_plan *plan, uint32_t layer) {
     (void)network, (void)layer;
@@ -19,22 +21,37 @@ static wisp_status load(struct network *network, const struct sparse_plan *plan,
     struct gathered_ffn *gathered = &network->feed_forward[layer].gathered;
     TRY(ffn_dense.load(network, plan, layer, cache, error));
     TRY(gathered_load(gathered, network->dir, plan, network->kernels, c->hidden_size,
-                      c->intermediate_size, layer, error));
+                      c->intermediate_size, layer, cache, error));
+    if (WEIGHTS_MAY_REST && network->rest) {
+        const size_t pool = network->neuron_pool ? gathered_pool_bytes(network->neuron_pool) : 0;
+        TRY(gathered_frames_open(gathered, &network->neuron_pool, network->dir, layer, cache,
+                                 error));
+        network->resident_bytes += gathered_pool_bytes(network->neuron_pool) - pool;
+    }
     network->resident_bytes += gathered->bytes;
     return WISP_OK;
 }
 
+/* Closes the pool with the last layer. */
 static void release(const struct network *network, uint32_t layer) {
     gathered_release(&network->feed_forward[layer].gathered);
+    if (WEIGHTS_MAY_REST && layer + 1 == network->config.layers)
+        gathered_pool_close(network->neuron_pool);
+}
+
+static bool has_frames(const struct gathered_ffn *ffn) {
+    return WEIGHTS_MAY_REST && ffn->frames;
 }
 
 static size_t workspace_bytes(const struct network *network, size_t tokens) {
     const struct model_config *c = &network->config;
+    const size_t size = c->hidden_size, neurons = c->intermediate_size;
+    size_t gathered = gathered_workspace_bytes(size, neurons);
     struct workspace measured = {0};
-    workspace_take(&measured, 1, c->intermediate_size, sizeof(float)); /* scores */
-    workspace_part(&measured,
-                   larger(ffn_dense.workspace_bytes(network, tokens),
-                          gathered_workspace_bytes(c->hidden_size, c->intermediate_size)));
+    if (WEIGHTS_MAY_REST && network->neuron_pool)
+        gathered += gathered_frames_workspace_bytes(size, neurons);
+    workspace_take(&measured, 1, neurons, sizeof(float)); /* scores */
+    workspace_part(&measured, larger(ffn_dense.workspace_bytes(network, tokens), gathered));
     return measured.used;
 }
 
@@ -112,22 +129,31 @@ static void count(struct pass *pass, uint32_t member, uint32_t layer, size_t tok
 
 /* ---- members that split tokens -------------------------------------------------------------- */
 
-static void run_token(struct pass *pass, uint32_t member, struct cursor at, const float *x,
-                      float *y, float *inner, struct workspace space) {
+static wisp_status run_token(struct pass *pass, uint32_t member, struct cursor at, const float *x,
+                             float *y, float *inner, struct workspace space, wisp_error *error) {
     const struct network *network = pass->network;
     const struct feed_forward *layer = &network->feed_forward[at.layer];
     const struct gathered_ffn *gathered = &layer->gathered;
     const size_t neurons = network->config.intermediate_size;
     const struct token_inner own = token_inner(network, inner, 0);
     float *scores = workspace_take(&space, 1, neurons, sizeof *scores);
+    wisp_status status = WISP_OK;
     linear_apply(&layer->gate, x, 1, own.values, space);
     open_gates(network, own.values, scores, neurons);
     pass_mark(pass, member, at, STAGE_FFN_UP);
     const float least = gathered_least(gathered, pass->gates[at.layer], own.values, scores);
+    if (has_frames(gathered))
+        gathered_frames_begin(gathered);
     count(pass, member, at.layer, 1,
           gathered_apply(gathered, x, own.values, least, 0, neurons, own.active, space));
-    gathered_outputs(gathered, own.active, 0, network->config.hidden_size, y);
+    if (has_frames(gathered))
+        status = gathered_frames_status(gathered, error);
+    if (status == WISP_OK)
+        gathered_outputs(gathered, own.active, 0, network->config.hidden_size, y);
+    if (has_frames(gathered))
+        gathered_frames_end(gathered);
     pass_mark(pass, member, at, STAGE_FFN_SPARSE);
+    return status;
 }
 
 static wisp_status run(struct pass *pass, uint32_t member, struct cursor at,
@@ -147,7 +173,8 @@ static wisp_status run(struct pass *pass, uint32_t member, struct cursor at,
             count(pass, member, at.layer, part.n, part.n * pass->network->config.intermediate_size);
         }
         for (size_t t = 0; t < part.n && !s.dense; t++)
-            run_token(pass, member, at, part.x + t * size, part.y + t * size, part.inner, space);
+            TRY(run_token(pass, member, at, part.x + t * size, part.y + t * size, part.inner, space,
+                          error));
     }
     return WISP_OK;
 }
@@ -155,8 +182,9 @@ static wisp_status run(struct pass *pass, uint32_t member, struct cursor at,
 /* ---- members that split outputs ------------------------------------------------------------- */
 
 /* Computes tokens [s.first, s.end), of which no other stretch is dense or not. */
-static void run_stretch(struct pass *pass, uint32_t member, struct cursor at, struct stretch s,
-                        float *inner, float *y, struct workspace space) {
+static wisp_status run_stretch(struct pass *pass, uint32_t member, struct cursor at,
+                               struct stretch s, float *inner, float *y, struct workspace space,
+                               wisp_error *error) {
     const struct network *network = pass->network;
     const struct feed_forward *layer = &network->feed_forward[at.layer];
     const struct gathered_ffn *gathered = &layer->gathered;
@@ -173,7 +201,9 @@ static void run_stretch(struct pass *pass, uint32_t member, struct cursor at, st
         open_gates(network, token.values + own.first, scores, own.n);
     }
     pass_mark(pass, member, at, STAGE_FFN_UP);
-    if (limit.most > 0)
+    if (has_frames(gathered) && member == 0)
+        gathered_frames_begin(gathered);
+    if (limit.most > 0 || has_frames(gathered))
         pass_barrier(pass, member, at);
     for (size_t t = s.first; t < s.end; t++) {
         const struct token_inner token = token_inner(network, inner, t);
@@ -183,20 +213,27 @@ static void run_stretch(struct pass *pass, uint32_t member, struct cursor at, st
         count(pass, member, at.layer, member == 0, computed);
     }
     pass_barrier(pass, member, at);
-    for (size_t t = s.first; t < s.end && outputs.n > 0; t++)
+    const wisp_status status =
+        has_frames(gathered) ? gathered_frames_status(gathered, error) : WISP_OK;
+    for (size_t t = s.first; t < s.end && outputs.n > 0 && status == WISP_OK; t++)
         gathered_outputs(gathered, token_inner(network, inner, t).active, outputs.first,
                          outputs.first + outputs.n, y + t * size);
     pass_mark(pass, member, at, STAGE_FFN_SPARSE);
+    if (has_frames(gathered)) {
+        pass_barrier(pass, member, at);
+        if (member == 0)
+            gathered_frames_end(gathered);
+    }
+    return status;
 }
 
 static wisp_status run_outputs(struct pass *pass, uint32_t member, struct cursor at, float *inner,
                                float *y, struct workspace space, wisp_error *error) {
-    (void)error;
     const size_t neurons = pass->network->config.intermediate_size;
     for (struct stretch s = {0}; s.end < pass->tokens;) {
         s = next_stretch(pass, s.end, pass->tokens);
         if (!s.dense) {
-            run_stretch(pass, member, at, s, inner, y, space);
+            TRY(run_stretch(pass, member, at, s, inner, y, space, error));
             continue;
         }
         ffn_dense_run_outputs(pass, member, at, s.first, s.end - s.first, inner, y, space);
@@ -206,13 +243,24 @@ static wisp_status run_outputs(struct pass *pass, uint32_t member, struct cursor
     return WISP_OK;
 }
 
+/* If neurons may be absent, W_up and W_down rest, and are read as a whole only for prompts. */
 static enum rest_part needs(const struct network *network) {
-    (void)network;
-    return REST_DENSE;
+    return WEIGHTS_MAY_REST && network->neuron_pool ? REST_CHOICE : REST_DENSE;
+}
+
+static enum rest_part needs_too(const struct pass *pass) {
+    bool dense = false;
+    for (size_t text = 0; text < pass->batch.texts; text++)
+        dense = dense || is_dense(pass, text);
+    return dense && needs(pass->network) == REST_CHOICE ? REST_DENSE : REST_PARTS;
 }
 
 static size_t linears(const struct network *network, uint32_t layer, struct linear_entry *out) {
-    return ffn_dense.linears(network, layer, out);
+    const struct feed_forward *f = &network->feed_forward[layer];
+    const size_t n = ffn_dense.linears(network, layer, out);
+    for (size_t i = 0; i < n; i++)
+        out[i].chooses = has_frames(&f->gathered) && out[i].linear == &f->gate;
+    return n;
 }
 
 const struct ffn_kind ffn_gate = {.name = "gate",
@@ -222,5 +270,6 @@ const struct ffn_kind ffn_gate = {.name = "gate",
                                   .linears = linears,
                                   .workspace_bytes = workspace_bytes,
                                   .needs = needs,
+                                  .needs_too = needs_too,
                                   .run = run,
                                   .run_outputs = run_outputs};
