@@ -221,7 +221,7 @@ WISP_API void wisp_model_close(wisp_model *model);
 typedef struct wisp_model_info {
     const char *name;         /* the file's general.name, or "" */
     const char *architecture; /* the file's general.architecture */
-    const char *compute;      /* "f32" or "int8", never "auto" */
+    const char *compute;      /* "f32", "int8" or "bf16", never "auto" */
     const char *kernels;      /* the kernel set in use; its portable form has another name */
     const char *device;       /* "cpu" or "cuda", never "auto" */
     const char *predictor;    /* one of wisp_predictor_name, never "auto" */

@@ -38,8 +38,7 @@ struct wisp_model {
  * (src/products), which NULL ends. */
 extern wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error);
 
-/* Scores texts by a model that generates, as wisp_judge does. NULL in products that cannot. Like
- * model_steps not with WISP_EMBED_ONLY. */
+/* Scores texts by a model that generates, as wisp_judge does. NULL in products that cannot. */
 extern wisp_status (*const rank_by_asking)(wisp_session *session, wisp_text query,
                                            const wisp_text *texts, size_t n, float *scores,
                                            wisp_error *error);

@@ -75,6 +75,11 @@ struct quantised_rows {
     float *part_sums;
 };
 
+/* A product of quantised rows x [m, k] and packed weights w of n outputs: writes n columns of
+ * y [m, ldy]. bias [n]. */
+typedef void quantised_product(struct quantised_rows x, const void *w, const float *bias, float *y,
+                               size_t ldy, size_t m, size_t n, size_t k);
+
 /* Without DECODER_KERNELS (base/product.h) the functions that only decoders use are NULL, and
  * kernels take no activation that only decoders have. */
 struct kernels {
@@ -113,8 +118,7 @@ struct kernels {
      * y[i, j] = bias[j] + sum over blocks b of xs[i, b] ws[j, b] (sum of (q - zero) w), if xs
      * and ws are the scales of x and w. The inner sums are exact, in 32-bit integers. bias [n];
      * y [m, ldy]. NULL if gemm_narrow is faster. */
-    void (*gemm_int8)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
+    quantised_product *gemm_int8;
 
     /* Does what `quantise` does, in blocks of NARROW_BLOCK and with 0 <= q <= NARROW_STEPS + 1, or
      * 128 less if the set has signed_activations. NULL if gemm_narrow is. */
@@ -123,8 +127,7 @@ struct kernels {
     /* Computes the product of gemm_int8, in blocks of NARROW_BLOCK, for x from quantise_narrow and
      * w packed by pack_narrow with narrow_panel. NULL if gemm_int8 is faster, but not in
      * kernels_scalar and portable sets. */
-    void (*gemm_narrow)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                        size_t ldy, size_t m, size_t n, size_t k);
+    quantised_product *gemm_narrow;
 
     /* Computes the product of gemm_int8 for w packed by pack_q4 with q4_panel. k is a multiple of
      * Q4_BLOCK:
@@ -133,67 +136,51 @@ struct kernels {
      * sums are exact.
      * This product and the following ones are NULL in sets of WebAssembly that only embed texts,
      * if int8 is faster (docs/decisions.md, 19), and in portable ones. */
-    void (*gemm_q4)(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
-                    size_t m, size_t n, size_t k);
+    quantised_product *gemm_q4;
 
     /* Compute the product of gemm_q4 for w packed by pack_q4_1 or pack_q4_k, of which a weight is
      * ws w + offset, if each part has a scale ws and an offset. To the sum of gemm_q4 they add
      * xs[i, b] (sum over parts p of offset[j, p] x.part_sums[i, p]). */
-    void (*gemm_q4_1)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
-    void (*gemm_q4_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
+    quantised_product *gemm_q4_1;
+    quantised_product *gemm_q4_k;
 
     /* Compute the product of gemm_q4 for w packed by pack_q3_k and pack_q6_k with q4_panel, if
      * the parts p have 16 weights, and that of gemm_q4_k for w packed by pack_q5_k and pack_q2_k,
      * of which the latter has parts of 16. k is a multiple of K_BLOCK. */
-    void (*gemm_q2_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
-    void (*gemm_q3_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
-    void (*gemm_q5_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
-    void (*gemm_q6_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
+    quantised_product *gemm_q2_k;
+    quantised_product *gemm_q3_k;
+    quantised_product *gemm_q5_k;
+    quantised_product *gemm_q6_k;
 
     /* Compute the product of gemm_q4_k for w packed by pack_q5_0 or pack_q5_1 with q4_panel. k is a
      * multiple of Q4_BLOCK. */
-    void (*gemm_q5_0)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
-    void (*gemm_q5_1)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
+    quantised_product *gemm_q5_0;
+    quantised_product *gemm_q5_1;
 
     /* Compute the product of gemm_q4 for w packed by pack_iq4_nl, pack_iq4_xs and pack_mxfp4 with
      * q4_panel. k is a multiple of Q4_BLOCK, and for gemm_iq4_xs of K_BLOCK. */
-    void (*gemm_iq4_nl)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                        size_t ldy, size_t m, size_t n, size_t k);
-    void (*gemm_iq4_xs)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                        size_t ldy, size_t m, size_t n, size_t k);
-    void (*gemm_mxfp4)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                       size_t ldy, size_t m, size_t n, size_t k);
+    quantised_product *gemm_iq4_nl;
+    quantised_product *gemm_iq4_xs;
+    quantised_product *gemm_mxfp4;
 
     /* Computes the product of gemm_int8 for w packed by pack_tq1_0, pack_tq2_0 or pack_bitnet_t158
      * with q4_panel. k is a multiple of K_BLOCK:
      * y[i, j] = bias[j] + sum over K_BLOCKs c of d[j, c] (sum over blocks b of xs[i, b] (sum of
      * (q - zero) code)), if a weight is d times its code -1, 0, 1 or 2, and the b are the blocks
      * of x within c. The innermost sums are exact. */
-    void (*gemm_ternary)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                         size_t ldy, size_t m, size_t n, size_t k);
+    quantised_product *gemm_ternary;
 
     /* Compute the product of gemm_ternary for w packed by pack_q2_0, or by pack_q1_0 or pack_pq2_0,
      * with q4_panel: y[i, j] = bias[j] + sum over parts p of xs[i, b] d[j, p] (sum of (q - zero)
      * code), if p has TERNARY_LEAST or INT8_BLOCK weights and is in block b of x. k is a
      * multiple of that number. */
-    void (*gemm_q2_0)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
-    void (*gemm_pq2_0)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                       size_t ldy, size_t m, size_t n, size_t k);
+    quantised_product *gemm_q2_0;
+    quantised_product *gemm_pq2_0;
 
     /* Computes the product of gemm_ternary for w packed by pack_i2_s with q4_panel, whose rows have
      * one scale each, so that y[i, j] = bias[j] + d[j] (sum over all blocks). k is a multiple of
      * INT8_BLOCK. */
-    void (*gemm_i2_s)(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k);
+    quantised_product *gemm_i2_s;
 
     /* Replaces each row of x by layer_norm(x + residual) * weight + bias. x and residual [m, n],
      * never NULL; weight and bias [n]. The residual does not change, and the sum is not kept. */

@@ -83,22 +83,20 @@ static void q4_product(struct quantised_rows x, const unsigned char *w, const fl
         }
 }
 
-static void gemm_q4(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
-                    size_t m, size_t n, size_t k) {
-    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_0);
-}
+/* Defines gemm_NAME of kernels.h as a call of FUNCTION, whose last arguments say how the weights
+ * are stored. */
+#define PRODUCT(NAME, FUNCTION, ...)                                                               \
+    static void gemm_##NAME(struct quantised_rows x, const void *w, const float *bias, float *y,   \
+                            size_t ldy, size_t m, size_t n, size_t k) {                            \
+        FUNCTION(x, w, bias, y, ldy, m, n, k, __VA_ARGS__);                                        \
+    }
+
+PRODUCT(q4, q4_product, Q4_FORM_0)
 
 #if !defined(__wasm__)
 
-static void gemm_q4_1(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_1);
-}
-
-static void gemm_q4_k(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_K);
-}
+PRODUCT(q4_1, q4_product, Q4_FORM_1)
+PRODUCT(q4_k, q4_product, Q4_FORM_K)
 
 /* Returns the code of weight c of row j of a part. */
 static int k_code(const unsigned char *planes, size_t c, size_t j, int bits) {
@@ -169,35 +167,12 @@ static void k_product(struct quantised_rows x, const unsigned char *w, const flo
         }
 }
 
-static void gemm_q2_k(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    k_product(x, w, bias, y, ldy, m, n, k, 2, K_SCALES);
-}
-
-static void gemm_q3_k(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    k_product(x, w, bias, y, ldy, m, n, k, 3, K_SCALES);
-}
-
-static void gemm_q5_k(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    k_product(x, w, bias, y, ldy, m, n, k, 5, K_SCALES);
-}
-
-static void gemm_q6_k(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    k_product(x, w, bias, y, ldy, m, n, k, 6, K_SCALES);
-}
-
-static void gemm_q5_0(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    k_product(x, w, bias, y, ldy, m, n, k, 5, K_SCALES_D);
-}
-
-static void gemm_q5_1(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    k_product(x, w, bias, y, ldy, m, n, k, 5, K_SCALES_D_AND_M);
-}
+PRODUCT(q2_k, k_product, 2, K_SCALES)
+PRODUCT(q3_k, k_product, 3, K_SCALES)
+PRODUCT(q5_k, k_product, 5, K_SCALES)
+PRODUCT(q6_k, k_product, 6, K_SCALES)
+PRODUCT(q5_0, k_product, 5, K_SCALES_D)
+PRODUCT(q5_1, k_product, 5, K_SCALES_D_AND_M)
 
 /* Returns what one block of weights that name levels adds to an output, with `block` and j as in
  * block_product of scalar.c. */
@@ -240,20 +215,9 @@ static void level_product(struct quantised_rows x, const unsigned char *w, const
         }
 }
 
-static void gemm_iq4_nl(struct quantised_rows x, const void *w, const float *bias, float *y,
-                        size_t ldy, size_t m, size_t n, size_t k) {
-    level_product(x, w, bias, y, ldy, m, n, k, &layout_iq4_nl);
-}
-
-static void gemm_iq4_xs(struct quantised_rows x, const void *w, const float *bias, float *y,
-                        size_t ldy, size_t m, size_t n, size_t k) {
-    level_product(x, w, bias, y, ldy, m, n, k, &layout_iq4_xs);
-}
-
-static void gemm_mxfp4(struct quantised_rows x, const void *w, const float *bias, float *y,
-                       size_t ldy, size_t m, size_t n, size_t k) {
-    level_product(x, w, bias, y, ldy, m, n, k, &layout_mxfp4);
-}
+PRODUCT(iq4_nl, level_product, &layout_iq4_nl)
+PRODUCT(iq4_xs, level_product, &layout_iq4_xs)
+PRODUCT(mxfp4, level_product, &layout_mxfp4)
 
 /* Returns the integer dot product of activations and the ternary weights of a part of row j. */
 static int32_t ternary_dot(const uint8_t *q, const unsigned char *codes, size_t length, size_t j) {
@@ -296,25 +260,10 @@ static void ternary_product(struct quantised_rows x, const unsigned char *w, con
         }
 }
 
-static void gemm_ternary(struct quantised_rows x, const void *w, const float *bias, float *y,
-                         size_t ldy, size_t m, size_t n, size_t k) {
-    ternary_product(x, w, bias, y, ldy, m, n, k, K_BLOCK);
-}
-
-static void gemm_pq2_0(struct quantised_rows x, const void *w, const float *bias, float *y,
-                       size_t ldy, size_t m, size_t n, size_t k) {
-    ternary_product(x, w, bias, y, ldy, m, n, k, INT8_BLOCK);
-}
-
-static void gemm_q2_0(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    ternary_product(x, w, bias, y, ldy, m, n, k, TERNARY_LEAST);
-}
-
-static void gemm_i2_s(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    ternary_product(x, w, bias, y, ldy, m, n, k, 0);
-}
+PRODUCT(ternary, ternary_product, K_BLOCK)
+PRODUCT(pq2_0, ternary_product, INT8_BLOCK)
+PRODUCT(q2_0, ternary_product, TERNARY_LEAST)
+PRODUCT(i2_s, ternary_product, 0)
 
 #endif
 

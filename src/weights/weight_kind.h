@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kinds of weights of a dense layer. A kind owns the memory of its weights: it loads them from rows
  * of the file, multiplies activations with them and releases them. To add a kind, add a file that
- * defines a struct weight_kind, and a line in weight_kind.c.
+ * defines a struct weight_kind, its declaration here, and a row in src/products/lists.h.
  *
  * Kinds in the memory of the program share host.c, and each defines how rows are packed and which
  * kernel multiplies them. Activations and results always are in the memory of the program, so that
