@@ -38,6 +38,12 @@ static wisp_status choose_kernels(const wisp_model_options *options, const struc
     return WISP_OK;
 }
 
+/* Returns whether layers of the model choose neurons by their gates with this predictor. */
+static bool chooses_by_gates(const wisp_model *model, wisp_predictor predictor) {
+    return predictor == WISP_PREDICTOR_GATE || predictor == WISP_PREDICTOR_TOPK ||
+           (predictor == WISP_PREDICTOR_LOWRANK && !config_embeds(&model->network.config));
+}
+
 /* Returns whether the layers of the model can choose neurons by their gates. */
 static bool can_gather(const wisp_model *model, const struct kernels *kernels) {
     const struct model_config *config = &model->network.config;
@@ -55,10 +61,22 @@ static wisp_status check_gates(const wisp_model *model, const struct kernels *ke
                     "%s is for models that generate, with gated layers without biases, whose "
                     "hidden_size (here %u) and intermediate_size (%u) are multiples of %d",
                     name, config->hidden_size, config->intermediate_size, GATHER_BLOCK);
-    if (model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0)
+    if (model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0 &&
+        !activation_has_zeros(config->activation))
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_GATE_SHARES,
                     "the model has no thresholds of gates: wisp calibrate makes them");
     return WISP_OK;
+}
+
+/* Sets the plan of a predictor of layers that choose by their gates. Without thresholds gate leaves
+ * out the neurons whose gates are 0. */
+static void take_gate_plan(wisp_model *model) {
+    if (model->predictor == WISP_PREDICTOR_LOWRANK)
+        model->plan.by_gate = model->plan.predicts = true;
+    else
+        model->plan = model->gate_plan;
+    if (model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0)
+        model->plan.share = 1;
 }
 
 /* Resolves WISP_PREDICTOR_AUTO (docs/sparse.md). Of a model that generates chooses gate if the file
@@ -88,11 +106,6 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
 }
 
 static const char sentence_tensor[] = TENSOR_LAYER_PREFIX "0." TENSOR_SENTENCE_P TENSOR_WEIGHT;
-
-/* Returns whether layers choose neurons by their gates. */
-static bool chooses_by_gates(wisp_predictor predictor) {
-    return predictor == WISP_PREDICTOR_GATE || predictor == WISP_PREDICTOR_TOPK;
-}
 
 /* Sets the predictor, its plan and int8, which all predictors but dense need. Fails if the model
  * lacks the predictor, or floats were asked for. */
@@ -127,8 +140,8 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     if (asks_for_floats(options))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "sparse layers compute in int8, but floats were asked for");
-    if (chooses_by_gates(model->predictor)) {
-        model->plan = model->gate_plan;
+    if (chooses_by_gates(model, model->predictor)) {
+        take_gate_plan(model);
         TRY(check_gates(model, kernels, error));
     }
     if (model->predictor == WISP_PREDICTOR_LOWRANK && model->plan.levels == 0)
@@ -146,8 +159,9 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
 /* Refuses what only the processor computes. */
 static wisp_status check_device(const wisp_model *model, const wisp_model_options *options,
                                 wisp_error *error) {
-    const bool takes_sparse =
-        model->network.architecture->generates && chooses_by_gates(options->predictor);
+    const bool takes_sparse = model->network.architecture->generates &&
+                              options->predictor != WISP_PREDICTOR_LOWRANK &&
+                              chooses_by_gates(model, options->predictor);
     const char *what = options->portable   ? "portable results"
                        : options->hot_only ? "models without their cold neurons"
                        : options->predictor > WISP_PREDICTOR_DENSE && !takes_sparse
@@ -163,7 +177,7 @@ static wisp_status open_on(wisp_model *model, const wisp_model_options *options,
                            wisp_error *error) {
     const wisp_status status =
         device_open(&model->device, name, &model->network, model->compute == WISP_COMPUTE_INT8,
-                    chooses_by_gates(options->predictor), error);
+                    chooses_by_gates(model, options->predictor), error);
     if (status != WISP_OK)
         device_close(&model->device);
     return status;
@@ -191,8 +205,11 @@ static wisp_status open_device(wisp_model *model, const wisp_model_options *opti
 static wisp_status load_network(wisp_model *model, const wisp_model_options *options,
                                 const struct kernels *kernels, wisp_error *error) {
     const struct model_config *config = &model->network.config;
-    TRY(sparse_read_plan(&model->dir, config->layers, config->intermediate_size, &model->plan,
-                         error));
+    if (config_embeds(config))
+        TRY(sparse_read_plan(&model->dir, config->layers, config->intermediate_size, &model->plan,
+                             error));
+    else
+        TRY(sparse_read_plan_in_order(&model->dir, &model->plan, error));
     TRY(sparse_read_gate_plan(&model->dir, &model->gate_plan, error));
     TRY(open_device(model, options, error));
     TRY(choose_predictor(model, options, kernels, error));
