@@ -41,7 +41,8 @@ static wisp_status choose_kernels(const wisp_model_options *options, const struc
 /* Returns whether layers of the model choose neurons by their gates with this predictor. */
 static bool chooses_by_gates(const wisp_model *model, wisp_predictor predictor) {
     return predictor == WISP_PREDICTOR_GATE || predictor == WISP_PREDICTOR_TOPK ||
-           (predictor == WISP_PREDICTOR_LOWRANK && !config_embeds(&model->network.config));
+           (!ONLY_EMBEDS && predictor == WISP_PREDICTOR_LOWRANK &&
+            !config_embeds(&model->network.config));
 }
 
 /* Returns whether the layers of the model can choose neurons by their gates. */
@@ -62,7 +63,7 @@ static wisp_status check_gates(const wisp_model *model, const struct kernels *ke
                     "hidden_size (here %u) and intermediate_size (%u) are multiples of %d",
                     name, config->hidden_size, config->intermediate_size, GATHER_BLOCK);
     if (model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0 &&
-        !activation_has_zeros(config->activation))
+        (ONLY_EMBEDS || !activation_has_zeros(config->activation)))
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_GATE_SHARES,
                     "the model has no thresholds of gates: wisp calibrate makes them");
     return WISP_OK;
@@ -71,18 +72,18 @@ static wisp_status check_gates(const wisp_model *model, const struct kernels *ke
 /* Sets the plan of a predictor of layers that choose by their gates. Without thresholds gate leaves
  * out the neurons whose gates are 0. */
 static void take_gate_plan(wisp_model *model) {
-    if (model->predictor == WISP_PREDICTOR_LOWRANK)
+    if (!ONLY_EMBEDS && model->predictor == WISP_PREDICTOR_LOWRANK)
         model->plan.by_gate = model->plan.predicts = true;
     else
         model->plan = model->gate_plan;
-    if (model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0)
+    if (!ONLY_EMBEDS && model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0)
         model->plan.share = 1;
 }
 
-/* Resolves WISP_PREDICTOR_AUTO (docs/sparse.md). Of a model that generates chooses gate if the file
- * is calibrated for it and it is faster than dense. Of others chooses lowrank if the file is
- * calibrated for it and it is fastest; else exact if that is faster than dense, whose embeddings it
- * matches as closely as rounding allows. */
+/* Resolves WISP_PREDICTOR_AUTO (docs/sparse.md). Of a model that generates chooses lowrank, or else
+ * gate, if the file is calibrated for it and it is faster than dense. Of others chooses lowrank if
+ * the file is calibrated for it and it is fastest; else exact if that is faster than dense, whose
+ * embeddings it matches as closely as rounding allows. */
 static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_options *options,
                                      const struct kernels *kernels) {
     const struct model_config *config = &model->network.config;
@@ -93,6 +94,9 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
     const float rounding = 1e-4f; /* error of 1 - sparsity in floats */
     if (model->compute != WISP_COMPUTE_INT8 || options->portable)
         return WISP_PREDICTOR_DENSE;
+    if (!ONLY_EMBEDS && !config_embeds(config) && can_gather(model, kernels) &&
+        model->plan.levels > 0 && model->plan.share <= kernels->predicted_most_share + rounding)
+        return WISP_PREDICTOR_LOWRANK;
     if (!config_embeds(config))
         return can_gather(model, kernels) && model->gate_plan.levels > 0 &&
                        model->gate_plan.share <= kernels->gate_most_share + rounding
@@ -205,7 +209,7 @@ static wisp_status open_device(wisp_model *model, const wisp_model_options *opti
 static wisp_status load_network(wisp_model *model, const wisp_model_options *options,
                                 const struct kernels *kernels, wisp_error *error) {
     const struct model_config *config = &model->network.config;
-    if (config_embeds(config))
+    if (ONLY_EMBEDS || config_embeds(config))
         TRY(sparse_read_plan(&model->dir, config->layers, config->intermediate_size, &model->plan,
                              error));
     else

@@ -16,9 +16,8 @@ static bool takes(const struct network *network, const struct sparse_plan *plan,
     return plan && plan->by_gate;
 }
 
-/* The floats of a token's memory between the halves of a layer that are behind its groups
- * (token_inner). */
-static size_t spare_floats(size_t neurons) {
+/* P x + p is behind the groups in a token's memory (token_hidden). */
+size_t ffn_gate_most_rank(size_t neurons) {
     return neurons - neurons / GATHER_BLOCK * sizeof(struct gather_active) / sizeof(float);
 }
 
@@ -26,7 +25,7 @@ static wisp_status load_predictor(struct network *network, const struct sparse_p
                                   uint32_t layer, wisp_error *error) {
     const struct model_config *c = &network->config;
     struct sparse_ffn *predictor = &network->feed_forward[layer].sparse;
-    const size_t most = spare_floats(c->intermediate_size);
+    const size_t most = ffn_gate_most_rank(c->intermediate_size);
     char name[TENSOR_NAME_BYTES];
     *predictor = (struct sparse_ffn){.kernels = network->kernels,
                                      .hidden_size = c->hidden_size,

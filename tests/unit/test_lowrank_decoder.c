@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -251,6 +252,86 @@ static void closed_gates_are_left_out(void **state) {
     }
 }
 
+/* ---- calibration ---------------------------------------------------------------------------- */
+
+enum { LINES = 48 };
+
+struct told {
+    uint32_t layers;
+    double share, needed, recall, precision;
+};
+
+static void keep(void *context, uint32_t layer, const wisp_calibrated_layer *found) {
+    struct told *told = context;
+    assert_int_equal(layer, told->layers++);
+    assert_int_equal(found->rank, 16);
+    told->share += found->lowrank.share / DECODER_LAYERS;
+    told->needed += found->lowrank.needed / DECODER_LAYERS;
+    told->recall += found->lowrank.recall / DECODER_LAYERS;
+    told->precision += found->lowrank.precision / DECODER_LAYERS;
+}
+
+static void make_lines(wisp_text *texts) {
+    static char lines[LINES][64];
+    for (int i = 0; i < LINES; i++) {
+        for (int j = 0; j < 40; j++)
+            lines[i][j] = (char)('a' + (i * j * j + 3 * j + i) % 26);
+        texts[i] = wisp_text_of(lines[i]);
+    }
+}
+
+/* Calibrated models find the neurons that count more often than by chance, with the same file for
+ * any number of threads. */
+static void calibrated_models_predict(void **state) {
+    static float logits[VALUES];
+    wisp_text texts[LINES];
+    (void)state;
+    make_lines(texts);
+    for (const char *const *name = gated; *name; name++) {
+        struct gguf made;
+        char input[256], output[2][256];
+        struct told told = {0};
+        make_tiny(&made, *name);
+        snprintf(input, sizeof input, "%s", write_decoder(&made, "input.gguf"));
+        for (int i = 0; i < 2; i++) {
+            const wisp_calibrate_options o = {.sparsity = 0.5f,
+                                              .rank = 16,
+                                              .threads = i ? 3 : 1,
+                                              .context = &told,
+                                              .layer = i ? NULL : keep};
+            snprintf(output[i], sizeof output[i], "%s", temporary_path(i ? "b.gguf" : "a.gguf"));
+            if (wisp_calibrate(input, output[i], texts, LINES, &o, &error) != WISP_OK)
+                fail_msg("%s: %s", *name, error.message);
+        }
+        size_t size, other_size;
+        char *bytes = read_file(output[0], &size), *others = read_file(output[1], &other_size);
+        assert_int_equal(size, other_size);
+        assert_memory_equal(bytes, others, size);
+        free(bytes);
+        free(others);
+        assert_int_equal(told.layers, DECODER_LAYERS);
+        if (!(told.share > 0.3 && told.share < 0.7 && told.precision > 1.1 * told.needed &&
+              told.recall > 1.1 * told.share))
+            fail_msg("%s: computes %g, finds %g of %g, %g of what it computes", *name, told.share,
+                     told.recall, told.needed, told.precision);
+        wisp_model *model = open_with(output[0], WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
+        wisp_session *session = open_session_or_fail(model, 1);
+        wisp_model_info info;
+        wisp_model_get_info(model, &info);
+        assert_string_equal(info.predictor, "lowrank");
+        assert_true(info.sparsity == 0.5f);
+        logits_of(session, logits);
+        const wisp_layer_stats half = all_layers(session);
+        assert_in_range(half.computed, half.neurons / 4, half.neurons * 3 / 4);
+        assert_int_equal(wisp_session_set_sparsity(session, 0.9f, &error), WISP_OK);
+        logits_of(session, logits);
+        const wisp_layer_stats tenth = all_layers(session);
+        assert_in_range(tenth.computed - half.computed, 1, half.computed / 2);
+        wisp_session_close(session);
+        wisp_model_close(model);
+    }
+}
+
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 static void expect_refused(struct gguf *made, wisp_status status, const char *field,
@@ -340,6 +421,7 @@ int main(void) {
         cmocka_unit_test(layers_are_as_defined),
         cmocka_unit_test(logits_do_not_depend_on_threads_or_batches),
         cmocka_unit_test(closed_gates_are_left_out),
+        cmocka_unit_test(calibrated_models_predict),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(other_predictors_read_no_predictor),
     };

@@ -27,6 +27,7 @@ enum {
     MOST_PERCENT = 0,
     MOST_PERCENT_RELU = 0,
     MOST_PERCENT_GATE = 30,
+    MOST_PERCENT_PREDICTED = 0,
     EXACT_WINS = 0
 };
 
