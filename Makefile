@@ -324,13 +324,20 @@ endef
 $(foreach target,$(ADDON_TARGETS),$(eval $(call addon_for,$(target),$(if $(findstring x64,$(target)),x86_64,aarch64))))
 
 # The packages for Linux have the program, too, for commands that JavaScript leaves to it (js/program/cli-program.js). It brings
-# musl, so one serves all C libraries.
+# musl, so one serves all C libraries, and CivetWeb without what reads files and starts programs.
+CIVETWEB_FLAGS := -I.tools/civetweb-source/include -DNDEBUG -DNO_SSL -DNO_CGI -DNO_FILES -DNO_CACHING \
+    -Wno-builtin-macro-redefined -D__DATE__='""'
 define addon_program
 PROGRAM_$(1) := $$(patsubst src/%.c,build/addon/linux-$(1)-musl/%.o,\
-    $(PORTABLE) $(HOSTED) $(CLI) $$(wildcard src/kernels/$(2)/*.c))
+    $(PORTABLE) $(HOSTED) $(PRODUCT) $(CLI) $$(wildcard src/kernels/$(2)/*.c))
 $$(filter build/addon/linux-$(1)-musl/http/%,$$(PROGRAM_$(1))): ADDON_FLAGS += -DWISP_STATIC
+build/addon/linux-$(1)-musl/serve/civetweb.o: ADDON_FLAGS += -DWISP_CIVETWEB
 
-build/addon/linux-$(1).program: $$(PROGRAM_$(1))
+build/addon/linux-$(1)-musl/civetweb.o: | .tools/stamp/civetweb-source $$(ADDON_SETUP_linux-$(1)-musl)
+	$$(SAY) CC $$@
+	$$(Q)$$(ADDON_CC_linux-$(1)-musl) -O2 -w $$(CIVETWEB_FLAGS) -c .tools/civetweb-source/src/civetweb.c -o $$@
+
+build/addon/linux-$(1).program: $$(PROGRAM_$(1)) build/addon/linux-$(1)-musl/civetweb.o
 	$$(SAY) LINK $$@
 	$$(Q)$$(ADDON_CC_linux-$(1)-musl) -static -Wl,--gc-sections -s $$^ $$(LDLIBS) -o $$(NEW) $$(MOVE)
 

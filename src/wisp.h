@@ -177,7 +177,7 @@ typedef struct wisp_model_options {
     wisp_predictor predictor;
     bool in_memory;  /* also copy the token embeddings, so that nothing is read later */
     bool hot_only;   /* open without the cold neurons (wisp/sources.h) */
-    uint64_t memory; /* with `hot_only`, and for models with experts: the most bytes that the model
+    uint64_t memory; /* with `hot_only`, and for models that generate: the most bytes that the model
                         may hold (wisp/sources.h, "limits of memory"). 0: no limit */
     bool portable;   /* compute embeddings with the same bits on every machine, kernel set and
                         WebAssembly engine, so that an index made on one machine can be searched on
@@ -489,6 +489,8 @@ typedef struct wisp_generation {
     size_t dropped_tokens; /* of prompt and text, dropped from the context (context_shift) */
     uint64_t read_bytes;   /* during `seconds`: for each pass that computed a token of the text, the
                               weights that are read and the text's keys and values */
+    uint64_t file_bytes;   /* during `seconds`: bytes of the model's file that its sessions read,
+                              because memory is limited (wisp_model_options.memory) */
     size_t drafted, accepted; /* tokens that were guessed (drafts), and those that were right */
 } wisp_generation;
 

@@ -322,6 +322,11 @@ MUSL_TESTS := $(filter-out $(addprefix unit/,test_golden test_locale) \
                 $(addprefix malformed/,test_malformed_sweeps test_malformed_hf_sweeps test_crash), $(TESTS))
 $(eval $(call run_each,musl,musl,$(MUSL_TESTS),$(SAMPLED),env WISP_PROGRAM=build/musl/wisp))
 $(RUNS_musl): build/musl/wisp
+# The static program of a release has CivetWeb in it.
+RUNS_musl += run/musl/serve
+.PHONY: run/musl/serve
+run/musl/serve: build/addon/linux-x64.program
+	$(RUN) musl/serve -- env WISP_PROGRAM=$(CURDIR)/$< node --test tests/js/serve.test.mjs
 musl: $(RUNS_musl)
 
 # These tests read files, tokenize, and embed with tiny models, on a machine whose numbers have their
@@ -399,6 +404,7 @@ TOOLS_FOR_test-torch := torch sentence
 TOOLS_FOR_run/clickhouse := clickhouse
 TOOLS_FOR_cuda-compile := cuda
 $(foreach part,m32 big-endian aarch64 musl valgrind,$(eval TOOLS_FOR_$(part) := $(part)))
+TOOLS_FOR_musl += civetweb-source
 
 .PHONY: test-ci set-up-ci
 set-up-ci:
@@ -414,7 +420,7 @@ COMPILED_ubsan := $(REPLAYS_fuzz) build/fuzz/seeds $(addprefix build/fuzz/tests/
 COMPILED_tsan := $(TSAN_TESTS:%=build/tsan/tests/%)
 COMPILED_m32 := $(PORTED:%=build/m32/tests/%)
 COMPILED_aarch64 := $(PORTED:%=build/aarch64/tests/%) build/aarch64/wisp
-COMPILED_musl := $(MUSL_TESTS:%=build/musl/tests/%) build/musl/wisp
+COMPILED_musl := $(MUSL_TESTS:%=build/musl/tests/%) build/musl/wisp build/addon/linux-x64.program
 COMPILED_big-endian := $(BIG_ENDIAN_TESTS:%=build/big-endian/tests/%) build/big-endian/wisp
 COMPILED_valgrind := build/debug/wisp build/debug/tests/unit/test_models
 COMPILED := native test-wasm asan ubsan tsan m32 aarch64 musl big-endian valgrind

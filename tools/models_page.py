@@ -71,6 +71,8 @@ ROWS = [
     [model("mdbr-leaf, LaBSE", "mean", "bert", "BertModel", "models/dense-twice")],
     [model("LFM2.5-Embedding", "cls", "lfm2", "Lfm2BidirectionalModel", "models/lfm2-embedding", **LFM2)],
     [model("potion, model2vec", "static", "model2vec", "StaticModel", "models/static")],
+    [model("CLIP (of OpenAI, LAION): texts", "tower", "clip", "CLIPModel", "models/clip", text_config={"hidden_act": "quick_gelu"}),
+     model("CLIP: the text tower alone", "tower", "clip_text_model", "CLIPTextModelWithProjection", "models/clip-text", eos_token_id=2)],
     [model("DistilBERT", "mean", "distilbert", "DistilBertModel", "models/distilbert"),
      model("RoBERTa", "mean", "roberta", "RobertaModel", "models/roberta"),
      model("DeBERTa v3 and v2", "mean", "deberta-v2", "DebertaV2Model", "models/deberta-v3", **DEBERTA),
@@ -170,7 +172,8 @@ def has_golden(golden):
 def compared(m, errors):
     golden = m["golden"]
     if golden.startswith("models/"):
-        text = f"sentence-transformers, `tests/data/{golden}`"
+        peer = "transformers" if m["kind"] == "tower" else "sentence-transformers"
+        text = f"{peer}, `tests/data/{golden}`"
     elif "tests/oracle" in golden:
         return f"transformers, {golden}"
     else:

@@ -106,6 +106,9 @@ COMPONENTS = {
         "apt install libcurl4-openssl-dev"),
     "civetweb": Component(
         "http", 1, (".tools/civetweb/usr/lib",), (), "CivetWeb, for tests of wisp serve", "apt install libcivetweb1"),
+    "civetweb-source": Component(
+        "http", 1, (".tools/civetweb-source/src/civetweb.c",), (), "CivetWeb's source, for the static program",
+        "put civetweb 1.15's source archive at .tools/debs/civetweb_1.15+dfsg.orig.tar.xz"),
     "chromium": Component(
         "browsers", 1, programs("chromium"), (), "headless Chromium", "apt install chromium"),
     "firefox": Component(

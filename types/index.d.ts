@@ -304,6 +304,8 @@ export interface EngineInfo {
   heads: number;
   vocabularySize: number;
   maxTokens: number;
+  /** What embed puts before a text by default; '' for nothing. */
+  prompt: string;
   parameters: number;
   residentBytes: number;
   build: string;

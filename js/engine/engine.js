@@ -131,7 +131,7 @@ export class Engine {
 
   /** @returns {EngineInfo} */
   info() {
-    return this.json((wasm) => wasm.engine_info(this.engine));
+    return { ...this.json((wasm) => wasm.engine_info(this.engine)), prompt: this.prompt() };
   }
 
   /** @returns {EngineStats} */
@@ -176,8 +176,7 @@ export class Engine {
         this.check((wasm) =>
           wasm.engine_tokenize(this.engine, input, length, output + 4, capacity, output),
         );
-        const [count] = this.#numbers(output, 1);
-        return this.#numbers(output + 4, count).slice();
+        return this.#numbers(output + 4, this.#numbers(output, 1)[0]).slice();
       }),
     );
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addon for Node as an engine, for a pool whose members are native threads.
 import { STATUS_CODES, WispError } from '../base/errors.js';
-import { LOAD_OPTIONS, checkOption, wantedPredictor } from '../base/options.js';
+import { LOAD_OPTIONS, checkOption, wantedPredictor, wrong } from '../base/options.js';
 import { prepare } from '../engine/engine.js';
 import { serveBy } from '../engine/worker.js';
 import { nextTask } from '../platform/link-local.js';
@@ -56,6 +56,12 @@ export class NativeEngine {
    */
   async open(model, options) {
     checkOption(options.sparsity, 'sparsity', LOAD_OPTIONS.sparsity);
+    for (const cache of /** @type {const} */ (['promptCache', 'vectorCache'])) {
+      const size = /** @type {const} */ (`${cache}Size`);
+      if (options[size] !== undefined && options[cache] === undefined) {
+        throw wrong(size, `requires the option ${cache}`);
+      }
+    }
     try {
       const all = { ...options, predictor: wantedPredictor(options) };
       for (const [name, value] of Object.entries(all)) this.#set(name, value);
@@ -139,7 +145,7 @@ export class NativeEngine {
 
   /** @returns {import('../engine/engine.js').EngineInfo} */
   info() {
-    return this.json((addon, handle) => addon.info(handle));
+    return { ...this.json((addon, handle) => addon.info(handle)), prompt: this.prompt() };
   }
 
   /** @returns {import('../engine/engine.js').EngineStats} */

@@ -104,6 +104,17 @@ export function wholeNumber(option, text, least, most) {
   throw wrongUsage(`--${option} ${text}: expected a whole number from ${least} to ${most}`);
 }
 
+/** @param {string} option @param {string | undefined} text */
+export function byteCount(option, text) {
+  if (text === undefined) return undefined;
+  const [, digits, unit] = /^(\d*\.?\d+)([KMG]?)$/.exec(text) ?? [];
+  const bytes = Math.floor(Number(digits) * 1000 ** ' KMG'.indexOf(unit || ' '));
+  if (bytes >= 1 && Number.isSafeInteger(bytes)) return bytes;
+  throw wrongUsage(
+    `--${option} ${text}: expected a number of bytes, such as 500000, 300K, 8M or 1.5G`,
+  );
+}
+
 const STDOUT = 1;
 const BUSY_MS = 10;
 

@@ -2,7 +2,7 @@
 // `wisp-engine convert`: writes a GGUF file of a Hugging Face folder, with the options and bytes of `wisp convert`.
 import { fstatSync, statSync } from 'node:fs';
 import { convert } from '../convert-node.js';
-import { Complaint, EXIT, Progress, parse, print, wholeNumber, wrongUsage } from './cli-console.js';
+import { Complaint, EXIT, Progress, byteCount, parse, print, wholeNumber, wrongUsage } from './cli-console.js'; // prettier-ignore
 
 const HELP = `usage: wisp-engine convert [OPTION]... INPUT OUTPUT
 
@@ -96,17 +96,6 @@ function share(option, text) {
   const value = Number(text);
   if (text.trim() !== '' && Math.fround(value) > 0 && Math.fround(value) < 1) return value;
   throw wrongUsage(`--${option} ${text}: expected a number above 0 and below 1`);
-}
-
-/** @param {string} option @param {string | undefined} text */
-function byteCount(option, text) {
-  if (text === undefined) return undefined;
-  const [, digits, unit] = /^(\d*\.?\d+)([KMG]?)$/.exec(text) ?? [];
-  const bytes = Math.floor(Number(digits) * 1000 ** ' KMG'.indexOf(unit || ' '));
-  if (bytes >= 1 && Number.isSafeInteger(bytes)) return bytes;
-  throw wrongUsage(
-    `--${option} ${text}: expected a number of bytes, such as 500000, 300K, 8M or 1.5G`,
-  );
 }
 
 /** @param {string} path */

@@ -3,7 +3,7 @@
 import { WispError } from '../base/errors.js';
 import { Embedder } from '../node.js';
 import { embedStream } from '../text/stream.js';
-import { EXIT, Progress, checkChoice, parse, print, wholeNumber, wrongUsage } from './cli-console.js'; // prettier-ignore
+import { EXIT, Progress, byteCount, checkChoice, parse, print, wholeNumber, wrongUsage } from './cli-console.js'; // prettier-ignore
 import { entriesOf } from './cli-input.js';
 import { FORMATS, Output } from './cli-output.js';
 
@@ -35,6 +35,11 @@ text, in order, as soon as it is ready.
       --predictor NAME   auto (default), dense, exact, lowrank or sentence
       --sparsity SHARE   the share of neurons that a calibrated model skips
       --portable         embed in int8 with the same bits on every machine and in every engine
+      --vector-cache DIR keep embeddings in a file in DIR, and read those of texts that were embedded
+                         before, as wisp embed does (native code, on Linux and macOS)
+      --vector-cache-size BYTES
+                         of the file, such as 500M: embeddings used longest ago are replaced
+                         (default: 1G)
       --stats            at the end, print totals and the time of each stage to stderr
   -h, --help             this text
 
@@ -58,6 +63,8 @@ const OPTIONS = /** @type {const} */ ({
   predictor: { type: 'string' },
   sparsity: { type: 'string' },
   portable: { type: 'boolean' },
+  'vector-cache': { type: 'string' },
+  'vector-cache-size': { type: 'string' },
   stats: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 });
@@ -105,7 +112,11 @@ export async function run(args) {
  * @param {Progress} progress
  */
 export async function open(values, signal, progress) {
-  const { cpu: kernels, compute, predictor, portable, backend } = values;
+  const { cpu: kernels, compute, predictor, portable, backend, 'vector-cache': vectorCache } = values; // prettier-ignore
+  const vectorCacheSize = byteCount('vector-cache-size', values['vector-cache-size']);
+  if (vectorCacheSize !== undefined && vectorCache === undefined) {
+    throw wrongUsage('--vector-cache-size requires --vector-cache');
+  }
   const { model = process.env.WISP_MODEL } = values;
   if (model === '') throw wrongUsage('--model: the path is empty');
   const sparsity = values.sparsity === undefined ? undefined : Number(values.sparsity);
@@ -126,6 +137,8 @@ export async function open(values, signal, progress) {
       predictor,
       sparsity,
       portable,
+      vectorCache,
+      vectorCacheSize,
       workers,
       backend,
       signal,

@@ -32,6 +32,11 @@ replies.
       --compute MODE     auto (default), f32, int8, or bf16 (native code, on processors with AMX
                          or AVX512-BF16)
       --portable         embed in int8 with the same bits on every machine and in every engine
+      --vector-cache DIR keep embeddings in a file in DIR, and read those of texts that were embedded
+                         before, as wisp serve does (native code, on Linux and macOS)
+      --vector-cache-size BYTES
+                         of the file, such as 500M: embeddings used longest ago are replaced
+                         (default: 1G)
   -h, --help             this text
 
 Exit code: 0 done, 1 serving failed, 2 wrong usage, 3 the model cannot be used.
@@ -81,6 +86,8 @@ export async function run(args) {
     backend: { type: 'string', default: 'auto' },
     compute: { type: 'string' },
     portable: { type: 'boolean' },
+    'vector-cache': { type: 'string' },
+    'vector-cache-size': { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   });
   if (values.help) return (await print(HELP), EXIT.good);

@@ -267,9 +267,9 @@ export class EmbeddingServer {
     response.once('close', () => gone.abort());
     try {
       const calls = { signal: gone.signal };
-      const most = embedder.info().maxTokens;
+      const { maxTokens: most, prompt } = embedder.info();
       /** @type {number[]} */
-      const counts = await embedder.countTokens(texts, calls);
+      const counts = await embedder.countTokens(texts.map((text) => prompt + text), calls); // prettier-ignore
       const tooLong = counts.findIndex((count) => count > most);
       if (tooLong >= 0 && !mayCut) {
         throw new Refusal(413, `text ${tooLong} has ${counts[tooLong]} tokens, and the model takes ${most}; "truncate": true cuts it`, 'input'); // prettier-ignore

@@ -240,5 +240,7 @@ def test_a_vector_cache_that_cannot_be(tmp_path):
         Embedder(vector_cache=tmp_path / "file")
     with pytest.raises(ArgumentError):
         Embedder(vector_cache=tmp_path, vector_cache_size=0)
+    with pytest.raises(ArgumentError, match="vector_cache_size requires vector_cache"):
+        Embedder(vector_cache_size=1000000)
     with pytest.raises(WispError, match="rows of 1537 bytes"):
         Embedder(vector_cache=tmp_path, vector_cache_size=1000)

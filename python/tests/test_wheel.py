@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -60,3 +62,11 @@ def test_it_needs_numpy_alone(environment):
     done = subprocess.run([python, "-I", "-c", show], env=clean, check=True, cwd=folder, stdout=subprocess.PIPE)
     needed = [need for need in done.stdout.decode().splitlines() if "extra ==" not in need]
     assert len(needed) == 1 and needed[0].startswith("numpy"), needed
+
+
+def test_it_needs_no_newer_glibc_than_its_name_says():
+    promised = re.search(r"manylinux_2_(\d+)", WHEEL)
+    with zipfile.ZipFile(WHEEL) as wheel:
+        library = wheel.read("wisp_engine/libwisp.so")
+    needed = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", library)]
+    assert 0 < max(needed) <= int(promised[1])

@@ -61,6 +61,8 @@ class Embedder(OpenModel):
                  compute: str | None = None, kernels: str | None = None, predictor: str | None = None,
                  portable: bool = False, device: str | None = None, vector_cache: str | os.PathLike[str] | None = None,
                  vector_cache_size: int | None = None) -> None:
+        if vector_cache is None and vector_cache_size is not None:
+            raise errors.ArgumentError("vector_cache_size requires vector_cache", field="vector_cache_size")
         super().__init__(model, "wisp-default", threads=threads, compute=compute, kernels=kernels, predictor=predictor,
                          portable=portable, device=device)
         self._dimensions: int = lib.wisp_model_dimensions(self._engine.model)

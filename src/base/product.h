@@ -24,6 +24,8 @@ enum {
     RANKS = !ONLY_EMBEDS,
     /* Models of a token_size, with slopes, with disentangled attention or with experts. */
     PROJECTS = !ONLY_EMBEDS,
+    /* CLIP's folders and its tokenizer, whose words end with a mark. */
+    READS_CLIP = !IS_MODULE,
     /* Layers that see only near keys. */
     SEES_NEAR = !ONLY_EMBEDS,
     /* The texts of tokens stay in memory beside the tokenizer's copies. Modules that only embed

@@ -13,6 +13,7 @@
 #include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
+#include "cli/progress.h"
 #include "cli/report_files.h"
 #include "cli/sample.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 
 struct run {
     struct progress progress;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions that the commands of the wisp program share: errors, options, opening a model,
- * interruption and progress. */
+ * Functions that the commands of the wisp program share: errors, options, opening a model
+ * and interruption. */
 #ifndef WISP_CLI_CLI_H
 #define WISP_CLI_CLI_H
 
@@ -123,7 +123,7 @@ wisp_status open_model_at(const struct model_arguments *arguments, const char *g
 void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, uint64_t others,
                        const char *advice);
 
-/* ---- interruption and progress -------------------------------------------------------------- */
+/* ---- interruption --------------------------------------------------------------------------- */
 
 /* Makes the first Ctrl-C cancel the session (which may be NULL) and the second end the program. A
  * request to terminate and the loss of the terminal do the same. */
@@ -138,28 +138,5 @@ bool go_on_after_interrupt(void);
 
 /* Waits until the descriptor has something to read. Returns false if Ctrl-C came before. */
 bool wait_readable(int descriptor);
-
-/* Progress of long work, shown in a line on stderr if that is a terminal. */
-struct progress {
-    const char *what; /* the things counted: "texts", "tensors" */
-    double started, shown;
-    bool visible;
-    bool logs;     /* elsewhere than on a terminal, print a line each minute */
-    size_t before; /* things that were done before this run, and their fraction */
-    double before_part;
-};
-
-void progress_start(struct progress *progress, const char *what);
-
-/* Shows that `done` things are done, which are `fraction` of all. A negative fraction is unknown.
- */
-void progress_show(struct progress *progress, size_t done, double fraction);
-
-/* Shows that `done` of `total` things are done. `progress` is a struct progress: the function is
- * what wisp_convert calls. Returns false if Ctrl-C came. */
-bool progress_of_total(void *progress, size_t done, size_t total);
-
-/* Removes the line. */
-void progress_end(struct progress *progress);
 
 #endif

@@ -8,6 +8,7 @@
 #include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
+#include "cli/progress.h"
 #include "cli/udf_module.h"
 
 static const char usage[] = "usage: wisp convert [OPTION]... INPUT OUTPUT\n"

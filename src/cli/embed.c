@@ -12,6 +12,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/output_file.h"
+#include "cli/progress.h"
 #include "cli/prompt.h"
 #include "cli/remote.h"
 
@@ -69,7 +70,7 @@ static const struct command_option options[] = {
           "lines (default); ndjson: each line is a JSON string, or an object whose\n"
           "\"text\" is embedded and whose other fields are kept; csv or tsv: rows\n"
           "behind a header, whose other columns are kept, as strings. Blank lines\n"
-          "are skipped but for lines"),
+          "are skipped, except with lines"),
     TAKEN(input_take_column, input, "column", 0, "NAME",
           "the column, or the member of objects, that is the text (default:\n"
           "text)"),
@@ -154,6 +155,8 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
         complain("--output: a file of --format json cannot be continued: choose ndjson");
         *code = EXIT_USAGE;
     }
+    if (*code == EXIT_GOOD)
+        *code = check_caches(&a->model);
     return *code == EXIT_GOOD;
 }
 

@@ -75,6 +75,7 @@ static const struct command_option options[] = {
            "mmlu: also print each answer as a JSON object on a line"),
     OPTION(NONE, json, "json", 0, NULL, "print the figures as a JSON object"),
     GROUP(model, cache_options),
+    GROUP(model, memory_options),
     GROUP(model, model_options),
     LAST_OPTION,
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/mmlu_csv.h"
+#include "cli/progress.h"
 #include "cli/whole_file.h"
 
 enum { CHOICES = 4, COLUMNS = 6, PATH_BYTES = 4096, NAME_BYTES = 256, MOST_QUESTIONS = 1 << 20 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/console.h"
+#include "cli/progress.h"
 #include "cli/whole_file.h"
 
 enum { USUAL_CONTEXT = 512, LEAST_CONTEXT = 4 };

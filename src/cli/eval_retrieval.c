@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "cli/embedders.h"
 #include "cli/input.h"
+#include "cli/progress.h"
 #include "cli/whole_file.h"
 #include "host/file.h"
 

@@ -9,6 +9,7 @@
 #include "base/statistics.h"
 #include "cli/embedders.h"
 #include "cli/input.h"
+#include "cli/progress.h"
 
 enum { STS_COLUMNS = 7, SIMPLE_COLUMNS = 3, STS_SCORE = 4 };
 

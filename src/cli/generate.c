@@ -107,7 +107,7 @@ static const struct command_option options[] = {
     GROUP(model, device_options),
     GROUP(model, cache_options),
     GROUP(model, prompt_cache_options),
-    GROUP(model, expert_options),
+    GROUP(model, memory_options),
     GROUP(model, kv_options),
     GROUP(model, generator_options),
     OPTION(NONE, force, "force", 'f', NULL, "replace an existing file of another kind"),
@@ -169,10 +169,6 @@ static int check_usage(const struct command *c) {
         complain("--keep requires --context-shift");
         return EXIT_USAGE;
     }
-    if (c->model.prompt_cache_size && !c->model.prompt_cache) {
-        complain("--prompt-cache-size requires --prompt-cache");
-        return EXIT_USAGE;
-    }
     if (c->beams && (c->data || c->echo || c->stats || o->stops || o->context_shift ||
                      chooses_by_options(&o->sampling))) {
         complain(
@@ -180,7 +176,7 @@ static int check_usage(const struct command *c) {
             "of sampling");
         return EXIT_USAGE;
     }
-    return EXIT_GOOD;
+    return check_caches(&c->model);
 }
 
 /* Compiles the grammar of the options, if there is one. */
@@ -329,6 +325,9 @@ static void print_stats(const wisp_session *session, const wisp_generation *r, u
                     100 * read / fastest, fastest / 1e9);
         fputc('\n', stderr);
     }
+    if (r->file_bytes > 0 && r->tokens > 1)
+        fprintf(stderr, "read from the file for the text: %.1f MB, %.2f MB a token\n",
+                (double)r->file_bytes / 1e6, (double)r->file_bytes / 1e6 / (double)(r->tokens - 1));
     for (size_t i = 0; i < WISP_STAGES; i++)
         if (stats.stage_seconds[i] > 0)
             fprintf(stderr, "%-16s %9.3f s\n", wisp_stage_name(i), stats.stage_seconds[i]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/input.h"
+#include "cli/progress.h"
 
 /* The text of a prompt as far as it was generated. */
 struct line {

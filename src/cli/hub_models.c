@@ -5,6 +5,7 @@
 
 #include "base/byte_order.h"
 #include "base/status.h"
+#include "cli/progress.h"
 #include "http/hub.h"
 #include "http/hub_names.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/inspect_histogram.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -128,10 +128,10 @@ const struct command_option cache_options[] = {
     LAST_OPTION,
 };
 
-const struct command_option expert_options[] = {
+const struct command_option memory_options[] = {
     OPTION(BYTES, memory, "memory", 0, "BYTES",
-           "the most memory for a model with experts, which are read from the file\n"
-           "when a token needs them (default: no limit)"),
+           "the most memory for the weights of a model that generates; the others\n"
+           "are read from the file when a token needs them (default: no limit)"),
     LAST_OPTION,
 };
 
@@ -161,3 +161,13 @@ const struct command_option vector_cache_options[] = {
            "of the file: embeddings used longest ago are replaced (default: 1G)"),
     LAST_OPTION,
 };
+
+int check_caches(const struct model_arguments *a) {
+    if (a->prompt_cache_size && !a->prompt_cache)
+        complain("--prompt-cache-size requires --prompt-cache");
+    else if (a->vector_cache_size && !a->vector_cache)
+        complain("--vector-cache-size requires --vector-cache");
+    else
+        return EXIT_GOOD;
+    return EXIT_USAGE;
+}

@@ -8,6 +8,7 @@
 #include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
+#include "cli/progress.h"
 #include "cli/quantize_report.h"
 #include "cli/report_files.h"
 #include "cli/sample.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "cli/progress.h"
 #include "host/part_names.h"
 
 enum {

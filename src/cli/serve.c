@@ -149,7 +149,7 @@ static const struct command_option options[] = {
     GROUP(model, vector_cache_options),
     GROUP(model, cache_options),
     GROUP(model, prompt_cache_options),
-    GROUP(model, expert_options),
+    GROUP(model, memory_options),
     GROUP(model, kv_options),
     LAST_OPTION,
 };
@@ -219,10 +219,9 @@ int command_serve(int argc, char **argv) {
         complain("serve takes no arguments: %s", argv[optind]);
         return EXIT_USAGE;
     }
-    if (a.model.prompt_cache_size && !a.model.prompt_cache) {
-        complain("--prompt-cache-size requires --prompt-cache");
-        return EXIT_USAGE;
-    }
+    code = check_caches(&a.model);
+    if (code != EXIT_GOOD)
+        return code;
     if (*a.key)
         a.server.api_key = a.key;
     a.server.threads = threads_of(&a.model);

@@ -169,6 +169,7 @@ wisp_status device_encoder_open(struct device *device, const char *name,
                     "%s computes dense embeddings, and this model %s: use the device cpu", name,
                     c->pooling == POOLING_RANK     ? "scores pairs of texts"
                     : c->pooling == POOLING_SPLADE ? "makes sparse vectors"
+                    : c->pooling == POOLING_LAST   ? "pools the last token of a text"
                                                    : "makes vectors of tokens");
     if (strcmp(network->architecture->name, "bert") != 0 ||
         !find_activation(c->activation, &shape.activation))

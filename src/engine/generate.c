@@ -16,6 +16,7 @@
 #include "engine/prompt_cache.h"
 #include "engine/reply.h"
 #include "engine/requests.h"
+#include "engine/residency.h"
 
 /* A request waits while another one's prompt is read that has at least WORTH_WAITING more of its
  * first tokens than any sequence has now. */
@@ -31,6 +32,7 @@ struct slot {
     size_t kept;        /* blocks of the text that the prompt cache was offered */
     bool reading;       /* the sequence does not have the whole prompt yet */
     double since;       /* when the request joined, or its prompt was read */
+    uint64_t file_read; /* residency_read_bytes when its prompt was read */
 };
 
 /* Returns a sequence without a request: the one that shares most tokens with the prompt, and among
@@ -297,8 +299,10 @@ static wisp_status advance(const struct requests *r, size_t i, const float *logi
     if (slot->reading && result->tokens == 0) {
         result->prompt_seconds = now - slot->since;
         slot->since = now;
+        slot->file_read = residency_read_bytes(r->session->model);
     } else {
         result->read_bytes += generation_read_bytes(r->session, slot->sequence);
+        result->file_bytes = residency_read_bytes(r->session->model) - slot->file_read;
     }
     slot->reading = false;
     TRY(step(r, slot, logits, &more, error));

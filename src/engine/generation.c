@@ -354,7 +354,8 @@ uint64_t generation_read_bytes(const wisp_session *session, const struct sequenc
     const struct neuron_totals *neurons = &session->generation->neurons;
     const uint64_t unread =
         ffn_gate_unread_bytes(network, neurons->computed, neurons->contributing);
-    return ffn_experts_read_bytes(network) - unread +
+    const uint64_t absent = WEIGHTS_MAY_REST ? rest_absent_bytes(network) : 0;
+    return ffn_experts_read_bytes(network) + absent - unread +
            session->generation->looked_at * kv_position_bytes(&sequence->cache.shape);
 }
 

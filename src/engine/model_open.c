@@ -16,7 +16,12 @@
 #include "formats/schema.h"
 #include "sparse/neuron_cold.h"
 
-enum { MIN_TOKENS = 3 };
+enum {
+    MIN_TOKENS = 3,
+    /* Rows of fewer inputs were not faster to gather by a low-rank predictor than all rows are to
+     * read (docs/sparse.md). */
+    LEAST_PREDICTED_SIZE = 2048
+};
 
 /* Returns whether the options ask for f32 or bf16. */
 static bool asks_for_floats(const wisp_model_options *options) {
@@ -95,7 +100,8 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
     if (model->compute != WISP_COMPUTE_INT8 || options->portable)
         return WISP_PREDICTOR_DENSE;
     if (!ONLY_EMBEDS && !config_embeds(config) && can_gather(model, kernels) &&
-        model->plan.levels > 0 && model->plan.share <= kernels->predicted_most_share + rounding)
+        config->hidden_size >= LEAST_PREDICTED_SIZE && model->plan.levels > 0 &&
+        model->plan.share <= kernels->predicted_most_share + rounding)
         return WISP_PREDICTOR_LOWRANK;
     if (!config_embeds(config))
         return can_gather(model, kernels) && model->gate_plan.levels > 0 &&
@@ -166,8 +172,9 @@ static wisp_status check_device(const wisp_model *model, const wisp_model_option
     const bool takes_sparse = model->network.architecture->generates &&
                               options->predictor != WISP_PREDICTOR_LOWRANK &&
                               chooses_by_gates(model, options->predictor);
-    const char *what = options->portable   ? "portable results"
-                       : options->hot_only ? "models without their cold neurons"
+    const char *what = options->portable     ? "portable results"
+                       : options->hot_only   ? "models without their cold neurons"
+                       : options->memory > 0 ? "models of limited memory"
                        : options->predictor > WISP_PREDICTOR_DENSE && !takes_sparse
                            ? "sparse layers"
                        : options->compute == WISP_COMPUTE_BF16 ? "bf16"
@@ -443,7 +450,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     TRY(check_portable(model, options, error));
     TRY(choose_kernels(options, &kernels, error));
     TRY(check_bytes(model, options, error));
-    TRY(residency_of(&model->dir, options, &model->dir.residency, error));
+    TRY(residency_set(model, options, error));
     TRY(open_tokenizer(model, error));
     TRY(choose_compute(model, options, kernels, error));
     TRY(residency_limit_weights(model, options->memory, error));

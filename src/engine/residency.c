@@ -7,19 +7,25 @@
 #include "models/rest.h"
 #include "sparse/neuron_cold.h"
 
-/* Fails if memory cannot be limited by leaving experts in the file. */
-static wisp_status check_experts(const wisp_model *model, const wisp_model_options *options,
-                                 wisp_error *error) {
+/* Returns whether a limit lets other weights of the model than cold neurons and experts rest. */
+static bool decoder_rests(const wisp_model *model, const wisp_model_options *options) {
+    return WEIGHTS_MAY_REST && options->memory > 0 && model->network.architecture->generates &&
+           model->network.config.experts.count == 0;
+}
+
+/* Fails if memory cannot be limited by leaving weights in the file. */
+static wisp_status check_rest(const wisp_model *model, const wisp_model_options *options,
+                              wisp_error *error) {
     const struct directory *dir = &model->dir;
     bool reads_again = !options->in_memory;
-    if (model->network.config.experts.count == 0)
+    if (!model->network.architecture->generates && model->network.config.experts.count == 0)
         return fail(error, WISP_ERROR_ARGUMENT, dir->file, "memory",
-                    "only models of experts, and those opened with hot_only, have a limit");
+                    "only models that generate, and those opened with hot_only, have a limit");
     for (uint32_t i = 0; i < dir->n_sources; i++)
         reads_again = reads_again && source_reads_again(&dir->sources[i]);
     return reads_again ? WISP_OK
                        : fail(error, WISP_ERROR_ARGUMENT, dir->file, "memory",
-                              "experts that are absent cannot be read again from this source");
+                              "weights that are absent cannot be read again from this source");
 }
 
 wisp_status residency_check(const wisp_model *model, const wisp_model_options *options,
@@ -31,12 +37,13 @@ wisp_status residency_check(const wisp_model *model, const wisp_model_options *o
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
                     "only encoders open without their cold neurons");
     if (!ALWAYS_IN_FRAMES && options->memory > 0 && !options->hot_only)
-        return check_experts(model, options, error);
+        return check_rest(model, options, error);
     return WISP_OK;
 }
 
-wisp_status residency_of(const struct directory *dir, const wisp_model_options *options,
-                         struct residency *residency, wisp_error *error) {
+wisp_status residency_set(wisp_model *model, const wisp_model_options *options, wisp_error *error) {
+    const struct directory *dir = &model->dir;
+    struct residency *residency = &model->dir.residency;
     const wisp_source *source = &dir->sources[0];
     const bool lacks_rows = COLD_NEURONS_MAY_BE_ABSENT && options->hot_only;
     const bool limited = options->memory > 0;
@@ -48,8 +55,9 @@ wisp_status residency_of(const struct directory *dir, const wisp_model_options *
         .lacks_rows = lacks_rows,
         .lacks_neurons = lacks_rows && neurons_are_cold(dir),
         .in_frames = lacks_rows && in_frames,
-        .may_rest = WEIGHTS_MAY_REST && lacks_rows && !in_frames && !options->in_memory &&
-                    dir->n_sources == 1 && source->lasting,
+        .may_rest = decoder_rests(model, options) ||
+                    (WEIGHTS_MAY_REST && lacks_rows && !in_frames && !options->in_memory &&
+                     dir->n_sources == 1 && source->lasting),
         .drops_texts = !KEEPS_TOKEN_TEXTS || (options->hot_only && limited)};
     if (!ALWAYS_IN_FRAMES && residency->in_frames && !residency->lacks_neurons)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, "memory",
@@ -62,7 +70,8 @@ wisp_status residency_limit_weights(wisp_model *model, uint64_t memory, wisp_err
     model->network.limits_experts = memory > 0 && model->network.config.experts.count > 0;
     if (!WEIGHTS_MAY_REST || model->network.limits_experts)
         return WISP_OK;
-    model->limit_due = !ALWAYS_IN_FRAMES && memory > 0 && !model->dir.residency.in_frames;
+    model->limit_due = !ALWAYS_IN_FRAMES && memory > 0 && model->dir.residency.lacks_rows &&
+                       !model->dir.residency.in_frames;
     if (memory == 0 || !model->dir.residency.may_rest)
         return WISP_OK;
     return rest_open(&model->network, memory > others ? memory - others : 0, error);
@@ -113,13 +122,26 @@ static wisp_status limit_experts(wisp_model *model, uint64_t memory, wisp_error 
     return WISP_OK;
 }
 
+/* Lets weights of a decoder rest until it takes at most `memory`. */
+static wisp_status limit_decoder(wisp_model *model, uint64_t memory, wisp_error *error) {
+    const uint64_t others = model_other_bytes(model);
+    model->least_memory = others + model->network.resident_bytes - rest_saves(&model->network);
+    if (memory < model->least_memory)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
+                    "the least is %llu bytes", (unsigned long long)model->least_memory);
+    TRY(rest_open(&model->network, memory - others, error));
+    rest_loaded(&model->network, model->network.config.layers);
+    return WISP_OK;
+}
+
 wisp_status residency_reserve(wisp_model *model, uint64_t memory, wisp_error *error) {
     const struct residency *residency = &model->dir.residency;
     struct token_embedding *tokens = &model->network.tokens;
     if (WEIGHTS_MAY_REST && model->network.limits_experts)
         return limit_experts(model, memory, error);
     if (!residency->lacks_rows)
-        return WISP_OK;
+        return WEIGHTS_MAY_REST && residency->may_rest ? limit_decoder(model, memory, error)
+                                                       : WISP_OK;
     if (ALWAYS_IN_FRAMES || residency->in_frames)
         return reserve_cold(model, memory, error);
     if (token_embedding_cold(tokens) > 0)
@@ -129,6 +151,14 @@ wisp_status residency_reserve(wisp_model *model, uint64_t memory, wisp_error *er
     model->least_memory = info.resident_bytes - model->dir.vocabulary.total -
                           (residency->may_rest ? rest_saves(&model->network) : 0);
     return WISP_OK;
+}
+
+uint64_t residency_read_bytes(const wisp_model *model) {
+    const struct network *network = &model->network;
+    if (!WEIGHTS_MAY_REST)
+        return 0;
+    return rest_read_bytes(network) +
+           (network->experts ? expert_store_counts(network->experts).read_bytes : 0);
 }
 
 uint64_t model_other_bytes(const wisp_model *model) {

@@ -30,6 +30,10 @@
 
 #define WORDS_OF_BLOOM " ?[^(\\s|[.,!?…。，、।۔،])]+"
 
+/* CLIP's tokenizer.json has one of the two: special tokens are found in texts before. */
+#define WORDS_OF_CLIP "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+"
+#define MARKS_OF_CLIP "<\\|startoftext\\|>|<\\|endoftext\\|>|"
+
 static const struct pretokenizer table[] = {
     {"gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum jais trillion "
      "granite-docling exaone4",
@@ -110,6 +114,10 @@ static const struct pretokenizer table[] = {
                          "|\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)"
                          "|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)"
                          "|\\s{1,2}(?!\\S)|\\s{1}"}},
+#ifndef __wasm__ /* whose modules do not read CLIP */
+    {"clip", PRE_NFC | PRE_ENDS | PRE_WORDS, {WORDS_OF_CLIP, REGEX_BYTE_LEVEL}},
+    {"clip-marks", PRE_NFC | PRE_ENDS | PRE_WORDS, {MARKS_OF_CLIP WORDS_OF_CLIP, REGEX_BYTE_LEVEL}},
+#endif
     {"chameleon",
      PRE_BOS,
      {"<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\\t\\n]|    |  )", REGEX_DIGIT,

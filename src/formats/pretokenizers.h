@@ -17,8 +17,13 @@ enum pretokenizer_flag {
                       file says otherwise */
     PRE_NFC = 2,   /* texts are brought into normalization form C first, unless the file says so */
     PRE_BOS = 4,   /* the model's first token comes before a text, unless the file says otherwise */
-    PRE_ENDS = 8   /* the model's first and last token come before and after a text, likewise */
+    PRE_ENDS = 8,  /* the model's first and last token come before and after a text, likewise */
+    /* Texts are in lower case, white space is dropped, and the last token of a word is one whose
+     * spelling ends with PRE_WORD_END. */
+    PRE_WORDS = 16
 };
+
+#define PRE_WORD_END "</w>"
 
 struct pretokenizer {
     const char *names; /* values of tokenizer.ggml.pre, with spaces between them */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Where the weights of an open model are: in memory, in the file, or absent until someone brings
- * them. It is one value for each model, which residency_of (engine/residency.c) computes from what
+ * them. It is one value for each model, which residency_set (engine/residency.c) computes from what
  * the source promises and what the caller wants. docs/internals.md has its table. All zeros is
  * the residency of a model whose weights are all loaded. */
 #ifndef WISP_FORMATS_RESIDENCY_H

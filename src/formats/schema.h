@@ -21,7 +21,8 @@
  * mpnet "gelu" or "relu"; for nomic-bert and lfm2 "silu"; for llama, qwen2, qwen3, granite,
  * minicpm, smollm3 and phi3 "silu", "relu" or "relu2"; for olmo2 "silu"; for gpt2 "gelu_new",
  * "gelu", "relu" or "relu2"; for gemma2 and gemma3 "gelu_pytorch_tanh" or "relu"; for starcoder2
- * "gelu_pytorch_tanh", "gelu", "relu" or "relu2". Default: the first name of the architecture.
+ * "gelu_pytorch_tanh", "gelu", "relu" or "relu2"; for clip "quick_gelu", "gelu" or
+ * "gelu_pytorch_tanh". Default: the first name of the architecture.
  */
 #define KEY_HIDDEN_ACT "wisp.hidden_act"
 

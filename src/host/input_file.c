@@ -108,6 +108,22 @@ void file_source_loaded(const wisp_source *source) {
         ((struct input_file *)source->context)->loaded = true;
 }
 
+void file_source_expect(const wisp_source *source, uint64_t offset, uint64_t length) {
+    enum { AT_ONCE = 128 << 10 }; /* Linux ignores what one call asks for beyond its read-ahead */
+    const struct input_file *file = source->context;
+    for (uint64_t done = 0; done < length; done += AT_ONCE) {
+        const uint64_t left = length - done;
+        const off_t from = (off_t)(offset + done);
+        const int bytes = (int)(left < AT_ONCE ? left : AT_ONCE);
+#ifdef __APPLE__
+        struct radvisory advice = {.ra_offset = from, .ra_count = bytes};
+        fcntl(file->descriptor, F_RDADVISE, &advice);
+#else
+        posix_fadvise(file->descriptor, from, bytes, POSIX_FADV_WILLNEED);
+#endif
+    }
+}
+
 wisp_status file_source_check(const wisp_source *source, uint64_t start, uint64_t end,
                               wisp_error *error) {
     const struct input_file *file = source->context;

@@ -34,6 +34,10 @@ void file_source_loaded(const wisp_source *source);
 /* Returns whether a source is one of file_source_open. */
 bool file_source_is(const wisp_source *source);
 
+/* Tells the system that bytes [offset, offset + length) of a source of file_source_open, which it
+ * has, will be read soon, so that it reads them meanwhile. */
+void file_source_expect(const wisp_source *source, uint64_t offset, uint64_t length);
+
 /* Checks that the file behind a source of file_source_open holds its bytes up to `end`, and was not
  * written to since it was opened: its size and its time of modification are the same. A file that
  * another one has replaced under its name is the same file to whoever opened it. Fails with

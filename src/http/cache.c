@@ -13,7 +13,6 @@
 #include "base/byte_order.h"
 #include "base/checked.h"
 #include "base/checksum.h"
-#include "base/sha256.h"
 #include "host/fail_errno.h"
 #include "host/file.h"
 #include "host/input_file.h"
@@ -21,45 +20,11 @@
 #include "host/read_at.h"
 
 enum {
-    STATE_DIGITS = 16,
     ENTRY_BYTES = 8,      /* of the table, for a block */
     ENTRIES_AT_ONCE = 512 /* are read from it */
 };
 
 /* ---- names ---------------------------------------------------------------------------------- */
-
-static void hash_text(const char *text, size_t digits, char *hex) {
-    struct sha256 hash;
-    unsigned char digest[32];
-    char all[65];
-    sha256_start(&hash);
-    sha256_add(&hash, text, strlen(text));
-    sha256_finish(&hash, digest);
-    sha256_text(digest, all);
-    memcpy(hex, all, digits);
-    hex[digits] = '\0';
-}
-
-wisp_status cache_folder(char *path, size_t capacity, wisp_error *error) {
-    static const char *const variables[] = {"WISP_CACHE", "XDG_CACHE_HOME", "HOME"};
-    static const char *const below[] = {"http", "wisp/http", ".cache/wisp/http"};
-    for (size_t i = 0; i < 3; i++) {
-        const char *folder = getenv(variables[i]);
-        if (!folder || *folder == '\0')
-            continue;
-        return file_join(folder, below[i], path, capacity, error);
-    }
-    return fail(error, WISP_ERROR_ARGUMENT, NULL, "WISP_CACHE",
-                "neither this variable nor HOME says where files from servers are kept");
-}
-
-void cached_file_name(const struct file_state *state, const char *kind, char *name,
-                      size_t capacity) {
-    char text[sizeof state->validator + 32], hex[STATE_DIGITS + 1];
-    snprintf(text, sizeof text, "%s\n%llu", state->validator, (unsigned long long)state->size);
-    hash_text(text, STATE_DIGITS, hex);
-    snprintf(name, capacity, "-%s.%s", hex, kind);
-}
 
 static void set_paths(struct cached_file *file) {
     static const char *const kinds[] = {"gguf", "part", "have"};
@@ -131,7 +96,7 @@ wisp_status cached_file_open(struct cached_file *file, const char *url, const ch
         .url = url, .name = name, .lock = -1, .data = -1, .table = -1, .use = -1};
     TRY(cache_folder(folder, sizeof folder - 64, error));
     TRY(own_folder_open(folder, "WISP_CACHE", error));
-    hash_text(url, CACHE_HASH_DIGITS, hex);
+    cache_hash(url, CACHE_HASH_DIGITS, hex);
     TRY(file_join(folder, hex, file->stem, sizeof file->stem, error));
     cached_file_use(file);
     read_record(file);

@@ -24,15 +24,9 @@
 
 #include <limits.h>
 
-#include "base/status.h"
+#include "http/cache_names.h"
 
-enum { CACHE_BLOCK_BYTES = 4096, CACHE_HASH_DIGITS = 32 };
-
-/* Tells one version of a file on a server from another. */
-struct file_state {
-    char validator[256]; /* the ETag, else the time of modification, as sent; "": neither */
-    uint64_t size;       /* in bytes; 0: nothing is known */
-};
+enum { CACHE_BLOCK_BYTES = 4096 };
 
 struct cached_file {
     const char *url, *name;   /* borrowed; the name is for errors, and has no query */
@@ -46,10 +40,6 @@ struct cached_file {
     char part[PATH_MAX + 64]; /* the paths of data and table until the file is whole */
     char checks[PATH_MAX + 64];
 };
-
-/* Writes the path of the cache's folder, which need not exist. Fails with WISP_ERROR_ARGUMENT if no
- * variable of the environment says where it is. */
-wisp_status cache_folder(char *path, size_t capacity, wisp_error *error);
 
 /* Calls `visit` for each file of the cache, with the bytes that it takes on the disk and the time
  * of its last use in seconds since 1970. Fails with WISP_ERROR_ARGUMENT as cache_folder does. */
@@ -84,10 +74,6 @@ wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *er
  * addresses do that are signed for an hour, and deletes their entries. Does nothing if the state
  * has no validator. */
 void cached_file_take_over(const struct cached_file *file, const struct file_state *state);
-
-/* Writes "-STATE.kind" to `name`. */
-void cached_file_name(const struct file_state *state, const char *kind, char *name,
-                      size_t capacity);
 
 /* Returns whether the whole file of file->state is at file->path. */
 bool cached_file_is_whole(const struct cached_file *file);

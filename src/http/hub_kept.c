@@ -169,7 +169,7 @@ static bool is_own(const char *folder, const char *path) {
 }
 
 /* Finds the blob of a file in a snapshot: `blob` becomes the name of one of the repository's, or ""
- * if the file is elsewhere, or is no link. */
+ * if the file is elsewhere, or is not a link. */
 static bool is_link_to_blob(const char *folder, const char *path, char blob[COMMIT_BYTES]) {
     static const char blobs[] = "blobs/";
     char real[PATH_MAX];

@@ -4,6 +4,7 @@
  * purpose: they are the caller's, and a batch is never padded here. */
 #include <string.h>
 
+#include "base/product.h"
 #include "formats/pretokenizers.h"
 #include "formats/schema.h"
 #include "huggingface/base64.h"
@@ -13,6 +14,8 @@
 /* The steps of a tokenizer.json by which a text is prepared for the model. */
 struct pipeline {
     bool composes;           /* the normalizer NFC */
+    bool folds, lowers;      /* normalizers make one space of white space, and put lower case */
+    bool ends_words;         /* the last token of a word ends with PRE_WORD_END */
     bool prepends, replaces; /* normalizers put U+2581 before a text, and instead of spaces */
     bool is_byte_level;
     const char *regexes[PRETOKENIZER_STEPS]; /* by which steps cut texts, in their order */
@@ -46,8 +49,15 @@ static wisp_status read_normalizer(const struct codec_reading *r, const struct j
             TRY(read_normalizer(r, inner, p));
         return WISP_OK;
     }
-    if (json_equals(type, "NFC") && !p->prepends && !p->replaces && !p->composes) {
+    if (json_equals(type, "NFC") && !p->prepends && !p->replaces && !p->composes &&
+        !(READS_CLIP && p->lowers)) {
         p->composes = true;
+    } else if (READS_CLIP && json_equals(type, "Lowercase") && !p->prepends && !p->replaces) {
+        p->lowers = true;
+    } else if (READS_CLIP && json_equals(type, "Replace") &&
+               json_equals(json_get(step, "content"), " ") &&
+               json_equals(json_get(json_get(step, "pattern"), "Regex"), "\\s+")) {
+        p->folds = true;
     } else if (json_equals(type, "Prepend") &&
                json_equals(json_get(step, "prepend"), SPELLED_SPACE) && !p->prepends &&
                !p->composes) {
@@ -218,6 +228,12 @@ static wisp_status find_pretokenizer(struct codec_reading *r, const struct pipel
                     "the first is %.120s and the last is %.120s",
                     p->n_regexes, p->n_regexes > 0 ? p->regexes[0] : "(none)", last);
     }
+    const bool ends_words = found->flags & PRE_WORDS;
+    if (READS_CLIP &&
+        (p->ends_words != ends_words || p->lowers != ends_words || p->folds != ends_words))
+        return codec_fail_unsupported(r, "end_of_word_suffix", NULL,
+                                      "\"" PRE_WORD_END "\" together with Lowercase, Replace of "
+                                      "white space and CLIP's pattern");
     if ((flags ^ found->flags) & PRE_NFC)
         TRY(directory_put_bool(r->dir, KEY_TOKENIZER_NFC, p->composes, r->error));
     if ((flags ^ found->flags) & PRE_WHOLE)
@@ -240,8 +256,8 @@ static wisp_status read_charsmap(struct codec_reading *r, const struct json *giv
 }
 
 static wisp_status read_spaces(struct codec_reading *r, const struct pipeline *p) {
-    if (p->composes || p->n_regexes > 0 || p->is_metaspace == p->replaces ||
-        (p->prepends && !p->replaces))
+    if (p->composes || (READS_CLIP && (p->folds || p->lowers || p->ends_words)) ||
+        p->n_regexes > 0 || p->is_metaspace == p->replaces || (p->prepends && !p->replaces))
         return codec_fail_unsupported(r, "pre_tokenizer", NULL,
                                       "ByteLevel, or spaces that become U+2581 once, by a "
                                       "normalizer or Metaspace");
@@ -344,22 +360,26 @@ static wisp_status score_merges(struct codec_reading *r) {
     return WISP_OK;
 }
 
-static wisp_status check_affix(struct codec_reading *r, const struct json *model,
-                               const char *field) {
-    const struct json *affix = json_get(model, field);
-    return json_is_absent(affix) || json_equals(affix, "")
+/* Reads what is put before tokens that continue a word, and behind those that end one. */
+static wisp_status read_affixes(struct codec_reading *r, const struct json *model,
+                                struct pipeline *p) {
+    const struct json *before = json_get(model, "continuing_subword_prefix");
+    const struct json *behind = json_get(model, "end_of_word_suffix");
+    p->ends_words = READS_CLIP && json_equals(behind, PRE_WORD_END);
+    if (!json_is_absent(before) && !json_equals(before, ""))
+        return codec_fail_unsupported(r, before->key, before, "null");
+    return p->ends_words || json_is_absent(behind) || json_equals(behind, "")
                ? WISP_OK
-               : codec_fail_unsupported(r, field, affix, "null");
+               : codec_fail_unsupported(r, behind->key, behind,
+                                        READS_CLIP ? "null and \"" PRE_WORD_END "\"" : "null");
 }
 
-static wisp_status read_bpe(struct codec_reading *r, const struct json *model,
-                            const struct pipeline *p) {
+static wisp_status read_bpe(struct codec_reading *r, const struct json *model, struct pipeline *p) {
     const struct json *unknown = json_get(model, "unk_token"),
                       *dropout = json_get(model, "dropout");
     bool ignores_merges = false, byte_fallback = false, fuse_unknown = false;
     double chance = 0;
-    TRY(check_affix(r, model, "continuing_subword_prefix"));
-    TRY(check_affix(r, model, "end_of_word_suffix"));
+    TRY(read_affixes(r, model, p));
     TRY(read_bool(r, model, "ignore_merges", &ignores_merges));
     TRY(read_bool(r, model, "byte_fallback", &byte_fallback));
     TRY(read_bool(r, model, "fuse_unk", &fuse_unknown));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/product.h"
 #include "host/input_file.h"
 #include "huggingface/codec_sources.h"
 #include "huggingface/json_file.h"
@@ -17,6 +18,9 @@ static const struct {
 } classes[] = {
     {"GPT2Tokenizer", "GPT2TokenizerFast", {"gpt2"}, "gpt-2"},
     {"Qwen2Tokenizer", "Qwen2TokenizerFast", {"qwen2", "qwen3"}, "qwen2"},
+#ifndef __wasm__ /* whose modules do not read CLIP */
+    {"CLIPTokenizer", "CLIPTokenizerFast", {"clip", "clip_text_model"}, "clip"},
+#endif
 };
 
 static wisp_status find_class(struct codec_reading *r, const struct json *tokenizer,
@@ -39,7 +43,10 @@ static wisp_status find_class(struct codec_reading *r, const struct json *tokeni
         }
     }
     return codec_fail_unsupported(
-        r, field, given, "GPT2Tokenizer and Qwen2Tokenizer with vocab.json and no tokenizer.json");
+        r, field, given,
+        READS_CLIP ? "GPT2Tokenizer, Qwen2Tokenizer and CLIPTokenizer with vocab.json and no "
+                     "tokenizer.json"
+                   : "GPT2Tokenizer and Qwen2Tokenizer with vocab.json and no tokenizer.json");
 }
 
 /* ---- vocab.json ----------------------------------------------------------------------------- */
@@ -58,6 +65,17 @@ static wisp_status read_vocabulary(struct codec_reading *r, const struct json *v
     }
     r->next_id = r->model_count = vocab->count;
     return codec_sort_tokens(r);
+}
+
+/* Finds the tokens that CLIP's tokenizer puts around each text. */
+static wisp_status find_ends(struct codec_reading *r) {
+    static const char first[] = "<|startoftext|>", last[] = "<|endoftext|>";
+    r->bos = codec_find_token(r, wisp_text_of(first));
+    r->last = codec_find_token(r, wisp_text_of(last));
+    r->add_bos = true;
+    return r->bos >= 0 && r->last >= 0
+               ? WISP_OK
+               : codec_fail_format(r, r->bos < 0 ? first : last, "the token is missing");
 }
 
 /* ---- merges.txt ----------------------------------------------------------------------------- */
@@ -117,6 +135,8 @@ wisp_status codec_read_vocab(struct codec_reading *r, const struct json *tokeniz
     TRY(find_class(r, tokenizer, config));
     TRY(codec_name_file(r, "vocab.json"));
     TRY(read_vocabulary(r, vocab));
+    if (READS_CLIP && strcmp(r->pre, "clip") == 0)
+        TRY(find_ends(r));
     TRY(codec_name_file(r, "merges.txt"));
     TRY(file_read(r->file, &file, r->error));
     const char *text = arena_copy_text(&r->dir->arena, file.data, file.size);

@@ -37,6 +37,9 @@ struct hf_decoder {
     const char *prefixes[HF_PREFIXES]; /* of which one may be before the names of tensors */
     const char *const *others; /* names of other parts' tensors begin so; ends with NULL, or NULL */
     struct hf_names tensors;
+    /* Without a modules.json a text's embedding is that of its last token, normalised, and folders
+     * with one are refused. Else it is a mean. */
+    bool pools_last;
     bool tied;              /* tie_word_embeddings of a config.json that lacks it */
     const char *tie_before; /* a setting that counts before tie_word_embeddings; NULL: none */
     struct hf_usual_sizes usual;

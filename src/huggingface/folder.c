@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/product.h"
 #include "formats/schema.h"
 #include "host/file.h"
 #include "host/input_file.h"
@@ -21,7 +22,7 @@
 #include "huggingface/token_vectors.h"
 #include "huggingface/weights.h"
 
-enum { NAME_BYTES = 256, POOLING_TYPE_RANK = 4 };
+enum { NAME_BYTES = 256, POOLING_TYPE_LAST = 3, POOLING_TYPE_RANK = 4 };
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
@@ -83,7 +84,7 @@ static wisp_status find_family(const struct hf_config *config, bool any,
             return WISP_OK;
         }
         const size_t used = strlen(known);
-        if (i > 0 && strcmp(d->type, hf_decoders[i - 1]->type) == 0)
+        if (i > 0 && hf_after(d->type, hf_decoders[i - 1]->type)) /* of the same family */
             continue;
         snprintf(known + used, sizeof known - used, "%s%s", d->type,
                  !hf_decoders[i + 1]   ? ""
@@ -234,6 +235,21 @@ static wisp_status read_encoder(struct directory *dir, const char *folder, const
     return hf_read_dense_modules(dir, folder, modules, error);
 }
 
+/* Reads the settings of a model whose class says how it pools. */
+static wisp_status read_pooled(struct directory *dir, const char *folder, const char *proper,
+                               const struct hf_modules *modules, const struct hf_config *config,
+                               uint32_t *pooling, wisp_error *error) {
+    struct hf_sentence sentence;
+    char path[HF_PATH_BYTES];
+    if (modules->list)
+        return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(path, folder, "modules.json"), "type",
+                    "modules around a model of type %.32s are not supported",
+                    hf_shown(json_get(config->root, "model_type")));
+    *pooling = POOLING_TYPE_LAST;
+    TRY(hf_read_sentence_transformer(dir, proper, false, *pooling, &sentence, error));
+    return directory_put_bool(dir, KEY_NORMALIZE, true, error);
+}
+
 /* Reads the folder of a decoder, which makes embeddings if it has a modules.json or a family that
  * can nothing else. `proper` is the folder of the model itself. */
 static wisp_status read_decoder(struct directory *dir, const char *folder, const char *proper,
@@ -245,7 +261,10 @@ static wisp_status read_decoder(struct directory *dir, const char *folder, const
     config->embeds = modules->list || decoder->is_bidirectional;
     TRY(hf_decoder_read_config(dir, decoder, config, &vocabulary_size, error));
     if (config->embeds) {
-        TRY(read_sentence(dir, folder, proper, modules, config, &pooling, &sentence, error));
+        if (READS_CLIP && decoder->pools_last)
+            TRY(read_pooled(dir, folder, proper, modules, config, &pooling, error));
+        else
+            TRY(read_sentence(dir, folder, proper, modules, config, &pooling, &sentence, error));
         if (pooling == POOLING_TYPE_SPLADE)
             return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "model_type",
                         "a SpladePooling behind a %s is not supported, only behind encoders",

@@ -162,9 +162,6 @@ const struct hf_decoder hf_gemma_embedding = {GEMMA3,
                                               .architecture = "gemma-embedding",
                                               .prefixes = {"model."}};
 
-const char *const hf_of_images[] = {"vision_tower.", "model.vision_tower.",
-                                    "multi_modal_projector.", "model.multi_modal_projector.", NULL};
-
 /* These folders leave out settings that are the class's own. */
 const struct hf_decoder hf_gemma3 = {
     GEMMA3,

@@ -154,6 +154,9 @@ const struct hf_name hf_llama_layer_names[] = {
     {"mlp.down_proj.", TENSOR_FFN_DOWN ".", true}, {0},
 };
 
+const char *const hf_of_images[] = {"vision_tower.", "model.vision_tower.",
+                                    "multi_modal_projector.", "model.multi_modal_projector.", NULL};
+
 #define LLAMA(its_type, its_name, its_architecture, its_kv_heads, its_head_size)                   \
     .type = (its_type), .class = its_name "ForCausalLM", .bare = its_name "Model",                 \
     .architecture = (its_architecture), .prefixes = {"model."},                                    \

@@ -8,6 +8,9 @@
 #include <stdbool.h>
 
 enum activation {
+    /* x / (1 + e^(-1.702 x)). It is only in native code: modules are smaller if the others begin
+     * with 0. */
+    ACTIVATION_QUICK_GELU = -1,
     ACTIVATION_GELU,
     ACTIVATION_RELU,
     ACTIVATION_GELU_TANH,    /* GELU with tanh instead of erf: gelu_new, gelu_pytorch_tanh */

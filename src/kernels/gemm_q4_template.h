@@ -82,7 +82,8 @@ ALWAYS_INLINE void block_advance(struct int8_tile *t, size_t rows, const enum bl
 
 #include "kernels/gemm_ternary_template.h"
 
-/* The scales and offsets of a vector of outputs in one part. */
+/* The scales of a vector of outputs in one part, and their offsets, which are Q4_FACTOR times too
+ * large as the products of nibbles are. */
 struct q4_factors {
     vf scale, offset;
 };
@@ -94,13 +95,14 @@ ALWAYS_INLINE struct q4_factors q4_factors_of(const unsigned char *block, const 
         return (struct q4_factors){vf_load_halves(at), vf_set1(0)};
     if (form == FORM_Q4_1) {
         const vf scale = vf_load_halves(at);
-        return (struct q4_factors){scale,
-                                   vf_fma(scale, vf_set1(8), vf_load_halves(at + Q4_PANEL * 2))};
+        const vf offset = vf_fma(scale, vf_set1(8), vf_load_halves(at + Q4_PANEL * 2));
+        return (struct q4_factors){scale, vf_mul(offset, vf_set1(Q4_FACTOR))};
     }
     const unsigned char *halves = block + Q4_PANEL * sizeof(float) + v * VF_LANES * 2;
     const vf scale = vf_mul(vf_load_halves(halves), vf_load_bytes(at));
     const vf min = vf_mul(vf_load_halves(halves + Q4_PANEL * 2), vf_load_bytes(at + Q4_PANEL));
-    return (struct q4_factors){scale, vf_sub(vf_mul(scale, vf_set1(8)), min)};
+    const vf offset = vf_sub(vf_mul(scale, vf_set1(8)), min);
+    return (struct q4_factors){scale, vf_mul(offset, vf_set1(Q4_FACTOR))};
 }
 
 /* Adds block b to output vector v of a row: y += scale_x (total - zero * sum). `total` is `factor`
@@ -208,8 +210,7 @@ ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned 
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++) {
             const float sum = part_sums[(size_t)(i / Q4_VECTORS) * parts + c / Q4_BLOCK];
-            total[i] =
-                vf_fma(vf_set1(sum * (float)Q4_FACTOR), factors[i % Q4_VECTORS].offset, total[i]);
+            total[i] = vf_fma(vf_set1(sum), factors[i % Q4_VECTORS].offset, total[i]);
         }
     }
     UNROLL

@@ -65,10 +65,9 @@ ALWAYS_INLINE void unpack_part(struct unpacked *u, const struct int8_tile *t,
         struct q4_factors *factors = &u->factors[c * count + i];
         if (form_has_levels(form))
             factors->scale = level_scale(t->levels->layout, block, part, v);
-        else if (form == FORM_Q4_K) {
+        else if (form == FORM_Q4_K)
             *factors = q4_factors_of(block, part, v, form);
-            factors->offset = vf_mul(factors->offset, vf_set1(Q4_FACTOR));
-        } else
+        else
             *factors = k_factors(block + Q4_PANEL * sizeof(float), part, v, h, bits, t->scales);
     }
 }

@@ -62,6 +62,11 @@ ALWAYS_INLINE vf activated(vf y, vf gate, const enum activation kind) {
         return vf_mul(gate, y);
     }
 #endif
+#ifndef __wasm__
+    if (kind == ACTIVATION_QUICK_GELU)
+        return vf_mul(silu_of(vf_mul(y, vf_set1(1.702f)), vf_table(exp2_terms)),
+                      vf_set1(1 / 1.702f));
+#endif
     gelu_of(&active, 1, vf_table(gelu_terms));
     return active;
 }
@@ -124,6 +129,10 @@ static float sparse_activate(enum activation kind, struct neuron_sums sums, cons
     if (kind == ACTIVATION_GATED_GELU)
         return activate_all(sums, centers, list, n, row, values, ACTIVATION_GATED_GELU);
 #endif
+#ifndef __wasm__
+    if (kind == ACTIVATION_QUICK_GELU)
+        return activate_all(sums, centers, list, n, row, values, ACTIVATION_QUICK_GELU);
+#endif
     return activate_all(sums, centers, list, n, row, values, ACTIVATION_GELU);
 }
 
@@ -174,6 +183,10 @@ static float sparse_contribute(enum activation kind, const float *y, const float
         return contribute_all(y, gate, scales, n, values, ACTIVATION_GATED_GELU_TANH);
     if (kind == ACTIVATION_GATED_GELU)
         return contribute_all(y, gate, scales, n, values, ACTIVATION_GATED_GELU);
+#endif
+#ifndef __wasm__
+    if (kind == ACTIVATION_QUICK_GELU)
+        return contribute_all(y, y, scales, n, values, ACTIVATION_QUICK_GELU);
 #endif
     return contribute_all(y, y, scales, n, values, ACTIVATION_GELU);
 }

@@ -83,6 +83,10 @@ static float activation(enum activation kind, float x, float gate) {
     case ACTIVATION_GATED_GELU:
         return gelu(gate) * x;
 #endif
+#ifndef __wasm__
+    case ACTIVATION_QUICK_GELU:
+        return x / (1 + expf(-1.702f * x));
+#endif
     default: /* ACTIVATION_GATED_SILU */
         break;
     }

@@ -287,6 +287,7 @@ wisp_status decoder_attention_run(struct pass *pass, uint32_t member, struct cur
                                   const struct decoder_attention *weights, const struct rope *rope,
                                   wisp_error *error) {
     const struct decoder_state *s = pass->state;
+    TRY(pass_wake(pass, member, at, REST_ATTENTION, error));
     wisp_status status = decoder_linear(pass, member, at, &weights->q, s->x, s->q, error);
     if (status == WISP_OK && weights->kv.n > 0)
         status = decoder_linear(pass, member, at, &weights->kv, s->x, s->kv, error);
@@ -295,5 +296,6 @@ wisp_status decoder_attention_run(struct pass *pass, uint32_t member, struct cur
     if (status == WISP_OK)
         status = decoder_linear(pass, member, at, &weights->output, s->context, s->y, error);
     decoder_end_stage(pass, member, at, STAGE_ATTENTION_OUTPUT);
+    pass_sleep(pass, member, at, REST_ATTENTION);
     return pass_join_status(pass, member, at, status, error);
 }

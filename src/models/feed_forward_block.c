@@ -83,6 +83,11 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
 wisp_status feed_forward_run_outputs(struct pass *pass, uint32_t member, struct cursor at,
                                      float *inner, float *y, struct workspace space,
                                      wisp_error *error) {
-    return pass->network->feed_forward[at.layer].kind->run_outputs(pass, member, at, inner, y,
-                                                                   space, error);
+    const struct network *network = pass->network;
+    const struct ffn_kind *kind = network->feed_forward[at.layer].kind;
+    const enum rest_part weights = kind->needs(network);
+    TRY(pass_wake(pass, member, at, weights, error));
+    const wisp_status status = kind->run_outputs(pass, member, at, inner, y, space, error);
+    pass_sleep(pass, member, at, weights);
+    return status;
 }

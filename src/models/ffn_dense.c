@@ -66,6 +66,21 @@ static void bound(float *up, float *gate, size_t n) {
 }
 #endif
 
+#ifndef __wasm__
+/* Computes x / (1 + e^(-1.702 x)), which is silu(1.702 x) / 1.702, a part at a time. */
+static void quick_gelu(const struct kernels *kernels, float *x, size_t n) {
+    enum { PART = 256 };
+    const float slope = 1.702f;
+    float factors[PART];
+    for (size_t i = 0; i < PART; i++)
+        factors[i] = 1 / slope;
+    for (size_t i = 0; i < n; i++)
+        x[i] *= slope;
+    for (size_t i = 0; i < n; i += PART)
+        kernels->silu_mul(x + i, factors, smaller(PART, n - i));
+}
+#endif
+
 void ffn_activate(const struct kernels *kernels, enum activation activation, float *up, float *gate,
                   size_t n) {
     switch (activation) {
@@ -106,6 +121,11 @@ void ffn_activate(const struct kernels *kernels, enum activation activation, flo
     case ACTIVATION_GATED_SILU_BOUNDED:
         bound(up, gate, n);
         kernels->silu_mul(gate, up, n);
+        break;
+#endif
+#ifndef __wasm__
+    case ACTIVATION_QUICK_GELU:
+        quick_gelu(kernels, up, n);
         break;
 #else
     default:

@@ -11,8 +11,7 @@
 #include "models/norms_load.h"
 #include "models/positions.h"
 
-/* Computes h = h + y and x = layer_norm(h) for some tokens. */
-static void add_and_norm(const struct pass *pass, struct pass_tokens own, const struct norm *norm) {
+void gpt2_add_and_norm(const struct pass *pass, struct pass_tokens own, const struct norm *norm) {
     const struct model_config *c = &pass->network->config;
     const struct kernels *kernels = pass->network->kernels;
     const struct decoder_state *s = pass->state;
@@ -38,19 +37,22 @@ static void norm_and_add(const struct pass *pass, struct pass_tokens own, const 
 }
 
 /* Copies the embedding of each token's position to y, or zeros if positions have none. */
-static void look_up_positions(const struct pass *pass) {
+static wisp_status look_up_positions(const struct pass *pass, wisp_error *error) {
     const struct decoder_state *s = pass->state;
     const size_t size = pass->network->config.hidden_size;
     if (!pass->network->positions) {
         memset(s->y, 0, pass->tokens * size * sizeof *s->y);
-        return;
+        return WISP_OK;
     }
+    TRY(rest_wake(pass->network, REST_POSITIONS, 0, error));
     const float *positions = pass->network->positions->rows;
     for (size_t i = 0; i < pass->batch.texts; i++) {
         const size_t start = pass->batch.starts[i], tokens = pass->batch.starts[i + 1] - start;
         memcpy(s->y + start * size, positions + pass->batch.caches[i]->length * size,
                tokens * size * sizeof *s->y);
     }
+    rest_sleep(pass->network, REST_POSITIONS, 0);
+    return WISP_OK;
 }
 
 /* Runs the member's part of one block of the pass. */
@@ -64,22 +66,22 @@ wisp_status gpt2_step(struct pass *pass, uint32_t member, struct cursor at, wisp
         if (member > 0)
             break;
         TRY(decoder_look_up(pass, error));
-        look_up_positions(pass);
-        add_and_norm(pass, (struct pass_tokens){0, pass->tokens}, &w->layer[0].attention_norm);
+        TRY(look_up_positions(pass, error));
+        gpt2_add_and_norm(pass, (struct pass_tokens){0, pass->tokens}, &w->layer[0].attention_norm);
         pass_mark(pass, member, at, STAGE_LOOK_UP);
         break;
 
     case BLOCK_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
         TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->rope, error));
-        (pass->network->config.is_parallel ? norm_and_add : add_and_norm)(
+        (pass->network->config.is_parallel ? norm_and_add : gpt2_add_and_norm)(
             pass, decoder_tokens(pass, member), &layer->feed_forward_norm);
         pass_mark(pass, member, at, STAGE_NORM);
         break;
 
     case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
         TRY(decoder_feed_forward(pass, member, at, error));
-        add_and_norm(pass, decoder_tokens(pass, member),
-                     last ? &w->output_norm : &w->layer[at.layer + 1].attention_norm);
+        gpt2_add_and_norm(pass, decoder_tokens(pass, member),
+                          last ? &w->output_norm : &w->layer[at.layer + 1].attention_norm);
         pass_mark(pass, member, at, STAGE_NORM);
         break;
 

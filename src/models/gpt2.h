@@ -33,6 +33,9 @@ struct gpt2_weights {
     .release = gpt2_release, .attention = decoder_attention_shape, .take = decoder_take,           \
     .rope = gpt2_rope, .step = gpt2_step
 
+/* Computes state->h += state->y and state->x = layer_norm(state->h) for some tokens. */
+void gpt2_add_and_norm(const struct pass *pass, struct pass_tokens own, const struct norm *norm);
+
 size_t gpt2_linears(const struct network *network, uint32_t layer, struct linear_entry *out);
 wisp_status gpt2_load(struct network *network, wisp_error *error);
 wisp_status gpt2_load_layer(struct network *network, uint32_t layer, wisp_error *error);

@@ -82,6 +82,7 @@ static wisp_status short_convolution(struct pass *pass, uint32_t member, struct 
     const struct kernels *kernels = pass->network->kernels;
     const size_t size = pass->network->config.hidden_size;
     const struct pass_tokens own = decoder_tokens(pass, member);
+    TRY(pass_wake(pass, member, at, REST_ATTENTION, error));
     wisp_status status = decoder_linear(pass, member, at, &layer->in, s->x, s->inner, error);
     decoder_end_stage(pass, member, at, STAGE_QKV);
     for (size_t t = own.first; t < own.first + own.n; t++) {
@@ -95,6 +96,7 @@ static wisp_status short_convolution(struct pass *pass, uint32_t member, struct 
     if (status == WISP_OK)
         status = decoder_linear(pass, member, at, &layer->out, s->context, s->y, error);
     decoder_end_stage(pass, member, at, STAGE_ATTENTION_OUTPUT);
+    pass_sleep(pass, member, at, REST_ATTENTION);
     return pass_join_status(pass, member, at, status, error);
 }
 

@@ -26,6 +26,7 @@ struct linear_entry {
     enum block block;                        /* the block that computes it */
     enum linear_role role;
     bool has_bias; /* each matrix has a bias beside it */
+    bool checked;  /* it has been read before */
 };
 
 enum { MOST_LINEARS = 8 };

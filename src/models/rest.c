@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/checksum.h"
 #include "base/memory.h"
+#include "host/input_file.h"
 #include "models/linears.h"
 #include "models/positions.h"
 #include "sparse/neuron_cold.h"
@@ -24,8 +25,10 @@ struct resting {
 struct rest {
     uint64_t limit;
     size_t most;  /* bytes of the largest part that rests, which network->resident_bytes counts */
+    uint64_t all; /* bytes of all parts that rest */
     size_t parts; /* the first parts of enum rest_part rest in all layers, */
     uint32_t layers; /* and the next one in the first layers */
+    atomic_ullong read_bytes;
     struct resting layer[][REST_PARTS];
 };
 
@@ -98,12 +101,38 @@ static wisp_status read_part(const struct network *network, enum rest_part part,
                              wisp_error *error) {
     const struct ffn_kind *kind = network->feed_forward[l].kind;
     struct linear_entry of[MOST_LINEARS];
+    struct tensor_cache cache = {0}; /* for matrices whose neurons are rows */
     const size_t n = linears_of(network, part, l, of);
-    for (size_t i = 0; i < n; i++)
-        TRY(linear_entry_read(network, l, &of[i], NULL, error));
+    wisp_status status = WISP_OK;
+    for (size_t i = 0; i < n && status == WISP_OK; i++) {
+        of[i].checked = true;
+        status = linear_entry_read(network, l, &of[i], &cache, error);
+    }
+    tensor_cache_release(&cache);
+    TRY(status);
     if (positions_of(network, part, l))
         TRY(positions_read(network, error));
     return kind->read_part ? kind->read_part(network, l, part, error) : WISP_OK;
+}
+
+/* Visits the tensors of the matrices of a part: returns their bytes in the file, and with `expect`
+ * says that they will be read soon. */
+static uint64_t visit_tensors(const struct network *network, enum rest_part part, uint32_t l,
+                              bool expect) {
+    struct linear_entry of[MOST_LINEARS];
+    const size_t n = linears_of(network, part, l, of);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t m = 0; of[i].names[m]; m++) {
+            char name[TENSOR_NAME_BYTES];
+            const struct tensor *tensor = directory_find_tensor(
+                network->dir, layer_tensor_name(name, l, of[i].names[m], TENSOR_WEIGHT));
+            const wisp_source *source = &network->dir->sources[tensor->source];
+            bytes += tensor->bytes;
+            if (expect && !tensor->make && file_source_is(source))
+                file_source_expect(source, tensor->offset, tensor->bytes);
+        }
+    return bytes;
 }
 
 /* ---- coming to rest ------------------------------------------------------------------------- */
@@ -132,6 +161,7 @@ static void let_rest(struct network *network, enum rest_part part, uint32_t l) {
     release_part(network, part, l);
     resting->rests = true;
     network->resident_bytes -= bytes;
+    rest->all += bytes;
     if (bytes > rest->most) {
         network->resident_bytes += bytes - rest->most;
         rest->most = bytes;
@@ -164,6 +194,14 @@ void rest_loaded(struct network *network, uint32_t layers) {
             rest->parts++;
         }
     }
+}
+
+uint64_t rest_read_bytes(const struct network *network) {
+    return network->rest ? atomic_load(&network->rest->read_bytes) : 0;
+}
+
+uint64_t rest_absent_bytes(const struct network *network) {
+    return network->rest ? network->rest->all - network->rest->most : 0;
 }
 
 uint64_t rest_saves(const struct network *network) {
@@ -211,14 +249,38 @@ static wisp_status read_again(const struct network *network, enum rest_part part
     return WISP_OK;
 }
 
+/* Says that the part will be read that a pass needs after so many others that rest. The order is
+ * that of blocks, and the first layer follows the last, for the next token. */
+static void expect_after(const struct network *network, enum rest_part part, uint32_t l,
+                         unsigned others) {
+    static const enum rest_part order[] = {REST_ATTENTION, REST_DENSE};
+    enum { IN_ORDER = sizeof order / sizeof *order };
+    const size_t all = (size_t)network->config.layers * IN_ORDER;
+    size_t at = (size_t)l * IN_ORDER + (part == REST_DENSE);
+    for (size_t i = 1; i < all; i++) {
+        at = (at + 1) % all;
+        const enum rest_part next = order[at % IN_ORDER];
+        const uint32_t layer = (uint32_t)(at / IN_ORDER);
+        if (network->rest->layer[layer][next].rests && others-- == 0) {
+            visit_tensors(network, next, layer, true);
+            return;
+        }
+    }
+}
+
 wisp_status rest_wake_part(const struct network *network, enum rest_part part, uint32_t layer,
                            wisp_error *error) {
+    enum { AHEAD = 2 }; /* parts: attention's are much smaller than others */
     struct resting *resting = &network->rest->layer[layer][part];
+    wisp_status status = WISP_OK;
     if (!resting->rests)
         return WISP_OK;
     enter(resting);
-    const wisp_status status =
-        resting->users == 0 ? read_again(network, part, layer, error) : WISP_OK;
+    if (resting->users == 0) {
+        expect_after(network, part, layer, AHEAD - 1);
+        status = read_again(network, part, layer, error);
+        atomic_fetch_add(&network->rest->read_bytes, visit_tensors(network, part, layer, false));
+    }
     if (status == WISP_OK)
         resting->users++;
     else

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weights of an encoder whose memory is limited to less than they take. They rest in the file: a
+ * Weights of a model whose memory is limited to less than they take. They rest in the file: a
  * pass reads and packs those that a block needs, with the same bits each time, and frees them after
- * it. So a thread has one part of one layer in memory at a time. Native only. */
+ * it. So a pass has one part of one layer in memory at a time; the system reads the next ones from
+ * the file meanwhile. Native only. */
 #ifndef WISP_MODELS_REST_H
 #define WISP_MODELS_REST_H
 
 #include "models/network.h"
 
-/* Sets the limit of an encoder's network->resident_bytes, after network_open and before any pass.
+/* Sets the limit of network->resident_bytes, after network_open and before any pass.
  * Its tensors must be in lasting sources (wisp_source). A further call may lower the limit. Fails
  * if there is no memory. */
 wisp_status rest_open(struct network *network, uint64_t limit, wisp_error *error);
@@ -20,6 +21,11 @@ void rest_loaded(struct network *network, uint32_t layers);
 /* Returns the bytes that network->resident_bytes, of a network that is loaded, loses if all parts
  * rest: those of all parts that do not, but for the largest. */
 uint64_t rest_saves(const struct network *network);
+
+/* Returns the bytes of the file that passes have read so far for parts that rest, and the bytes of
+ * memory that all of these would take beyond network->resident_bytes. */
+uint64_t rest_read_bytes(const struct network *network);
+uint64_t rest_absent_bytes(const struct network *network);
 
 /* The functions below call these if the network has parts that rest. */
 wisp_status rest_wake_part(const struct network *network, enum rest_part part, uint32_t layer,

@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The list of WebAssembly modules that score pairs of texts, and that embed by encoders which most
  * pages do not need. */
-#include "attention/attention.h"
 #include "engine/token_vectors.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
 #include "formats/stacked.h"
 #include "formats/token_split.h"
-#include "models/architectures.h"
-#include "models/bert.h"
-#include "models/bert_variants.h"
 #include "models/dense_activations.h"
-#include "models/feed_forward.h"
-#include "models/modern_bert.h"
-#include "models/static.h"
+#include "products/lists.h"
 #include "quant/block_rows.h"
 #include "tokenizers/tokenizer.h"
-#include "weights/weight_kind.h"
 
-const struct architecture *const architectures[] = {
-    &architecture_bert,         &architecture_nomic_bert,     &architecture_mpnet,
-    &architecture_electra,      &architecture_deberta_v2,     &architecture_gte,
-    &architecture_static,       &architecture_modern_bert,    &architecture_jina_bert_v2,
-    &architecture_jina_bert_v3, &architecture_nomic_bert_moe, NULL};
+const struct architecture *const architectures[] = {ENCODERS, NULL};
 
 /* Encoders of many languages have the vocabularies of decoders. */
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_words, &tokenizer_codecs, NULL};

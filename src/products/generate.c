@@ -1,59 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tables of WebAssembly modules that generate. */
-#include "attention/attention.h"
 #include "engine/model.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
 #include "formats/stacked.h"
-#include "models/architectures.h"
 #include "models/dense_activations.h"
-#include "models/eurobert.h"
-#include "models/feed_forward.h"
-#include "models/gemma.h"
-#include "models/glm4.h"
-#include "models/gpt2.h"
-#include "models/gpt_neox.h"
-#include "models/granite.h"
-#include "models/lfm2.h"
-#include "models/llama.h"
-#include "models/llama_experts.h"
-#include "models/mistral3.h"
-#include "models/olmo2.h"
-#include "models/phi3.h"
-#include "models/smollm3.h"
+#include "products/lists.h"
 #include "quant/block_rows.h"
 #include "tokenizers/tokenizer.h"
-#include "weights/weight_kind.h"
 
-const struct architecture *const architectures[] = {
-    &architecture_llama,      &architecture_qwen2,           &architecture_qwen3,
-    &architecture_gpt2,       &architecture_gemma2,          &architecture_gemma3,
-    &architecture_lfm2,       &architecture_granite,         &architecture_minicpm,
-    &architecture_olmo2,      &architecture_smollm3,         &architecture_phi3,
-    &architecture_starcoder2, &architecture_gemma_embedding, &architecture_gptneox,
-    &architecture_stablelm,   &architecture_qwen3moe,        &architecture_olmoe,
-    &architecture_granitemoe, &architecture_lfm2moe,         &architecture_mistral3,
-    &architecture_glm4,       &architecture_eurobert,        NULL};
+const struct architecture *const architectures[] = {DECODERS, NULL};
 
 const struct tokenizer_kind *const tokenizer_kinds[] = {&tokenizer_codecs, NULL};
 
-const struct attention_policy *const attention_policies[] = {
-    &attention_full, &attention_cached, &attention_local,      &attention_strided,
-    &attention_mass, &attention_quest,  &attention_minference, NULL};
+const struct attention_policy *const attention_policies[] = {POLICIES, NULL};
 
 attention_chooser *const attention_chosen_by = attention_from_text;
 
-const struct ffn_kind *const ffn_kinds[] = {&ffn_experts, &ffn_gate, &ffn_sparse, &ffn_dense, NULL};
+const struct ffn_kind *const ffn_kinds[] = {DECODER_LAYERS, NULL};
 
 const struct dense_activation *const dense_activations[] = {DENSE_ACTIVATIONS, NULL};
 
-const struct weight_kind *const weight_kinds[] = {
-    &weights_q4_0,  &weights_q4_1,   &weights_q2_k,   &weights_q3_k,  &weights_q4_k,
-    &weights_q5_k,  &weights_q6_k,   &weights_tq1_0,  &weights_tq2_0, &weights_bitnet_t158,
-    &weights_i2_s,  &weights_q5_0,   &weights_q5_1,   &weights_q1_0,  &weights_q2_0,
-    &weights_pq2_0, &weights_iq4_nl, &weights_iq4_xs, &weights_mxfp4, &weights_f16,
-    &weights_bf16,  &weights_int8,   &weights_narrow, &weights_f32,   NULL};
+const struct weight_kind *const weight_kinds[] = {DECODER_WEIGHTS, NULL};
 
 const struct block_format block_formats[] = {
     BLOCK_ROWS(BLOCK_FUNCTION, BLOCK_FUNCTION, NO_BLOCK_FUNCTION)};

@@ -7,7 +7,6 @@
 #include "base/utf8.h"
 #include "grammar/grammar_machine.h"
 #include "schema/grammar_builder.h"
-#include "schema/json_schema.h"
 
 enum { MOST_DEPTH = 64, MOST_REPEATS = 100000, MOST_RANGES = 512, MOST_NAME = 128 };
 
@@ -349,19 +348,4 @@ wisp_status wisp_grammar_open(wisp_text gbnf, wisp_grammar **grammar, wisp_error
     *grammar = NULL;
     TRY(require_texts(&gbnf, 1, error));
     return compile_gbnf(gbnf, grammar, error);
-}
-
-wisp_status wisp_grammar_open_schema(wisp_text schema, wisp_grammar **grammar, wisp_error *error) {
-    TRY(require((const void *)grammar, "grammar", error));
-    *grammar = NULL;
-    TRY(require_texts(&schema, 1, error));
-    struct wisp_grammar *made = calloc(1, sizeof *made);
-    if (!made)
-        return fail_memory(error, sizeof *made);
-    const wisp_status status = json_schema_compile(schema, made, error);
-    if (status == WISP_OK)
-        *grammar = made;
-    else
-        wisp_grammar_close(made);
-    return status;
 }

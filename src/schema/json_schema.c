@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes the rules of a schema's goals.
+ * Makes a grammar of a JSON Schema (json-schema.org, drafts 4 to 2020-12): all its texts are valid
+ * under the schema. docs/formats.md lists the keywords and what is left out. This file writes the
+ * rules of a schema's goals.
  * Compiled for size in WebAssembly. */
-#include "schema/json_schema.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,7 +158,11 @@ static wisp_status write_grammar(struct schema_output *o) {
     return move_arrays(o);
 }
 
-wisp_status json_schema_compile(wisp_text schema, struct wisp_grammar *grammar, wisp_error *error) {
+/* Errors name the place in the schema: "#/properties/size". They are WISP_ERROR_FORMAT if the
+ * schema is malformed or no value is valid under it, and WISP_ERROR_UNSUPPORTED for what no grammar
+ * can follow. The caller closes the grammar, also after an error. */
+static wisp_status compile_schema(wisp_text schema, struct wisp_grammar *grammar,
+                                  wisp_error *error) {
     struct schema_compiler *c = calloc(1, sizeof *c);
     if (!c)
         return fail_memory(error, sizeof *c);
@@ -178,5 +182,20 @@ wisp_status json_schema_compile(wisp_text schema, struct wisp_grammar *grammar, 
     free(c->queue);
     arena_release(&c->arena);
     free(c);
+    return status;
+}
+
+wisp_status wisp_grammar_open_schema(wisp_text schema, wisp_grammar **grammar, wisp_error *error) {
+    TRY(require((const void *)grammar, "grammar", error));
+    *grammar = NULL;
+    TRY(require_texts(&schema, 1, error));
+    struct wisp_grammar *made = calloc(1, sizeof *made);
+    if (!made)
+        return fail_memory(error, sizeof *made);
+    const wisp_status status = compile_schema(schema, made, error);
+    if (status == WISP_OK)
+        *grammar = made;
+    else
+        wisp_grammar_close(made);
     return status;
 }

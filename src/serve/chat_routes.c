@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "serve/api.h"
 #include "serve/text_job.h"
 
 /* A reply in one of the two forms. */

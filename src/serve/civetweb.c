@@ -1,7 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/civetweb.h"
 
-#ifdef WISP_STATIC
+#ifdef WISP_CIVETWEB
+
+/* A static program has the library itself. */
+unsigned mg_init_library(unsigned features);
+struct mg_context *mg_start(const void *callbacks, void *user_data, const char **options);
+void mg_stop(struct mg_context *context);
+void mg_set_request_handler(struct mg_context *context, const char *uri,
+                            mg_request_handler *handler, void *handler_context);
+int mg_get_server_ports(const struct mg_context *context, int size, struct mg_server_port *ports);
+const struct mg_request_info *mg_get_request_info(const struct mg_connection *connection);
+const char *mg_get_header(const struct mg_connection *connection, const char *name);
+int mg_read(struct mg_connection *connection, void *buffer, size_t length);
+int mg_write(struct mg_connection *connection, const void *buffer, size_t length);
+
+wisp_status civetweb_load(const struct civetweb **civetweb, wisp_error *error) {
+    static const struct civetweb linked = {mg_init_library,
+                                           mg_start,
+                                           mg_stop,
+                                           mg_set_request_handler,
+                                           mg_get_server_ports,
+                                           mg_get_request_info,
+                                           mg_get_header,
+                                           mg_read,
+                                           mg_write};
+    (void)error;
+    linked.init_library(0);
+    *civetweb = &linked;
+    return WISP_OK;
+}
+
+#elif defined(WISP_STATIC)
 
 wisp_status civetweb_load(const struct civetweb **civetweb, wisp_error *error) {
     *civetweb = NULL;

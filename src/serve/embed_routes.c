@@ -4,6 +4,7 @@
  * Source: OpenAI's API reference; TEI's OpenAPI description. */
 #include <stdlib.h>
 
+#include "serve/api.h"
 #include "serve/texts.h"
 
 /* The texts of a request and their embeddings. */

@@ -3,6 +3,7 @@
  * template, and a reply becomes blocks. Source: Anthropic's API reference. */
 #include <stdlib.h>
 
+#include "serve/api.h"
 #include "serve/text_job.h"
 
 struct exchange {

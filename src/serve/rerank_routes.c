@@ -3,6 +3,7 @@
  * as Jina, vLLM and llama.cpp have it. Source: TEI's OpenAPI description; Jina's API reference. */
 #include <stdlib.h>
 
+#include "serve/api.h"
 #include "serve/texts.h"
 
 /* A query and its texts, with their scores. */
@@ -116,8 +117,10 @@ static void run_tei(struct call *call) {
 
 static void run_jina(struct call *call) {
     struct ranking r = {0};
-    if (!can_rank(call) || !take_flag(call, call->body, "return_documents", &r.has_texts) ||
-        !take_request(call, "documents", true, &r) || !rank(call, &r))
+    bool truncate = false;
+    if (!can_rank(call) || !take_flag(call, call->body, "truncate", &truncate) ||
+        !take_flag(call, call->body, "return_documents", &r.has_texts) ||
+        !take_request(call, "documents", truncate, &r) || !rank(call, &r))
         return;
     struct text_buffer text = {0};
     text_print(&text, "{\"model\":");

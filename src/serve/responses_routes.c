@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "serve/api.h"
 #include "serve/text_job.h"
 
 struct exchange {

@@ -3,7 +3,7 @@
 #ifndef WISP_SERVE_TEXT_JOB_H
 #define WISP_SERVE_TEXT_JOB_H
 
-#include "serve/api.h"
+#include "serve/call.h"
 
 struct text_job {
     struct call *call;

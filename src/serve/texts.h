@@ -3,7 +3,7 @@
 #ifndef WISP_SERVE_TEXTS_H
 #define WISP_SERVE_TEXTS_H
 
-#include "serve/api.h"
+#include "serve/call.h"
 
 struct request_texts {
     wisp_text *texts; /* [n], in the call's arena */

@@ -7,10 +7,15 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/product.h"
+#include "base/utf8.h"
 #include "formats/schema.h"
 #include "text/nfc.h"
 #include "text/reader.h"
+#include "text/unicode.h"
+#include "text/unicode_classes.h"
 #include "tokenizers/bpe_merges.h"
+#include "tokenizers/characters.h"
 #include "tokenizers/pretokenize.h"
 
 static const char PRE[] = "tokenizer.ggml.pre";
@@ -38,6 +43,7 @@ static wisp_status read_pretokenizer(struct codec *codec, const struct directory
     codec->add_last = found->flags & PRE_ENDS;
     codec->ignores_merges = found->flags & PRE_WHOLE;
     codec->composes = found->flags & PRE_NFC;
+    codec->ends_words = READS_CLIP && found->flags & PRE_WORDS;
     TRY(metadata_bool_or(dir, KEY_TOKENIZER_IGNORE_MERGES, &codec->ignores_merges, error));
     return metadata_bool_or(dir, KEY_TOKENIZER_NFC, &codec->composes, error);
 }
@@ -93,6 +99,13 @@ static wisp_status decode_tokens(struct codec *codec, const struct directory *di
     return codec_build_pieces(codec, dir, texts, false, error);
 }
 
+enum { WORD_END = sizeof PRE_WORD_END - 1 };
+
+static bool ends_word(wisp_text text) {
+    return text.length > WORD_END &&
+           memcmp(text.bytes + text.length - WORD_END, PRE_WORD_END, WORD_END) == 0;
+}
+
 static wisp_status read_texts(struct codec *codec, const struct directory *dir, wisp_error *error) {
     const wisp_text *spellings = directory_find_metadata(dir, CODEC_TOKENS)->as.texts;
     uint64_t total = 1;
@@ -110,6 +123,8 @@ static wisp_status read_texts(struct codec *codec, const struct directory *dir, 
     /* The pieces have a copy of the bytes. */
     for (size_t i = 0; i < codec->count; i++) {
         texts[i].bytes = codec->pieces.bytes + codec->pieces.starts[i];
+        if (READS_CLIP && codec->ends_words && ends_word(texts[i]))
+            texts[i].length -= WORD_END;
         if (codec->types[i] == TOKEN_CONTROL || codec->types[i] == TOKEN_UNKNOWN)
             texts[i].length = 0;
     }
@@ -117,19 +132,47 @@ static wisp_status read_texts(struct codec *codec, const struct directory *dir, 
     return WISP_OK;
 }
 
-/* Finds the token of each byte. */
+/* Finds the tokens of each byte. */
 static void find_bytes(struct codec *codec) {
+    char spelled[] = "?" PRE_WORD_END;
     for (unsigned b = 0; b < 256; b++) {
-        const char byte = (char)b;
-        codec->byte_ids[b] = wordpiece_find(&codec->pieces, &byte, 1);
+        spelled[0] = (char)b;
+        codec->byte_ids[b] = wordpiece_find(&codec->pieces, spelled, 1);
+        if (READS_CLIP)
+            codec->end_ids[b] = wordpiece_find(&codec->pieces, spelled, 1 + WORD_END);
     }
+}
+
+/* Writes a text of well-formed UTF-8 to *copy in lower case, each character by itself. */
+static wisp_status lower(wisp_text text, char **copy, wisp_text *lowered, wisp_error *error) {
+    const size_t most = 2 * text.length; /* bytes: a capital of two becomes three at most */
+    char *at = *copy = malloc(most + 1);
+    if (!at)
+        return fail_memory(error, most + 1);
+    for (struct reader reader = reader_of(text); !reader_at_end(&reader);) {
+        uint32_t characters[2] = {reader_next(&reader)};
+        const bool has_lower = unicode_flags(characters[0]) & UNICODE_HAS_LOWER;
+        const size_t count = has_lower ? unicode_lower(characters[0], characters) : 1;
+        for (size_t i = 0; i < count; i++)
+            at += utf8_encode(characters[i], at);
+    }
+    *lowered = (wisp_text){*copy, (size_t)(at - *copy)};
+    return WISP_OK;
 }
 
 static wisp_status bpe_normalize(const struct codec *codec, wisp_text text, char **copy,
                                  wisp_text *normalized, wisp_error *error) {
+    char *composed = NULL;
     *copy = NULL;
     *normalized = text;
-    return codec->composes ? nfc_normalize(text, copy, normalized, error) : WISP_OK;
+    if (codec->composes)
+        TRY(nfc_normalize(text, copy, normalized, error));
+    if (!READS_CLIP || !codec->ends_words)
+        return WISP_OK;
+    composed = *copy;
+    const wisp_status status = lower(*normalized, copy, normalized, error);
+    free(composed);
+    return status;
 }
 
 static wisp_status bpe_open(struct codec *codec, const struct directory *dir, wisp_error *error) {
@@ -154,8 +197,12 @@ static wisp_status encode_word(void *context, const char *bytes, size_t length, 
     struct encoder *e = context;
     const struct codec *codec = e->codec;
     struct bpe_symbol *symbols;
+    const bool ends = READS_CLIP && codec->ends_words;
+    const char *next;
+    if (ends && unicode_class(character_at(bytes, &next)) == UNICODE_BLANK)
+        return WISP_OK;
     /* Most words are tokens that their merges lead to, which is found out once for each. */
-    const int32_t id = wordpiece_find(&codec->pieces, bytes, length);
+    const int32_t id = ends ? -1 : wordpiece_find(&codec->pieces, bytes, length);
     uint8_t whole = WHOLE_NO;
     if (id >= 0)
         whole = codec->ignores_merges
@@ -167,8 +214,9 @@ static wisp_status encode_word(void *context, const char *bytes, size_t length, 
     symbols = e->word.symbols;
     uint32_t count = 0;
     for (size_t i = 0; i < length; i++) {
+        const bool is_last = ends && i + 1 == length;
         /* Bytes without tokens are dropped, so that their neighbours may merge. */
-        symbols[count].id = codec->byte_ids[(unsigned char)bytes[i]];
+        symbols[count].id = (is_last ? codec->end_ids : codec->byte_ids)[(unsigned char)bytes[i]];
         count += symbols[count].id >= 0;
     }
     count = bpe_word_merge(&e->word, &codec->merges, count);

@@ -66,8 +66,10 @@ struct codec {
     double unknown_score; /* of a character that is not a token */
     /* Byte-level BPE: */
     struct cutter cutter;
-    bool composes;       /* texts are brought into normalization form C */
-    bool ignores_merges; /* a word that is a token becomes it, whatever the merges say */
+    bool composes;        /* texts are brought into normalization form C */
+    bool ignores_merges;  /* a word that is a token becomes it, whatever the merges say */
+    bool ends_words;      /* PRE_WORDS (formats/pretokenizers.h) */
+    int32_t end_ids[256]; /* of ends_words: the token of each byte that ends a word; -1: none */
     struct merge_table merges;
     /* [count]: enum bpe_whole. The threads that encode fill it in as they meet tokens. */
     _Atomic(uint8_t) *whole;

@@ -117,14 +117,16 @@ WISP_API wisp_status wisp_model_open_source(const wisp_source *source,
  *   whose threads share each batch.
  * - For other sources the option is WISP_ERROR_ARGUMENT; use wisp_model_limit_memory after opening.
  *
- * In the native library, a model with experts may have a limit without `hot_only`. All its other
- * weights stay in memory. An expert is read when a token needs it, and the least recently used
- * expert is evicted, but never one that is being computed; sessions that compute at the same time
- * may therefore exceed the limit. Results have the same bits with any limit.
+ * In the native library, a model that generates may have a limit without `hot_only`. One with
+ * experts keeps all its other weights in memory. An expert is read when a token needs it, and the
+ * least recently used expert is evicted, but never one that is being computed. One without experts
+ * keeps the output layer and as many layers as the limit allows; the matrices of the others are
+ * read for each pass, one block at a time. Sessions that compute at the same time may exceed the
+ * limit. Results have the same bits with any limit.
  *
- * A model with a limit does not keep the spellings of tokens, unless it has experts. If the limit
+ * A model with a limit does not keep the spellings of tokens, unless it generates. If the limit
  * is too low, opening fails with WISP_ERROR_ARGUMENT and names the smallest possible limit. In the
- * native library, a limit without `hot_only` is WISP_ERROR_ARGUMENT if the model has no experts.
+ * native library, a limit without `hot_only` is WISP_ERROR_ARGUMENT if the model does not generate.
  * For a source of the third kind whose file has no cold neurons, it is WISP_ERROR_UNSUPPORTED. */
 
 /* Sets *bytes to the number of bytes at the beginning of a GGUF file that opening with `hot_only`

@@ -171,6 +171,21 @@ describe('building and changing', () => {
   });
 });
 
+test('--keep-going: a malformed line costs that line alone, and is named', () => {
+  const lines = ['"a"', '{"text":"b","id":[]}', '{"id":1}', '[', '{"text":"c","id":7}'];
+  const args = ['index', 'build', at('g.index'), '--input', 'ndjson', '--keep-going'];
+  const { code, out, err } = wisp(args, lines.join('\n'));
+  assert.equal(code, 4);
+  assert.equal(out, '2 added\n');
+  assert.match(err, /line 2: "id" is neither/);
+  assert.match(err, /line 3: neither a JSON string/);
+  assert.match(err, /line 4, column 2: /);
+  assert.match(err, /3 lines are malformed, and not in the index/);
+  assert.match(run(['index', 'list', at('g.index')]), /^stdin:1\ta\n7\tc\n$/);
+  refused(['index', 'build', at('h.index'), ...args.slice(3)], 4, /no texts/, lines[3]);
+  refused(['index', 'list', at('g.index'), '--keep-going'], 2, /belongs to index build and add/);
+});
+
 describe('searching', () => {
   run(['index', 'build', at('s.index')], TEXTS.join('\n'));
 

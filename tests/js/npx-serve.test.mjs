@@ -7,8 +7,9 @@ import { createServer, get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { installNative } from './package-run.mjs';
 import { ask, post, started } from './serve-program.mjs';
-import { ROOT, floatsOf, wisp } from './support.mjs';
+import { ROOT, floatsOf, noAddon, wisp } from './support.mjs';
 
 /** @typedef {import('./serve-program.mjs').Server} Server */
 
@@ -116,6 +117,31 @@ describe('wisp-engine serve', () => {
   });
 });
 
+test("a model's default prompt counts, as in wisp serve", async (t) => {
+  const model = `${ROOT}tests/data/models/prompted`; // its prompt is 'query: '
+  const gguf = join(folder, 'prompted.gguf');
+  assert.equal(wisp(['convert', model, gguf, '--type', 'f32']).code, 0);
+  const server = await serve(['-m', gguf]);
+  t.after(server.stop);
+  const count = (/** @type {string} */ text) =>
+    JSON.parse(wisp(['tokenize', '-m', model, '--text', text]).out).length;
+  const { body } = await post(server, '/v1/embeddings', { input: TEXTS });
+  assert.equal(body.usage.total_tokens, TEXTS.reduce((sum, text) => sum + count(`query: ${text}`), 0)); // prettier-ignore
+  assert.ok(count('query: a') > count('a'));
+});
+
+test('a vector cache is shared with the program', { skip: noAddon }, async (t) => {
+  const cache = ['--vector-cache', join(folder, 'cache')];
+  const packages = join(folder, 'packages');
+  installNative(packages, { hasProgram: false });
+  const server = await serve(cache, { NODE_PATH: packages });
+  t.after(server.stop);
+  await post(server, '/v1/embeddings', { input: TEXTS });
+  const args = ['embed', '--portable', '--stats', ...cache, '--input', 'ndjson'];
+  const { err } = wisp(args, TEXTS.map((text) => JSON.stringify(text)).join('\n'));
+  assert.match(err, /vector cache: 3 texts found, 0 computed/);
+});
+
 test('a full queue refuses; a request under way has its reply when the server ends', async (t) => {
   const server = await serve(['--queue', '10']);
   t.after(server.stop);
@@ -213,6 +239,7 @@ test('wrong options', () => {
   writeFileSync(file, 'schl\u00fcssel\u0001\n');
   for (const [args, status, message] of /** @type {[string[], number, RegExp][]} */ ([
     [['--port', 'x'], 2, /--port x/],
+    [['--vector-cache-size', '1M'], 2, /--vector-cache-size requires --vector-cache/],
     [['--upstream', 'example.com'], 2, /expected a URL/],
     [['--upstream', 'http://[::1'], 2, /expected a URL/],
     [['--upstream', 'http://user:word@example.com'], 2, /a URL without a user/],

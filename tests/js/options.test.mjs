@@ -184,6 +184,12 @@ describe('native engines share weights', { skip: noAddon }, () => {
       vectorCacheSize: 1e9,
     },
   };
+  /** What some options need. @type {Record<string, object>} */
+  const NEEDED = {
+    sparsity: { predictor: 'lowrank' },
+    promptCacheSize: { promptCache: OTHER.promptCache },
+    vectorCacheSize: { vectorCache: OTHER.vectorCache },
+  };
   /** @type {Uint8Array} */
   let bytes;
   before(() => {
@@ -213,7 +219,7 @@ describe('native engines share weights', { skip: noAddon }, () => {
   for (const [name, { of }] of Object.entries(LOAD_OPTIONS).filter(([, { of }]) => of)) {
     test(`${name} of a ${of}: ${of === 'model' ? 'not with other values' : 'whatever its value'}`, async () => {
       assert.ok(name in OTHER, `${name}: give a value that is not the default`);
-      const base = name === 'sparsity' ? { predictor: 'lowrank' } : {};
+      const base = NEEDED[name] ?? {};
       const other = { ...base, [name]: OTHER[name] };
       assert.equal(await opened(base, other), of === 'model' ? 2 : 1);
       assert.equal(await opened(other, other), 1);

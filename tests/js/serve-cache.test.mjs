@@ -54,4 +54,9 @@ test('a folder that cannot be used', { skip }, async () => {
   assert.match(err, /another vector cache/);
   await assert.rejects(serve(['--vector-cache', join(folder, 'file')]), /is not a folder/);
   assert.match(wisp(['embed', '--vector-cache', folder, '--vector-cache-size', '1K', '--text', 'a']).err, /8 rows of 1537 bytes take/); // prettier-ignore
+  for (const command of ['embed', 'serve']) {
+    const alone = wisp([command, '--vector-cache-size', '1M']);
+    assert.equal(alone.code, 2);
+    assert.match(alone.err, /--vector-cache-size requires --vector-cache/);
+  }
 });

@@ -255,6 +255,7 @@ describe('wisp serve ranks', { skip }, () => {
       ['/rerank', { query, texts, raw_scores: true }, 400, /sigmoid/],
       ['/rerank', { query, texts: ['word '.repeat(600)] }, 413, /text 0 has/],
       ['/v1/rerank', { query, documents: texts, top_n: 0 }, 400, /top_n/],
+      ['/v1/rerank', { query, documents: ['word '.repeat(600)] }, 413, /documents: text 0 has/],
       ['/v1/embeddings', { input: 'a' }, 400, /makes no embeddings/],
     ])) {
       const reply = await post(server, path, body);
@@ -263,6 +264,8 @@ describe('wisp serve ranks', { skip }, () => {
     }
     const cut = { query, texts: ['word '.repeat(600)], truncate: true };
     assert.equal((await post(server, '/rerank', cut)).status, 200);
+    const { texts: documents } = cut;
+    assert.equal((await post(server, '/v1/rerank', { ...cut, documents })).status, 200);
   });
 });
 

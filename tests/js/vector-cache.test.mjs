@@ -94,6 +94,7 @@ describe('a vector cache', { skip: noAddon }, () => {
     await assert.rejects(small, { code: 'argument', message: /100 bytes, and 8 rows of/ });
     await assert.rejects(load(model, { vectorCache: `${root}/a\0b` }), { field: 'vectorCache', message: /NUL/ }); // prettier-ignore
     await assert.rejects(load(model, { vectorCache: root, vectorCacheSize: 0 }), { field: 'vectorCacheSize' }); // prettier-ignore
+    await assert.rejects(load(model, { vectorCacheSize: 1e6 }), { code: 'argument', message: /requires the option vectorCache/ }); // prettier-ignore
   });
 });
 

@@ -107,6 +107,9 @@ static const enum activation kinds[] = {
     ACTIVATION_GATED_GELU_TANH,
     ACTIVATION_GATED_GELU,
 #endif
+#ifndef __wasm__
+    ACTIVATION_QUICK_GELU,
+#endif
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };

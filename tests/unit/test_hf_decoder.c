@@ -81,9 +81,9 @@ static void settings_of_config_json(void **state) {
          "phi are not supported, only bert, roberta, xlm-roberta, camembert, distilbert, "
          "mpnet, nomic_bert, modernbert, electra, deberta-v2, new, llama, mistral, qwen2, qwen3, "
          "gpt2, "
-         "gemma2, gemma3_text, gemma3, lfm2, lfm2_bidirectional, phi3, granite, olmo2, olmo3, "
+         "gemma2, gemma3_text, gemma3, lfm2, phi3, granite, olmo2, olmo3, "
          "smollm3, mistral3, starcoder2, gpt_neox, stablelm, qwen3_moe, olmoe, granitemoe, "
-         "lfm2_moe, minicpm, ministral3, glm4, eurobert, gpt_oss, bitnet, glm4_moe_lite and "
+         "lfm2_moe, minicpm, ministral3, glm4, eurobert, gpt_oss, bitnet, clip, glm4_moe_lite and "
          "granitemoehybrid"},
         {t, CONFIG, "LlamaForCausalLM", "LlamaForSequenceClassification", UNSUPPORTED,
          "architectures", "only LlamaForCausalLM"},
@@ -281,7 +281,7 @@ static void parts_of_vocab_and_merges(void **state) {
         {v, SETTINGS, "\"GPT2Tokenizer\"", "\"GPT2TokenizerFast\"", WISP_OK, NULL, NULL},
         {v, SETTINGS, "\"GPT2Tokenizer\"", "\"Qwen2Tokenizer\"", WISP_OK, NULL, NULL},
         {v, SETTINGS, "\"GPT2Tokenizer\"", "\"CodeGenTokenizer\"", UNSUPPORTED, "tokenizer_class",
-         "only GPT2Tokenizer and Qwen2Tokenizer"},
+         "only GPT2Tokenizer, Qwen2Tokenizer and CLIPTokenizer"},
         {v, SETTINGS, "\"GPT2Tokenizer\"", "null", UNSUPPORTED, "tokenizer_class", NULL},
         {v, SETTINGS, "\"add_prefix_space\":false", "\"add_prefix_space\":true", UNSUPPORTED,
          "add_prefix_space", "only false"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Compares small random models, as sentence-transformers saves them (tests/oracle/make_models.py),
- * with its results. They have shapes and settings that all-MiniLM-L6-v2 does not have. */
+ * Compares small random models, as sentence-transformers saves them (tests/oracle/make_models.py)
+ * or transformers (make_clip.py), with its results. They have shapes and settings that
+ * all-MiniLM-L6-v2 does not have. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +55,9 @@ static const char *const models[] = {"models/cls12",
                                      "models/splade-distilbert",
                                      "models/splade-modernbert",
                                      "models/static",
-                                     "models/static-weights"};
+                                     "models/static-weights",
+                                     "models/clip",
+                                     "models/clip-text"};
 
 /* Returns the largest difference of a case's rows from the golden ones, relative to their length.
  */

@@ -5,8 +5,10 @@ the record of installed packages are private, so none of this needs root or chan
 """
 
 import functools
+import hashlib
 import re
 import shutil
+import tarfile
 from urllib.parse import unquote
 
 from .mirrors import wanted_sources
@@ -147,12 +149,25 @@ def fetch_debs(suite, packages, assumed):
     return [DEBS / file for file, _ in files]
 
 
-def fetch_source(suite, package):
-    """Downloads the upstream source archive of a package."""
-    configuration = apt_root(suite, "deb-src")
-    with step(f"fetching the source of {package} from {suite}") as details:
-        listing = apt("apt-get", configuration, "source", "--tar-only", "--print-uris", package)
-        size = int(re.search(r"^'[^']*' \S+ (\d+)", listing, re.MULTILINE).group(1))
-        apt("apt-get", configuration, "source", "--tar-only", "--download-only", package, cwd=DEBS)
-        details.append(f"{size / 1e6:.1f} MB downloaded")
+def fetch_source(suite, package, archive, digest):
+    """Downloads the upstream source archive of a package, unless it is there, and checks its SHA-256."""
+    if not archive.exists():
+        configuration = apt_root(suite, "deb-src")
+        with step(f"fetching the source of {package} from {suite}") as details:
+            listing = apt("apt-get", configuration, "source", "--tar-only", "--print-uris", package)
+            size = int(re.search(r"^'[^']*' \S+ (\d+)", listing, re.MULTILINE).group(1))
+            apt("apt-get", configuration, "source", "--tar-only", "--download-only", package, cwd=DEBS)
+            details.append(f"{size / 1e6:.1f} MB downloaded")
+    if not archive.exists():
+        raise SetupError(f"{suite} has another version than {archive.name}")
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
+        raise SetupError(f"{archive} is not the archive it should be; remove it to have it downloaded again")
 
+
+def unpack_files(archive, files, folder):
+    """Unpacks some members of a source archive to their places, by the names that they have in its one folder."""
+    with tarfile.open(archive) as tar:
+        top = tar.getnames()[0].partition("/")[0]
+        for member, place in files.items():
+            (folder / place).parent.mkdir(exist_ok=True)
+            (folder / place).write_bytes(tar.extractfile(f"{top}/{member}").read())

@@ -1,10 +1,7 @@
 """Fetches cmocka's source, which the Makefile compiles for each flavour, and makes a library from it."""
 
-import hashlib
-import tarfile
-
-from .apt import DEBS, fetch_source
-from .workspace import SetupError, building, run, step
+from .apt import DEBS, fetch_source, unpack_files
+from .workspace import building, run, step
 
 SUITE = "trixie"
 ARCHIVE = DEBS / "cmocka_1.1.7.orig.tar.xz"
@@ -32,16 +29,6 @@ FILES = {
 }
 
 
-def unpack_source(folder):
-    """Unpacks the files that make up the library."""
-    with tarfile.open(ARCHIVE) as tar:
-        top = tar.getnames()[0].partition("/")[0]
-        for member, place in FILES.items():
-            (folder / place).parent.mkdir(exist_ok=True)
-            (folder / place).write_bytes(tar.extractfile(f"{top}/{member}").read())
-    (folder / "src/config.h").write_text(CONFIGURATION, encoding="utf-8")
-
-
 def build_library(folder):
     """Compiles the static library; test programs call cmocka rarely, so one optimised build does."""
     (folder / "lib").mkdir()
@@ -52,17 +39,9 @@ def build_library(folder):
         (folder / "lib/cmocka.o").unlink()
 
 
-def check_archive():
-    if not ARCHIVE.exists():
-        raise SetupError(f"{SUITE} has another version than {ARCHIVE.name}")
-    if hashlib.sha256(ARCHIVE.read_bytes()).hexdigest() != SHA256:
-        raise SetupError(f"{ARCHIVE} is not the archive it should be; remove it to have it downloaded again")
-
-
 def install_cmocka():
-    if not ARCHIVE.exists():
-        fetch_source(SUITE, "cmocka")
-    check_archive()
+    fetch_source(SUITE, "cmocka", ARCHIVE, SHA256)
     with building("cmocka") as folder:
-        unpack_source(folder)
+        unpack_files(ARCHIVE, FILES, folder)
+        (folder / "src/config.h").write_text(CONFIGURATION, encoding="utf-8")
         build_library(folder)

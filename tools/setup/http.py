@@ -1,5 +1,7 @@
-"""Fetches the HTTP libraries that the program loads when it needs them, for tests: libcurl and CivetWeb."""
+"""Fetches the HTTP libraries that the program loads when it needs them, for tests: libcurl and CivetWeb. The static program
+has CivetWeb in it, which is compiled from its source."""
 
+from .apt import DEBS, fetch_source, unpack_files
 from .prefix import LIBRARIES, ON_EVERY_HOST, fetch_programs
 from .workspace import TOOLS, SetupError, building, run, scratch, step
 
@@ -10,6 +12,11 @@ int main(void) { return puts(curl_version()) < 0; }
 """
 
 INCLUDE = "usr/include"
+
+CIVETWEB = DEBS / "civetweb_1.15+dfsg.orig.tar.xz"
+CIVETWEB_SHA256 = "ec372e9737bc820118bbb735f46a07d41f795814ca0f38bc6e67048e7a460f33"
+CIVETWEB_FILES = ("LICENSE.md", "include/civetweb.h", "src/civetweb.c", "src/handle_form.inl", "src/md5.inl",
+                  "src/response.inl", "src/sha1.inl", "src/timer.inl")
 
 
 def try_curl():
@@ -39,3 +46,9 @@ def install_civetweb():
     with step("trying CivetWeb"):
         run(["python3", "-c", "import ctypes; ctypes.CDLL('libcivetweb.so.1').mg_start"],
             env={"LD_LIBRARY_PATH": str(TOOLS / "civetweb" / LIBRARIES)})
+
+
+def install_civetweb_source():
+    fetch_source("bookworm", "civetweb", CIVETWEB, CIVETWEB_SHA256)
+    with building("civetweb-source") as folder:
+        unpack_files(CIVETWEB, {name: name for name in CIVETWEB_FILES}, folder)

@@ -86,7 +86,7 @@ def version_of(program):
 
 
 def system_program(*names):
-    """Returns the first of these programs on PATH that is no wrapper of ours."""
+    """Returns the first of these programs on PATH that is not a wrapper of ours."""
     folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep)
                if folder and Path(folder).resolve() != BIN]
     for name in names:

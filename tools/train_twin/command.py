@@ -28,7 +28,7 @@ def whole_or_zero(text):
 def amount(text):
     value = float(text)
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is no amount")
+        raise argparse.ArgumentTypeError(f"invalid amount: {text}")
     return value
 
 

@@ -37,7 +37,7 @@ def read_json(file, kind, default=None):
 
 
 def read_config(folder, activations):
-    """Returns config.json. Refuses models that are no BERT encoder with one of these activations."""
+    """Returns config.json. Refuses models other than BERT encoders with one of these activations."""
     file = folder / "config.json"
     config = read_json(file, dict)
     wanted = {"model_type": ("bert",), "hidden_act": activations, "position_embedding_type": ("absolute",),

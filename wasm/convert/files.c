@@ -14,7 +14,7 @@
 /* Results of host_kind. */
 enum { NO_FILE, SOME_FILE, SOME_FOLDER };
 
-/* Results of host_open and host_read that are no file and not 0. A file that has changed is
+/* Results of host_open and host_read that are neither a file nor 0. A file that has changed is
  * WISP_SOURCE_CHANGED. */
 enum { MISSING = -1, FAILED = -3, NOT_REGULAR = -4 };
 

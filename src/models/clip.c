@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/clip.h"
+
+#include "models/decoder_config.h"
+#include "models/encoder.h"
+#include "models/gpt2.h"
+
+/* Does what GPT-2 does, but for looking up tokens, some of which may be absent (encoder.h). */
+static wisp_status clip_step(struct pass *pass, uint32_t member, struct cursor at,
+                             wisp_error *error) {
+    const struct gpt2_weights *w = pass->network->weights;
+    const struct decoder_state *s = pass->state;
+    if (at.block != BLOCK_EMBED)
+        return gpt2_step(pass, member, at, error);
+    if (member > 0)
+        return WISP_OK;
+    TRY(encoder_look_up(pass, s->inner, s->h, error));
+    TRY(encoder_look_up_positions(pass, s->y, error));
+    gpt2_add_and_norm(pass, (struct pass_tokens){0, pass->tokens}, &w->layer[0].attention_norm);
+    pass_mark(pass, member, at, STAGE_LOOK_UP);
+    return WISP_OK;
+}
+
+static wisp_status clip_read_config(const struct directory *dir, struct model_config *config,
+                                    wisp_error *error) {
+    static const struct named_activation activations[] = {
+        {"quick_gelu", ACTIVATION_QUICK_GELU},
+        {"gelu", ACTIVATION_GELU},
+        {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH}};
+    static const char projection[] = TENSOR_DENSE_2 TENSOR_WEIGHT;
+    const struct config_reader r = {dir, architecture_clip.name, config, error};
+    *config = (struct model_config){
+        .activation = ACTIVATION_QUICK_GELU, .pooling = POOLING_LAST, .has_bias = true};
+    TRY(decoder_read_sizes(&r));
+    TRY(config_read_norm_epsilon(&r, "attention.layer_norm_epsilon"));
+    TRY(decoder_read_activation(&r, activations, sizeof activations / sizeof *activations));
+    TRY(config_refuse_others(&r, "attention.sliding_window", "0"));
+    TRY(config_refuse_others(&r, "pooling_type", "3"));
+    if (!directory_find_tensor(dir, projection))
+        return fail(error, WISP_ERROR_NOT_FOUND, dir->file, projection,
+                    "the projection of texts is missing");
+    return decoder_refuse_caps(&r);
+}
+
+static const char *const tensors[] = {"token_embd", "position_embd", "output_norm", NULL};
+static const char *const layer_tensors[] = {"attn_norm",   "attn_q",        "attn_k",
+                                            "attn_v",      "attn_output",   "ffn_norm",
+                                            TENSOR_FFN_UP, TENSOR_FFN_DOWN, NULL};
+
+const struct architecture architecture_clip = {.name = "clip",
+                                               .norms_first = true,
+                                               .tensors = tensors,
+                                               .layer_tensors = layer_tensors,
+                                               .read_config = clip_read_config,
+                                               .weights_bytes = sizeof(struct gpt2_weights),
+                                               .layer_bytes = sizeof(struct gpt2_layer),
+                                               .linears = gpt2_linears,
+                                               .load = gpt2_load,
+                                               .load_layer = gpt2_load_layer,
+                                               .release = gpt2_release,
+                                               .attention = decoder_attention_shape,
+                                               .take = decoder_take,
+                                               .rope = gpt2_rope,
+                                               .step = clip_step};

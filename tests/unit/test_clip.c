@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The settings of folders of CLIP. test_models.c has goldens, and test_encoder_families.c makes
+ * the text tower sparse. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/folder.h"
+#include "support/golden.h"
+#include "support/opening.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+#define FORMAT WISP_ERROR_FORMAT
+#define UNSUPPORTED WISP_ERROR_UNSUPPORTED
+#define NOT_FOUND WISP_ERROR_NOT_FOUND
+
+static const char CONFIG[] = "config.json", TOKENS[] = "tokenizer.json",
+                  WEIGHTS[] = "model.safetensors", VOCAB[] = "vocab.json";
+
+static const struct folder_case {
+    const char *model, *file, *old, *with;
+    wisp_status status;
+    const char *field;
+    const char *says;
+} cases[] = {
+    {"clip", CONFIG, "\"quick_gelu\"", "\"gelu\"", WISP_OK, NULL, NULL},
+    {"clip", CONFIG, "\"quick_gelu\"", "\"silu\"", UNSUPPORTED, "hidden_act",
+     "silu is not supported, only quick_gelu, gelu and gelu_pytorch_tanh"},
+    {"clip", CONFIG, "\"eos_token_id\": 569", "\"eos_token_id\": 2", WISP_OK, NULL, NULL},
+    {"clip", CONFIG, "\"eos_token_id\": 569", "\"eos_token_id\": 7", UNSUPPORTED, "eos_token_id",
+     "7 is not supported, only 2 and vocab_size - 1 = 569"},
+    {"clip", CONFIG, "\"eos_token_id\": 569", "\"x\": 7", UNSUPPORTED, "eos_token_id", "49407"},
+    {"clip", CONFIG, "\"eos_token_id\": 569", "\"eos_token_id\": [569]", FORMAT, "eos_token_id",
+     "id of a token"},
+    {"clip", CONFIG, "\"CLIPModel\"", "\"CLIPForImageClassification\"", UNSUPPORTED,
+     "architectures", "only CLIPModel"},
+    {"clip", CONFIG, "\"text_config\"", "\"text\"", FORMAT, "text_config", "an object"},
+    {"clip", CONFIG, "\"num_hidden_layers\": 3", "\"num_hidden_layers\": 4", NOT_FOUND,
+     "blk.3.attn_q.weight", "missing"},
+    {"clip", WEIGHTS, "text_model.final_layer_norm.bias", "text_model.final_layer_norm.mean",
+     UNSUPPORTED, "text_model.final_layer_norm.mean", "type clip"},
+    {"clip", WEIGHTS, "\"text_projection.weight", "\"logit_scale_ection.weight", NOT_FOUND,
+     "dense_2.weight", "projection"},
+    {"clip", TOKENS, "\"end_of_word_suffix\": \"</w>\"", "\"end_of_word_suffix\": \"@@\"",
+     UNSUPPORTED, "end_of_word_suffix", "only null and \"</w>\""},
+    {"clip", TOKENS, "\"end_of_word_suffix\": \"</w>\"", "\"end_of_word_suffix\": null",
+     UNSUPPORTED, "end_of_word_suffix", "Lowercase"},
+    {"clip", TOKENS, "\"type\": \"Lowercase\"", "\"type\": \"NFKC\"", UNSUPPORTED, "normalizer",
+     "NFKC is not supported"},
+    {"clip-text", CONFIG, "\"gelu\"", "\"gelu_pytorch_tanh\"", WISP_OK, NULL, NULL},
+    {"clip-text", VOCAB, "\"<|startoftext|>\"", "\"<|startoftext|\"", FORMAT, "<|startoftext|>",
+     "missing"},
+};
+
+static void folders_say_what_is_read(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct folder_case *c = &cases[i];
+        static struct folder folder;
+        print_message("%s, case %zu\n", c->with, i);
+        folder_read_model(&folder, c->model);
+        folder_replace(&folder, c->file, c->old, c->with);
+        const char *path = temporary_path("model");
+        folder_write(&folder, path);
+        const struct opening opening = open_path(path, folder_size(&folder));
+        expect_outcome(&opening, c->status, c->field, c->says);
+        folder_release(&folder);
+    }
+}
+
+/* sentence-transformers would pool what the tower gives a second time. */
+static void modules_are_refused(void **state) {
+    (void)state;
+    static struct folder folder;
+    folder_read_model(&folder, "clip-text");
+    folder_put_text(&folder, "modules.json",
+                    "[{\"type\":\"sentence_transformers.models.Transformer\",\"path\":\"\"}]");
+    const char *path = temporary_path("modules");
+    folder_write(&folder, path);
+    const struct opening opening = open_path(path, folder_size(&folder));
+    expect_outcome(&opening, UNSUPPORTED, "type", "model of type clip_text_model");
+    folder_release(&folder);
+}
+
+static void memory_may_run_out(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    expect_memory_errors(data_path("models/clip-text", path));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_say_what_is_read),
+        cmocka_unit_test(modules_are_refused),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests_name("clip", tests, NULL, tear_down_temporary_folder);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Decoders whose memory is limited, so that weights rest in the file: any limit gives the bits of
+ * the whole model and is kept, and files that change or end early are errors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/decoders.h"
+#include "support/golden.h"
+#include "support/opening.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+enum { TOKENS = 40, VALUES = TOKENS * DECODER_VOCABULARY };
+
+static wisp_error error;
+
+static const char *write_decoder(const struct tiny_decoder *tiny, const char *name) {
+    struct gguf file;
+    decoder_make(&file, tiny);
+    return write_made(&file, name);
+}
+
+static wisp_status open_with(const char *path, wisp_model_options options, wisp_model **model) {
+    return wisp_model_open(path, &options, model, &error);
+}
+
+static void logits_of(const wisp_model *model, uint32_t threads, float *logits) {
+    wisp_session *session = open_session_or_fail(model, threads);
+    int32_t ids[TOKENS];
+    for (int32_t t = 0; t < TOKENS; t++)
+        ids[t] = (t * t * 31 + t * 7 + 3) % DECODER_VOCABULARY;
+    if (wisp_logits(session, ids, TOKENS, logits, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    wisp_session_close(session);
+}
+
+static bool keep_piece(void *context, const wisp_piece *piece) {
+    struct bytes *text = context;
+    bytes_put(text, piece->text.bytes, piece->text.length);
+    return true;
+}
+
+static void text_of(const wisp_model *model, uint32_t threads, struct bytes *text) {
+    wisp_session *session = open_session_or_fail(model, threads);
+    const wisp_generate_options options = {.max_tokens = 30, .piece = keep_piece, .context = text};
+    wisp_generation result;
+    if (wisp_generate(session, wisp_text_of("abc"), &options, &result, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    wisp_session_close(session);
+}
+
+static uint64_t resident_bytes_of(const wisp_model *model) {
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    return info.resident_bytes;
+}
+
+/* Opens a model with the least limit that is possible, which *least becomes. */
+static wisp_model *open_least(const char *path, wisp_model_options options, uint64_t *least) {
+    unsigned long long bytes;
+    wisp_model *model;
+    options.memory = 1;
+    assert_int_equal(open_with(path, options, &model), WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "memory");
+    assert_int_equal(sscanf(strstr(error.message, "the least is "), "the least is %llu", &bytes),
+                     1);
+    options.memory = bytes - 1;
+    assert_int_equal(open_with(path, options, &model), WISP_ERROR_ARGUMENT);
+    options.memory = *least = bytes;
+    if (open_with(path, options, &model) != WISP_OK)
+        fail_msg("%s", error.message);
+    return model;
+}
+
+/* Checks the reads of experts. With room for all, each was read once. */
+static void check_experts(const wisp_model *model, const struct tiny_decoder *d, bool all_fit) {
+    wisp_expert_stats stats;
+    assert_int_equal(wisp_model_get_expert_stats(model, &stats), d->experts > 0);
+    if (d->experts == 0)
+        return;
+    assert_true(stats.read > 0 && stats.read <= stats.held);
+    assert_true(!all_fit || stats.read <= (uint64_t)stats.layers * stats.experts);
+}
+
+/* Opens the model with limits from the least to all that it takes, for one thread and for three. */
+static void check_limits(const struct tiny_decoder *d, const char *path,
+                         wisp_model_options options) {
+    static float wanted[VALUES], got[VALUES];
+    struct bytes text = {0};
+    wisp_model *model;
+    uint64_t least;
+    assert_int_equal(open_with(path, options, &model), WISP_OK);
+    logits_of(model, 1, wanted);
+    text_of(model, 1, &text);
+    const uint64_t all = resident_bytes_of(model);
+    wisp_model_close(model);
+    wisp_model_close(open_least(path, options, &least));
+    assert_true(least < all);
+    for (uint64_t part = 0; part <= 4; part++)
+        for (uint32_t threads = 1; threads <= 3; threads += 2) {
+            struct bytes again = {0};
+            options.memory = least + (all - least) * part / 4;
+            assert_int_equal(open_with(path, options, &model), WISP_OK);
+            logits_of(model, threads, got);
+            assert_memory_equal(got, wanted, sizeof wanted);
+            /* Members that split tokens hold an expert each. */
+            assert_true((threads > 1 && d->experts > 0) ||
+                        resident_bytes_of(model) <= options.memory);
+            text_of(model, threads, &again);
+            assert_int_equal(again.size, text.size);
+            assert_memory_equal(again.data, text.data, text.size);
+            check_experts(model, d, part == 4);
+            bytes_release(&again);
+            wisp_model_close(model);
+        }
+    bytes_release(&text);
+}
+
+static void limits_keep_the_bits(void **state) {
+    (void)state;
+    for (const struct tiny_decoder *d = tiny_decoders; d->name; d++)
+        for (int compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++)
+            check_limits(d, write_decoder(d, "limited.gguf"),
+                         (wisp_model_options){.compute = (wisp_compute)compute});
+}
+
+static const struct tiny_decoder *next_of(const struct tiny_decoder *d, bool experts) {
+    while ((d->experts > 0) != experts)
+        d++;
+    return d;
+}
+
+/* A file that changes or becomes shorter while it is open is noticed when weights are read again.
+ */
+static void changed_files_are_noticed(void **state) {
+    static float logits[VALUES];
+    (void)state;
+    for (int experts = 0; experts <= 1; experts++)
+        for (int cut = 0; cut <= 1; cut++) {
+            const struct tiny_decoder *d = next_of(tiny_decoders, experts);
+            const char *path = write_decoder(d, "changing.gguf");
+            uint64_t least;
+            wisp_model *model =
+                open_least(path, (wisp_model_options){.compute = WISP_COMPUTE_F32}, &least);
+            logits_of(model, 1, logits);
+            size_t size;
+            unsigned char *data = read_file(path, &size);
+            for (size_t i = size / 2; i < size; i += 4) /* of floats, and not their largest byte */
+                data[i] ^= 1;
+            FILE *file = fopen(path, "r+b"); /* in place */
+            assert_non_null(file);
+            assert_int_equal(fwrite(data, 1, size, file), size);
+            assert_int_equal(fclose(file), 0);
+            free(data);
+            assert_int_equal(cut ? truncate(path, (off_t)(size / 2)) : 0, 0);
+            wisp_session *session = open_session_or_fail(model, 1);
+            const int32_t ids[4] = {5, 80, 9, 70};
+            assert_int_equal(wisp_logits(session, ids, 4, logits, &error), WISP_ERROR_IO);
+            wisp_session_close(session);
+            wisp_model_close(model);
+        }
+}
+
+/* What was read into memory as a whole has no limit. */
+static void models_in_memory_have_no_limit(void **state) {
+    (void)state;
+    for (int experts = 0; experts <= 1; experts++) {
+        const char *path = write_decoder(next_of(tiny_decoders, experts), "in-memory.gguf");
+        wisp_model *model;
+        assert_int_equal(
+            open_with(path, (wisp_model_options){.memory = 1 << 20, .in_memory = true}, &model),
+            WISP_ERROR_ARGUMENT);
+        assert_string_equal(error.field, "memory");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(limits_keep_the_bits),
+        cmocka_unit_test(changed_files_are_noticed),
+        cmocka_unit_test(models_in_memory_have_no_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
