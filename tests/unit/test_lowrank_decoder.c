@@ -393,13 +393,14 @@ static void what_cannot_be_is_refused(void **state) {
                    "have no compensation");
 }
 
-/* A file with predictors computes the same as before with every other predictor. */
+/* A file with predictors computes the same as before with every other predictor, and with auto,
+ * which does not choose lowrank for small models. */
 static void other_predictors_read_no_predictor(void **state) {
     static const wisp_predictor predictors[] = {WISP_PREDICTOR_DENSE, WISP_PREDICTOR_EXACT,
-                                                WISP_PREDICTOR_TOPK};
+                                                WISP_PREDICTOR_TOPK, WISP_PREDICTOR_AUTO};
     static float with[VALUES], without[VALUES];
     (void)state;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) {
         struct gguf made;
         for (int predicts = 0; predicts < 2; predicts++) {
             make_tiny(&made, "llama");
