@@ -25,10 +25,10 @@ run/python: build/python/ready js/wisp-udf-simd128.wasm js/wisp-udf-relaxed.wasm
 	$(RUN) python -- sh -c 'cd build/python && WISP_REPO=$(CURDIR) $(CURDIR)/$(PYTHON_WHEEL) -m pytest \
 	    -p no:cacheprovider tests --ignore=tests/test_adapters.py --ignore=tests/test_parquet.py --ignore=tests/test_ray.py --ignore=tests/test_wheel.py'
 
-# The SQL of docs/scale.md in ClickHouse. CI runs it in turns (tests/rules.mk).
+# The SQL of docs/scale.md in ClickHouse, and the example in Go. CI runs them in turns (tests/rules.mk).
 run/clickhouse: build/python/ready js/wisp-udf-simd128.wasm js/wisp-convert.wasm | .tools/stamp/clickhouse
-	$(RUN) clickhouse -- sh -c 'cd build/python && WISP_REPO=$(CURDIR) $(CURDIR)/.tools/bin/python-clickhouse -m pytest \
-	    -p no:cacheprovider tests/test_udf.py -k clickhouse'
+	$(RUN) clickhouse -- sh -c 'cd build/python && WISP_UDF_HOSTS=1 WISP_REPO=$(CURDIR) \
+	    $(CURDIR)/.tools/bin/python-clickhouse -m pytest -p no:cacheprovider tests/test_udf.py -k "clickhouse or test_go"'
 
 # Adapters, each with the real package. Installing all of them takes minutes and 2 GB.
 test-adapters: run/adapters

@@ -2,6 +2,7 @@
 
 import http.server
 import os
+import re
 import signal
 import threading
 
@@ -208,7 +209,8 @@ ANSWERS = {
 def address():
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            status, headers, body = ANSWERS[self.path[1:].split("?")[0].split(".")[0]]
+            name = self.path[1:].split("?")[0].split(".")[0]
+            status, headers, body = ANSWERS[re.sub(r"-\d{5}-of-\d{5}$", "", name)]
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -235,6 +237,19 @@ def test_answers_of_servers(address, name, tmp_path, monkeypatch):
     else:
         assert isinstance(raised.value, InputOutputError) and kept == []
         assert "secret" not in str(raised.value) and "secret" not in raised.value.file
+
+
+def test_all_files_of_a_model_in_several_come(address, tmp_path, monkeypatch):
+    monkeypatch.setenv("WISP_CACHE", str(tmp_path))
+    with pytest.raises(UnsupportedError, match="GGUF version 0"):
+        Embedder(f"{address}/good-00001-of-00003.gguf?token=secret")
+    kept = sorted(path.name for path in tmp_path.rglob("*.gguf"))
+    assert [name[32:] for name in kept] == [f"-good-0000{i}-of-00003.gguf" for i in (1, 2, 3)]
+    assert len({name[:32] for name in kept}) == 1
+    with pytest.raises(InputOutputError, match="URL of the model is invalid"):
+        Embedder("http://[/a.gguf")
+    with pytest.raises(InputOutputError, match=r"missing-00002-of-00003\.gguf: HTTP Error 404"):
+        Embedder(f"{address}/missing-00001-of-00003.gguf")
 
 
 def test_redirects_from_https_are_not_followed_to_http():

@@ -61,6 +61,22 @@ def test_wasmtime(options, expected, tmp_path):
     assert memory.data_len(store) < 40e6
 
 
+@pytest.mark.skipif("WISP_UDF_HOSTS" not in os.environ, reason="skipped: in make run/clickhouse")
+def test_go(expected, tmp_path):
+    """The example in Go, where its compiler and its packages are."""
+    if not shutil.which("go"):
+        pytest.skip("skipped: Go is not installed")
+    folder = shutil.copytree(REPO / "tests/udf/go", tmp_path / "go")
+    if subprocess.run(["go", "mod", "download"], cwd=folder).returncode != 0:
+        pytest.skip("skipped: the packages of the example cannot be fetched")
+    subprocess.run(["go", "build", "-o", "host", "."], cwd=folder, check=True)
+    make(tmp_path / "m.wasm")
+    command = [folder / "host", tmp_path / "m.wasm", *TEXTS]
+    out = subprocess.run(command, check=True, text=True, capture_output=True).stdout
+    made = np.array([line.split() for line in out.splitlines()], np.float32)
+    assert made.tobytes() == expected.tobytes()
+
+
 def test_clickhouse(expected, tmp_path):
     """The SQL that the command prints, as it stands."""
     chdb = pytest.importorskip("chdb", reason="skipped: chdb is not installed")

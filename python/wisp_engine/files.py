@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import os
+import re
 import stat
 import tempfile
 import urllib.error
@@ -18,6 +19,9 @@ from .library import HERE
 CHUNK = 1 << 20
 TIMEOUT = 60  # seconds without a byte
 MOST_BYTES = 1 << 40
+# The first file of a model in several, as llama-gguf-split names them, and the most that wisp opens.
+PART = re.compile(r"-00001-of-(\d{5})\.gguf$")
+MOST_FILES = 256
 # What wisp opens of a repository: GGUF files, or a folder with safetensors.
 FOLDER = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "artifact.metadata", "*_Pooling/*",
           "*_Dense/*", "*_Normalize/*"]
@@ -35,7 +39,8 @@ def find(model: str | os.PathLike[str] | None, default: str) -> str:
     ----------
     model : str, PathLike or None
         A path; an http(s) URL of a GGUF file; "hf:owner/name", "hf:owner/name/file.gguf" or, with a revision,
-        "hf:owner/name@revision"; None for the file that the environment's WISP_MODEL names, else the default.
+        "hf:owner/name@revision"; None for the file that the environment's WISP_MODEL names, else the default. Of a
+        model in several files (NAME-00001-of-00003.gguf) the first.
     default : str
         The name of the model that comes with wisp.
     """
@@ -67,10 +72,20 @@ def from_hub(name: str) -> str:
     repository, chosen = "/".join(parts[:2]), revision or None
     try:
         if len(parts) == 3:
-            return huggingface_hub.hf_hub_download(repository, parts[2], revision=chosen)
+            files = [huggingface_hub.hf_hub_download(repository, file, revision=chosen) for file in files_of(parts[2])]
+            return files[0]
         return huggingface_hub.snapshot_download(repository, revision=chosen, allow_patterns=FOLDER)
     except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as failure:
         raise errors.InputOutputError(f"hf:{name}: {failure}", file=f"hf:{name}") from failure
+
+
+def files_of(name: str) -> list[str]:
+    """Returns the names of all files of a model in several, of which the first is named; else the name."""
+    found = PART.search(name)
+    count = int(found[1]) if found else 1
+    if not 1 < count <= MOST_FILES:
+        return [name]
+    return [PART.sub(f"-{i:05}-of-{count:05}.gguf", name) for i in range(1, count + 1)]
 
 
 def cache_folder() -> Path:
@@ -110,11 +125,22 @@ def without_secrets(url: str) -> str:
 
 
 def from_url(url: str) -> str:
+    """Downloads a model once: a file, or all files of one in several, which have names that belong together."""
+    try:
+        parts, key = urlsplit(url), hashlib.sha256(url.encode()).hexdigest()[:32]
+    except ValueError:
+        raise errors.InputOutputError("the URL of the model is invalid", field="model") from None
+    first, *others = files_of(parts.path)
+    for path in others:
+        download(parts._replace(path=path).geturl(), f"{key}-{os.path.basename(path)}")
+    return download(url, f"{key}-{os.path.basename(first)}")
+
+
+def download(url: str, name: str) -> str:
     """Downloads a file once. It appears in the cache when it is complete."""
     temporary = None
     try:
-        key, name = hashlib.sha256(url.encode()).hexdigest()[:32], os.path.basename(urlsplit(url).path)
-        target = cache_folder() / f"{key}-{name}"
+        target = cache_folder() / name
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         check_own(target.parent, stat.S_ISDIR, "a folder")
         if os.path.lexists(target):

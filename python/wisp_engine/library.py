@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -120,7 +120,7 @@ def to_json(value: object, what: str) -> bytes:
 
 def whole(value: object, what: str, least: int, most: int = 2**32 - 1) -> int:
     """Returns an int in this range. The C library would take another modulo 2^32."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= most:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or not least <= value.__index__() <= most:
         raise errors.ArgumentError(f"{what} must be an int from {least} to {most}, not {value!r}", field=what)
     return int(value.__index__())
 

@@ -149,7 +149,9 @@ class Progress:
 
 def main() -> None:
     """Runs `python -m wisp_engine.parquet`."""
-    parser = argparse.ArgumentParser(prog="python -m wisp_engine.parquet", description=embed.__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m wisp_engine.parquet",
+        description="Writes the rows of Parquet files, with a column of vectors, as a folder of Parquet files.")
     parser.add_argument("sources", nargs="+", help="Parquet files")
     parser.add_argument("target", help="the folder to write or to continue")
     parser.add_argument("--column", default="text", help="with the texts (default: text)")
