@@ -46,7 +46,7 @@ static wisp_status choose_kernels(const wisp_model_options *options, const struc
 /* Returns whether layers of the model choose neurons by their gates with this predictor. */
 static bool chooses_by_gates(const wisp_model *model, wisp_predictor predictor) {
     return predictor == WISP_PREDICTOR_GATE || predictor == WISP_PREDICTOR_TOPK ||
-           (!ONLY_EMBEDS && predictor == WISP_PREDICTOR_LOWRANK &&
+           (TEXT_IS_PREDICTED && predictor == WISP_PREDICTOR_LOWRANK &&
             !config_embeds(&model->network.config));
 }
 
@@ -77,7 +77,7 @@ static wisp_status check_gates(const wisp_model *model, const struct kernels *ke
 /* Sets the plan of a predictor of layers that choose by their gates. Without thresholds gate leaves
  * out the neurons whose gates are 0. */
 static void take_gate_plan(wisp_model *model) {
-    if (!ONLY_EMBEDS && model->predictor == WISP_PREDICTOR_LOWRANK)
+    if (TEXT_IS_PREDICTED && model->predictor == WISP_PREDICTOR_LOWRANK)
         model->plan.by_gate = model->plan.predicts = true;
     else
         model->plan = model->gate_plan;
@@ -99,7 +99,7 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
     const float rounding = 1e-4f; /* error of 1 - sparsity in floats */
     if (model->compute != WISP_COMPUTE_INT8 || options->portable)
         return WISP_PREDICTOR_DENSE;
-    if (!ONLY_EMBEDS && !config_embeds(config) && can_gather(model, kernels) &&
+    if (TEXT_IS_PREDICTED && !config_embeds(config) && can_gather(model, kernels) &&
         config->hidden_size >= LEAST_PREDICTED_SIZE && model->plan.levels > 0 &&
         model->plan.share <= kernels->predicted_most_share + rounding)
         return WISP_PREDICTOR_LOWRANK;
@@ -154,6 +154,10 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
         take_gate_plan(model);
         TRY(check_gates(model, kernels, error));
     }
+    if (!ONLY_EMBEDS && !TEXT_IS_PREDICTED && model->predictor == WISP_PREDICTOR_LOWRANK &&
+        !config_embeds(&model->network.config))
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
+                    "WebAssembly has no lowrank for models that generate: use gate or dense");
     if (model->predictor == WISP_PREDICTOR_LOWRANK && model->plan.levels == 0)
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_SPARSE_SHARES,
                     "the model has no predictor: wisp calibrate makes one");
@@ -219,7 +223,7 @@ static wisp_status load_network(wisp_model *model, const wisp_model_options *opt
     if (ONLY_EMBEDS || config_embeds(config))
         TRY(sparse_read_plan(&model->dir, config->layers, config->intermediate_size, &model->plan,
                              error));
-    else
+    else if (TEXT_IS_PREDICTED)
         TRY(sparse_read_plan_in_order(&model->dir, &model->plan, error));
     TRY(sparse_read_gate_plan(&model->dir, &model->gate_plan, error));
     TRY(open_device(model, options, error));

@@ -8,12 +8,17 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/product.h"
 #include "models/feed_forward_block.h"
 #include "models/ffn_dense.h"
 
 static bool takes(const struct network *network, const struct sparse_plan *plan, uint32_t layer) {
     (void)network, (void)layer;
     return plan && plan->by_gate;
+}
+
+static bool has_predictor(const struct feed_forward *layer) {
+    return TEXT_IS_PREDICTED && layer->sparse.rank > 0;
 }
 
 /* P x + p is behind the groups in a token's memory (token_hidden). */
@@ -52,12 +57,14 @@ static wisp_status load(struct network *network, const struct sparse_plan *plan,
     TRY(gathered_load(gathered, network->dir, plan, network->kernels, c->hidden_size,
                       c->intermediate_size, layer, error));
     network->resident_bytes += gathered->bytes;
-    return plan->predicts ? load_predictor(network, plan, layer, error) : WISP_OK;
+    return TEXT_IS_PREDICTED && plan->predicts ? load_predictor(network, plan, layer, error)
+                                               : WISP_OK;
 }
 
 static void release(const struct network *network, uint32_t layer) {
     gathered_release(&network->feed_forward[layer].gathered);
-    sparse_ffn_release(&network->feed_forward[layer].sparse);
+    if (TEXT_IS_PREDICTED)
+        sparse_ffn_release(&network->feed_forward[layer].sparse);
 }
 
 /* The neurons that a predictor lets through. */
@@ -78,7 +85,8 @@ static size_t workspace_bytes(const struct network *network, size_t tokens) {
     const struct model_config *c = &network->config;
     struct workspace measured = {0};
     workspace_take(&measured, 1, c->intermediate_size, sizeof(float)); /* scores */
-    take_predicted(&measured, c->intermediate_size);
+    if (TEXT_IS_PREDICTED)
+        take_predicted(&measured, c->intermediate_size);
     workspace_part(&measured,
                    larger(ffn_dense.workspace_bytes(network, tokens),
                           gathered_workspace_bytes(c->hidden_size, c->intermediate_size)));
@@ -94,7 +102,7 @@ uint64_t ffn_gate_unread_bytes(const struct network *network, uint64_t computed,
         const struct gathered_ffn *g = &f->gathered;
         const size_t group = gather_group_bytes(g->down_code, c->hidden_size);
         const size_t column = gather_column_bytes(g->down_code, c->hidden_size);
-        const bool predicts = f->sparse.rank > 0;
+        const bool predicts = has_predictor(f);
         held += f->up.bytes + f->down.bytes + g->bytes;
         held += predicts ? f->gate.bytes + f->sparse.bytes : 0;
         read += contributing / c->layers * (gather_row_bytes(g->up_code, c->hidden_size) + column);
@@ -117,7 +125,7 @@ struct stretch {
 };
 
 static bool is_dense(const struct pass *pass, size_t text) {
-    return (!pass->gates && !pass->thresholds) ||
+    return (!pass->gates && !(TEXT_IS_PREDICTED && pass->thresholds)) ||
            (pass->batch.prompts && pass->batch.prompts[text]);
 }
 
@@ -213,7 +221,7 @@ static void run_token(struct pass *pass, uint32_t member, struct cursor at, cons
     const struct token_inner own = token_inner(network, inner, 0);
     size_t predicted = 0;
     float least = 0;
-    if (layer->sparse.rank > 0) {
+    if (has_predictor(layer)) {
         float *hidden = token_hidden(network, inner, 0);
         linear_apply(&layer->sparse.p, x, 1, hidden, space);
         predicted =
@@ -263,7 +271,7 @@ static size_t set_values(struct pass *pass, uint32_t member, struct cursor at, s
     const struct network *network = pass->network;
     const struct feed_forward *layer = &network->feed_forward[at.layer];
     const size_t size = network->config.hidden_size;
-    const bool predicts = layer->sparse.rank > 0;
+    const bool predicts = has_predictor(layer);
     struct workspace part = space;
     float *ones = workspace_take(&part, 1, network->config.intermediate_size, sizeof *ones);
     size_t predicted = 0;
@@ -288,7 +296,7 @@ static size_t set_values(struct pass *pass, uint32_t member, struct cursor at, s
 /* Returns the step between the neurons of members: panels of the products that compute gates, and
  * whole groups. */
 static size_t neuron_step(const struct network *network, const struct feed_forward *layer) {
-    const struct linear *first = layer->sparse.rank > 0 ? &layer->sparse.q : &layer->gate;
+    const struct linear *first = has_predictor(layer) ? &layer->sparse.q : &layer->gate;
     return larger(first->kind->panel(network->kernels), GATHER_BLOCK);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/product.h"
 #include "formats/schema.h"
 #include "sparse/gathered.h"
 
@@ -145,7 +146,7 @@ wisp_status gathered_load(struct gathered_ffn *ffn, const struct directory *dir,
     *ffn = (struct gathered_ffn){.kernels = kernels->gather,
                                  .hidden_size = hidden_size,
                                  .intermediate_size = intermediate_size};
-    if (plan->predicts)
+    if (TEXT_IS_PREDICTED && plan->predicts)
         TRY(load_rows(ffn, dir, index, TENSOR_FFN_GATE, &ffn->gate_code, &ffn->gate, error));
     TRY(load_rows(ffn, dir, index, TENSOR_FFN_UP, &ffn->up_code, &ffn->up, error));
     TRY(load_down(ffn, dir, index, error));
