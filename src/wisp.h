@@ -151,11 +151,13 @@ typedef enum wisp_predictor {
 /* The types of the key-value cache of a session that generates. Smaller types are faster and allow
  * longer texts. docs/decisions.md lists the measured errors. */
 typedef enum wisp_cache_type {
-    WISP_CACHE_F32 = 0,
-    WISP_CACHE_F16 = 1, /* 16-bit floats: half the bytes */
-    WISP_CACHE_INT8 = 2 /* bytes, with an f32 scale for 32 values of a key and for all values of a
-                           head: 27 % of the bytes. Queries and shares are rounded to bytes too, so
-                           that reading a long text and writing are faster */
+    WISP_CACHE_AUTO = 0, /* INT8 if the model computes in int8, which costs more than these do, else
+                            F32; F16 on a device (wisp_session_get_cache_type) */
+    WISP_CACHE_F16 = 1,  /* 16-bit floats: half the bytes of F32 */
+    WISP_CACHE_INT8 = 2, /* bytes, with an f32 scale for 32 values of a key and for all values of a
+                            head: 27 % of the bytes. Queries and shares are rounded to bytes too, so
+                            that reading a long text and writing are faster */
+    WISP_CACHE_F32 = 3
 } wisp_cache_type;
 
 /* Return the name of a value: wisp_compute_name(WISP_COMPUTE_F32) is "f32". Return NULL after the

@@ -84,6 +84,7 @@ export interface Addon {
   saveState(engine: Handle): Promise<Uint8Array>;
   loadState(engine: Handle, state: Uint8Array): Promise<void>;
   chatTemplate(engine: Handle): string | undefined;
+  cacheType(engine: Handle): string;
   threads(engine: Handle): number;
   /** Return JSON; undefined if there is no memory. */
   info(engine: Handle): string | undefined;

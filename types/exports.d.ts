@@ -94,6 +94,7 @@ export interface TextExports extends Exports {
   engine_save(engine: number, bytes: number, capacity: number, size: number): number;
   engine_load(engine: number, bytes: number, size: number): number;
   engine_chat_template(engine: number): number;
+  engine_cache_type(engine: number): number;
   engine_detokenize(engine: number, ids: number, n: number, continues: boolean): number;
 }
 

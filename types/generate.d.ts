@@ -229,6 +229,8 @@ export interface TextEngineInfo extends EngineInfo {
   threads: number;
   /** The template by which messages become a prompt; undefined if the model's file has none. */
   chatTemplate: string | undefined;
+  /** How keys and values are kept: the option cacheType, or what 'auto' stands for. */
+  cacheType: 'f32' | 'f16' | 'int8';
 }
 
 export interface GeneratorInfo extends TextEngineInfo {

@@ -65,8 +65,8 @@ export interface OpenOptions {
    * docs/javascript.md. Default: 'full'.
    */
   attention?: string | undefined;
-  /** Of generators: how keys and values are kept. int8 is the smallest and fastest. Default: 'f32'. */
-  cacheType?: 'f32' | 'f16' | 'int8' | undefined;
+  /** Of generators: how keys and values are kept. auto, the default: int8 if the model computes in int8, else f32. */
+  cacheType?: 'auto' | 'f32' | 'f16' | 'int8' | undefined;
   /**
    * Of generators in native code: a folder in which the keys and values of texts are kept, too. A prompt that begins as a
    * known text does is computed from where the two differ, in any process.

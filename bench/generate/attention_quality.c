@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What attention policies cost in quality: the perplexity of a text, and whether a sentence in it
- * is found again.
+ * What attention policies and the types of keys and values cost in quality: the perplexity of a
+ * text, whether a sentence in it is found again, and how far logits are from others.
  *
  *     build/bench/attention_quality ppl MODEL TYPE THREADS TEXT TOKENS WINDOWS PREFILL[/DECODE]...
  *     build/bench/attention_quality needles MODEL TYPE THREADS TEXT TOKENS DEPTHS
  * PREFILL[/DECODE]...
+ *     build/bench/attention_quality kl THREADS TEXT TOKENS WINDOWS MODEL:COMPUTE:TYPE...
  *
  * TYPE is that of --cache-type, each policy one of --attention, and windows of TOKENS tokens follow
  * each other in TEXT. With ppl the last 512 tokens of each are predicted in a call that reads the
@@ -14,7 +15,12 @@
  * The digits are added one at a time; the question is read by the policy for prompts.
  *
  * "oracle,N" and "full/oracle,N" are for comparison: of each query and key-value head the N
- * hundredths of the steps that have most of the weight, and the first and the last two. */
+ * hundredths of the steps that have most of the weight, and the first and the last two.
+ *
+ * With kl the last 512 tokens of each window are predicted with each choice of model, --compute and
+ * --cache-type: printed are the mean of the Kullback-Leibler divergences from the first one with
+ * its standard error, the share of tokens whose likeliest successor is that of the first one, and
+ * the perplexity. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +49,13 @@ static wisp_text read_text(const char *path) {
     const size_t length = fread(bytes, 1, 1 << 21, file);
     fclose(file);
     return (wisp_text){bytes, length};
+}
+
+static void expect_windows(size_t tokens, size_t windows, const struct token_list *ids) {
+    if (tokens >= 2 * QUALITY_READ && tokens * windows <= ids->count)
+        return;
+    fprintf(stderr, "the text has %zu tokens; a window needs %d\n", ids->count, 2 * QUALITY_READ);
+    exit(2);
 }
 
 /* ---- the oracle ----------------------------------------------------------------------------- */
@@ -152,28 +165,151 @@ static void look_for_needles(const wisp_model *model, wisp_session_options optio
     wisp_session_close(session);
 }
 
+/* ---- distances of logits -------------------------------------------------------------------- */
+
+/* Computes the logits [QUALITY_READ, vocabulary] of the last ids of a window but one. */
+static void predict_end(wisp_session *session, const int32_t *ids, size_t tokens, float *logits) {
+    struct sequence *sequence = &session->generation->sequences[0];
+    const size_t vocabulary = session->model->network.config.vocabulary_size;
+    const size_t known = tokens - QUALITY_READ - 1;
+    sequence_rewind(sequence, 0, generation_is_long(session, tokens));
+    for (size_t done = 0, n; done < tokens - 1; done += n) {
+        const float *made;
+        n = done < known ? known - done : QUALITY_READ / 8; /* whose logits fit memory */
+        n = n < PROMPT_TOKENS ? n : PROMPT_TOKENS;
+        const struct addition addition = {sequence, ids + done, n, false};
+        expect(generation_pass(session, &addition, 1, done >= known, &made, &error));
+        if (done >= known)
+            memcpy(logits + (done - known) * vocabulary, made, n * vocabulary * sizeof *made);
+    }
+}
+
+/* Returns the logarithm of the sum of the powers of logits, and the index of the largest. */
+static double log_sum(const float *logits, size_t n, size_t *largest) {
+    double sum = 0;
+    *largest = 0;
+    for (size_t i = 1; i < n; i++)
+        *largest = logits[i] > logits[*largest] ? i : *largest;
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)logits[i] - (double)logits[*largest]);
+    return (double)logits[*largest] + log(sum);
+}
+
+struct distance {
+    double kl, squares, nats;
+    size_t same, count;
+};
+
+/* Adds the distances of logits from those of the first choice; ids [QUALITY_READ] follow them. */
+static void add_distances(const float *first, const float *logits, size_t vocabulary,
+                          const int32_t *ids, struct distance *d) {
+    for (size_t t = 0; t < QUALITY_READ; t++) {
+        const float *p = first + t * vocabulary, *q = logits + t * vocabulary;
+        size_t best_p, best_q;
+        const double sum_p = log_sum(p, vocabulary, &best_p);
+        const double sum_q = log_sum(q, vocabulary, &best_q);
+        double kl = 0;
+        for (size_t i = 0; i < vocabulary; i++)
+            kl += exp((double)p[i] - sum_p) * ((double)p[i] - sum_p - (double)q[i] + sum_q);
+        d->kl += kl;
+        d->squares += kl * kl;
+        d->nats += sum_q - (double)q[ids[t]];
+        d->same += best_p == best_q;
+        d->count++;
+    }
+}
+
+/* Opens MODEL:COMPUTE:TYPE. */
+static wisp_session *open_choice(const char *choice, wisp_session_options options) {
+    wisp_model_options how = {0};
+    wisp_model *model;
+    wisp_session *session;
+    char path[1024], compute[16], type[16];
+    if (sscanf(choice, "%1023[^:]:%15[^:]:%15s", path, compute, type) != 3 ||
+        !wisp_compute_find(compute, &how.compute) ||
+        !wisp_cache_type_find(type, &options.cache_type)) {
+        fprintf(stderr, "%s: expected MODEL:COMPUTE:TYPE\n", choice);
+        exit(2);
+    }
+    expect(wisp_model_open(path, &how, &model, &error));
+    expect(wisp_session_open(model, &options, &session, &error));
+    expect(generation_open(session, 1, &error));
+    return session;
+}
+
+static void measure_distances(wisp_session_options options, wisp_text text, size_t tokens,
+                              size_t windows, char **choices, size_t n) {
+    wisp_session **sessions = calloc(n, sizeof(wisp_session *));
+    struct distance *distances = calloc(n, sizeof *distances);
+    for (size_t i = 0; i < n && sessions; i++)
+        sessions[i] = open_choice(choices[i], options);
+    if (!sessions || !distances)
+        exit(1);
+    const size_t vocabulary = sessions[0]->model->network.config.vocabulary_size;
+    const size_t bytes = QUALITY_READ * vocabulary * sizeof(float);
+    float *first = calloc(1, bytes), *logits = calloc(1, bytes);
+    struct token_list ids = {0};
+    expect(codec_encode(sessions[0]->model->codec, text, true, &ids, &error));
+    expect_windows(tokens, windows, &ids);
+    if (!first || !logits)
+        expect(fail_memory(&error, bytes));
+    for (size_t w = 0; w < windows; w++) {
+        const int32_t *window = ids.ids + w * tokens;
+        for (size_t i = 0; i < n; i++) {
+            float *own = i == 0 ? first : logits;
+            predict_end(sessions[i], window, tokens, own);
+            add_distances(first, own, vocabulary, window + tokens - QUALITY_READ, &distances[i]);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct distance *d = &distances[i];
+        const double count = (double)d->count, kl = d->kl / count;
+        const wisp_model *model = sessions[i]->model;
+        printf("%-48s KL %.6f +/- %.6f, %6.2f %% alike, perplexity %8.4f\n", choices[i], kl,
+               sqrt((d->squares / count - kl * kl) / (count - 1)), 100 * (double)d->same / count,
+               exp(d->nats / count));
+        wisp_session_close(sessions[i]);
+        wisp_model_close((wisp_model *)(uintptr_t)model);
+    }
+    free(sessions);
+    free(distances);
+    free(first);
+    free(logits);
+    free(ids.ids);
+}
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+static int complain_of_usage(void) {
+    fputs("usage: attention_quality ppl|needles MODEL TYPE THREADS TEXT TOKENS WINDOWS|DEPTHS "
+          "POLICY...\n"
+          "       attention_quality kl THREADS TEXT TOKENS WINDOWS MODEL:COMPUTE:TYPE...\n",
+          stderr);
+    return 2;
+}
+
 int main(int argc, char **argv) {
     wisp_session_options options = {0};
     wisp_model *model;
     const bool needles = argc > 1 && strcmp(argv[1], "needles") == 0;
-    if (argc < 9 || (!needles && strcmp(argv[1], "ppl") != 0) ||
-        !wisp_cache_type_find(argv[3], &options.cache_type)) {
-        fputs("usage: attention_quality ppl|needles MODEL TYPE THREADS TEXT TOKENS WINDOWS|DEPTHS "
-              "POLICY...\n",
-              stderr);
-        return 2;
+    if (argc > 6 && strcmp(argv[1], "kl") == 0) {
+        options.threads = (uint32_t)strtoul(argv[2], NULL, 10);
+        const wisp_text text = read_text(argv[3]);
+        measure_distances(options, text, strtoul(argv[4], NULL, 10), strtoul(argv[5], NULL, 10),
+                          argv + 6, (size_t)argc - 6);
+        free((void *)(uintptr_t)text.bytes);
+        return 0;
     }
+    if (argc < 9 || (!needles && strcmp(argv[1], "ppl") != 0) ||
+        !wisp_cache_type_find(argv[3], &options.cache_type))
+        return complain_of_usage();
     options.threads = (uint32_t)strtoul(argv[4], NULL, 10);
     expect(wisp_model_open(argv[2], NULL, &model, &error));
     const wisp_text text = read_text(argv[5]);
     const size_t tokens = strtoul(argv[6], NULL, 10), times = strtoul(argv[7], NULL, 10);
     struct token_list ids = {0};
     expect(codec_encode(model->codec, text, true, &ids, &error));
-    if (tokens < 2 * QUALITY_READ || tokens * (needles ? 1 : times) > ids.count) {
-        fprintf(stderr, "the text has %zu tokens; a window needs %d\n", ids.count,
-                2 * QUALITY_READ);
-        return 2;
-    }
+    expect_windows(tokens, needles ? 1 : times, &ids);
     for (int i = 8; i < argc; i++)
         (needles ? look_for_needles : measure_perplexity)(model, options, argv[i], ids.ids, tokens,
                                                           times);

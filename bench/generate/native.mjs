@@ -4,8 +4,8 @@
 //   node bench/generate/native.mjs [--shapes qwen3-0.6b,lfm2-350m] [--types Q8_0,Q4_0] [--models FILE,...] [--threads 1,2]
 //     [--prompt 512] [--tokens 64] [--rounds 3] [--llama PROGRAM] [--ik PROGRAM] [--only wisp] [--peaks] [--json FILE]
 // Shapes have random weights; --models names files instead. PROGRAM is llama_speed, compiled for each of the two as
-// llama_speed.c says. What runs is named with its options, each behind a colon: of the program for wisp, of llama_speed
-// for the others: --only wisp,wisp:cpu=avx2:cache-type=int8,llama.cpp:noflash,ik:flash:q8_0:repack
+// llama_speed.c says. What runs is named with its options, each behind a colon: of the program for wisp, of Generator.load
+// for Node, of llama_speed for the others: --only wisp,wisp:cpu=avx2:cache-type=int8,node-wasm:cacheType=f32,ik:flash:q8_0
 // Run `make native` first (`make addon wasm` for Node). Each run is a process of its own, whose file is in the page
 // cache. --peaks measures resident memory, for which wisp runs once more.
 import { spawn } from 'node:child_process';
@@ -133,10 +133,10 @@ const peers = {
   },
   'llama.cpp': (model, threads, _, options) => speed(values.llama, model, threads, options),
   ik: (model, threads, _, options) => speed(values.ik, model, threads, options),
-  'node-native': (model, threads, prompt) =>
-    script('node.mjs', [model, threads, values.tokens, 'native'], prompt),
-  'node-wasm': (model, threads, prompt) =>
-    script('node.mjs', [model, threads, values.tokens, 'wasm'], prompt),
+  'node-native': (model, threads, prompt, options) =>
+    script('node.mjs', [model, threads, values.tokens, 'native', ...options], prompt),
+  'node-wasm': (model, threads, prompt, options) =>
+    script('node.mjs', [model, threads, values.tokens, 'wasm', ...options], prompt),
 };
 
 /**

@@ -196,6 +196,9 @@ export class TextEngine extends TeamEngine {
     return {
       ...super.info(),
       chatTemplate: source ? this.string(source) : undefined,
+      cacheType: /** @type {any} */ (
+        this.string(this.text((wasm) => wasm.engine_cache_type(this.engine)))
+      ),
     };
   }
 

@@ -61,6 +61,7 @@ export class NativeTextEngine extends NativeEngine {
       ...super.info(),
       threads: this.call((addon, handle) => addon.threads(handle)),
       chatTemplate: this.call((addon, handle) => addon.chatTemplate(handle)),
+      cacheType: /** @type {any} */ (this.call((addon, handle) => addon.cacheType(handle))),
     };
   }
 

@@ -53,6 +53,7 @@ def test_ids_and_logits(generator):
     assert generator.detokenize(ids) == "Hello there"
     logits = generator.logits(ids)
     assert logits.shape == (len(ids), generator.info["vocabulary_size"]) and np.isfinite(logits).all()
+    assert generator.info["cache_type"] == "f32"
     forced = generator.generate("Hello there", max_tokens=1, logit_bias={int(logits[-1].argmin()): 1000.0})
     assert generator.tokenize(forced.text) != []
 

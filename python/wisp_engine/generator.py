@@ -143,8 +143,8 @@ class Generator(OpenModel):
         As for Embedder. The default is the file that WISP_MODEL names, else the story model that comes with wisp.
     threads, compute, kernels : optional
         As for Embedder.
-    cache_type : {"f32", "f16", "int8"}, optional
-        The type of keys and values.
+    cache_type : {"auto", "f32", "f16", "int8"}, optional
+        The type of keys and values. The default is "auto": int8 if the model computes in int8, else f32.
     attention : str, optional
         Which keys a token looks at: "full" (the default), "mass,mass=980", "full/quest,tokens=1024" or another policy
         that docs/internals.md describes.
@@ -155,6 +155,13 @@ class Generator(OpenModel):
                  attention: str | None = None) -> None:
         super().__init__(model, "wisp-stories", threads=threads, compute=compute, kernels=kernels,
                          cache_type=cache_type, attention=attention)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What Embedder.info says, and `cache_type`, the type of keys and values in use."""
+        with self._engine.session() as session:
+            used = lib.wisp_cache_type_name(lib.wisp_session_get_cache_type(session))
+        return self._engine.info() | {"cache_type": used.decode()}
 
     def generate(self, prompt: str, **options: Any) -> Reply:
         """Continues a prompt and returns the whole text. Raises ArgumentError if the prompt exceeds the context."""

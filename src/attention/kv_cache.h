@@ -27,7 +27,7 @@ enum {
     KV_KEPT_POSITIONS = KV_KEPT_STEPS * KV_STEP
 };
 
-/* The values are those of wisp_cache_type (wisp.h). */
+/* Files have these values. */
 enum kv_type { KV_F32, KV_F16, KV_INT8 };
 
 struct kv_shape {

@@ -99,7 +99,7 @@ static const struct command_option options[] = {
     MARKED(of_attention, SHARE, bound, 0, 0, "bound", 0, "SHARE",
            "of a head's output that learned may change (default: 0.1)"),
     MARKED(of_attention, TEXT, cache_type, 0, 0, "cache-type", 0, "TYPE",
-           "of keys and values: f32 (default), f16 or int8"),
+           "of keys and values: f32, f16, int8 or auto (default)"),
     COUNT(threads, 1, 1024, "threads", 't', "N",
           "threads to compute with (default: those that it may keep busy)"),
     MARKED(of_neurons, NONE, json, 0, 0, "json", 0, NULL, "print the report as a JSON object"),

@@ -179,6 +179,9 @@ wisp_status open_model_at(const struct model_arguments *arguments, const char *g
         fprintf(stderr, "wisp: %.*s: dense layers in memory as %s: %llu bytes\n", name, path,
                 weights.kind, (unsigned long long)weights.bytes);
     status = wisp_session_open(*model, &session_options, session, error);
+    if (status == WISP_OK && arguments->verbose && arguments->generates)
+        fprintf(stderr, "wisp: %.*s: keys and values in memory as %s\n", name, path,
+                wisp_cache_type_name(wisp_session_get_cache_type(*session)));
     if (status == WISP_OK && arguments->sparsity > 0)
         status = wisp_session_set_sparsity(*session, (float)arguments->sparsity, error);
     return status;

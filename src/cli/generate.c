@@ -313,6 +313,8 @@ static void print_stats(const wisp_session *session, const wisp_generation *r, u
         fprintf(stderr, "dropped: %zu tokens, for which the context had no room\n",
                 r->dropped_tokens);
     fprintf(stderr, "time to the first token: %.3f s\n", r->prompt_seconds);
+    fprintf(stderr, "keys and values as %s\n",
+            wisp_cache_type_name(wisp_session_get_cache_type(session)));
     if (r->drafted > 0)
         fprintf(stderr, "drafted: %zu tokens, accepted: %zu\n", r->drafted, r->accepted);
     if (r->read_bytes > 0) { /* the first token follows from the prompt's pass */

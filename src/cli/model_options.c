@@ -116,8 +116,9 @@ const struct command_option device_options[] = {
 
 const struct command_option cache_options[] = {
     TAKEN(take_cache_type, cache_type, "cache-type", 0, "TYPE",
-          "the type of the text's keys and values: f32, f16 or int8. f16 takes\n"
-          "half the memory of f32, int8 27 % (default: f32)"),
+          "the type of the text's keys and values: f32; f16, which takes half the\n"
+          "memory; int8, 27 %; or auto, which is int8 if the model computes in\n"
+          "int8, else f32 (default: auto)"),
     OPTION(TEXT, attention, "attention", 0, "POLICY",
            "which keys a token looks at: full; mass[,mass=N], those with N of\n"
            "1000 parts of the weight; local[,window=N][,sinks=N]; strided, with\n"

@@ -19,6 +19,24 @@ enum { MEMBER_MIN_TOKENS = 6, SPLIT_LAYER_BYTES = 1 << 20 };
 
 /* ---- sequences ------------------------------------------------------------------------------ */
 
+/* Returns the type of the session's caches. int8 products of weights lose more than int8 keys and
+ * values do, and no kernel set is slower with these (bench/RESULTS-attention.md). */
+static enum kv_type cache_type_of(const wisp_session *session) {
+    static const enum kv_type types[] = {
+        [WISP_CACHE_F16] = KV_F16, [WISP_CACHE_INT8] = KV_INT8, [WISP_CACHE_F32] = KV_F32};
+    if (texts_on_device(session->model))
+        return KV_F16;
+    if (session->cache_type == WISP_CACHE_AUTO)
+        return session->model->compute == WISP_COMPUTE_INT8 ? KV_INT8 : KV_F32;
+    return types[session->cache_type];
+}
+
+wisp_cache_type wisp_session_get_cache_type(const wisp_session *session) {
+    static const wisp_cache_type types[] = {
+        [KV_F32] = WISP_CACHE_F32, [KV_F16] = WISP_CACHE_F16, [KV_INT8] = WISP_CACHE_INT8};
+    return types[cache_type_of(session)];
+}
+
 wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) {
     const struct network *network = &session->model->network;
     const struct model_config *c = &network->config;
@@ -27,8 +45,7 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) 
                                    .kv_heads = c->kv_heads,
                                    .head_size = c->head_size,
                                    .panel = network->kernels->f32_panel,
-                                   .type = texts_on_device(session->model) ? KV_F16
-                                                                           : session->cache_type};
+                                   .type = cache_type_of(session)};
     const struct attention_policy *policy = session->attention.decode;
     if (config_embeds(c))
         return fail(error, WISP_ERROR_UNSUPPORTED, session->model->dir.file, "general.architecture",

@@ -35,7 +35,11 @@ const char *wisp_device_name(size_t device) {
 
 const char *wisp_cache_type_name(size_t cache_type) {
     static const char *const names[] = {
-        [WISP_CACHE_F32] = "f32", [WISP_CACHE_F16] = "f16", [WISP_CACHE_INT8] = "int8"};
+        [WISP_CACHE_AUTO] = "auto",
+        [WISP_CACHE_F16] = "f16",
+        [WISP_CACHE_INT8] = "int8",
+        [WISP_CACHE_F32] = "f32",
+    };
     return cache_type < sizeof names / sizeof *names ? names[cache_type] : NULL;
 }
 

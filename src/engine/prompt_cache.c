@@ -24,7 +24,7 @@ static wisp_status digest_session(wisp_session *session, struct sha256 *hash, wi
                                  wisp_predictor_name(model->predictor),
                                  attention->prefill->name,
                                  attention->decode->name,
-                                 wisp_cache_type_name(session->cache_type)};
+                                 wisp_cache_type_name(wisp_session_get_cache_type(session))};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         digest_text(hash, names[i], strlen(names[i]));
     const struct attention_settings *const settings[] = {&attention->prefill_settings,

@@ -115,7 +115,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->model = model;
     made->team = team;
     made->n_workers = threads;
-    made->cache_type = options ? (enum kv_type)options->cache_type : KV_F32;
+    made->cache_type = options ? options->cache_type : WISP_CACHE_AUTO;
     made->skip_absent = options && options->skip_absent;
     made->pause.at = INFINITY;
     wisp_status status = open_attention(made, options, error);

@@ -56,7 +56,7 @@ struct wisp_session {
                                           NULL */
     struct prompt_cache *prompts;      /* NULL: only the session keeps texts */
     struct judge *judge;               /* NULL until it has judged texts */
-    enum kv_type cache_type;           /* of the key-value caches */
+    wisp_cache_type cache_type;        /* of the key-value caches, as the options have it */
     struct kv_tier *kv_tier;           /* that has them if their memory is limited; else NULL */
     struct attention_choice attention; /* the policies that compute attention */
     float *thresholds;                 /* [layers, intermediate_size]; NULL if no predictor runs */

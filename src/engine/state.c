@@ -224,7 +224,7 @@ static wisp_status read_header(struct state_reader *r, uint64_t *sequences, wisp
     if (memcmp(header + AT_CACHE_TYPE, own + AT_CACHE_TYPE, 4) != 0)
         return fail(error, WISP_ERROR_ARGUMENT, file, "cache_type",
                     "the state was saved with another type, and the session's is %s",
-                    wisp_cache_type_name(load_u32(own + AT_CACHE_TYPE)));
+                    wisp_cache_type_name(wisp_session_get_cache_type(r->session)));
     *sequences = load_u64(header + AT_SEQUENCES);
     memcpy(r->name.digest, header + AT_IDENTITY, sizeof r->name.digest);
     return WISP_OK;

@@ -259,6 +259,14 @@ static napi_value chat_template(napi_env env, napi_callback_info info) {
     return make_string(env, engine_chat_template(arguments.native->engine));
 }
 
+/* cacheType(engine) returns the type of keys and values. */
+static napi_value cache_type(napi_env env, napi_callback_info info) {
+    struct arguments arguments;
+    if (!read_arguments(env, info, true, &arguments))
+        return NULL;
+    return make_string(env, engine_cache_type(arguments.native->engine));
+}
+
 /* threads(engine) returns how many compute a text. */
 static napi_value threads(napi_env env, napi_callback_info info) {
     struct arguments arguments;
@@ -284,6 +292,7 @@ napi_status define_generate(napi_env env, napi_value exports) {
         {"saveState", save_state},
         {"loadState", load_state},
         {"chatTemplate", chat_template},
+        {"cacheType", cache_type},
         {"threads", threads},
     };
     return define_functions(env, exports, functions, sizeof functions / sizeof *functions);

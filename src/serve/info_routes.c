@@ -35,10 +35,13 @@ static void run_info(struct call *call) {
     text_add_string(&text, wisp_text_of(first->of.name));
     text_print(&text,
                ",\"architecture\":\"%s\",\"model_dtype\":\"%s\",\"kernels\":\"%s\","
-               "\"max_input_length\":%u,\"max_client_batch_size\":%zu,\"resident_bytes\":%llu,"
-               "\"version\":\"" WISP_VERSION "\"}",
+               "\"max_input_length\":%u,\"max_client_batch_size\":%zu,\"resident_bytes\":%llu,",
                info->architecture, info->compute, info->kernels, info->max_tokens,
                call->api->most_texts, (unsigned long long)info->resident_bytes);
+    if (first->writers)
+        text_print(&text, "\"cache_type\":\"%s\",",
+                   wisp_cache_type_name(wisp_session_get_cache_type(first->session)));
+    text_print(&text, "\"version\":\"" WISP_VERSION "\"}");
     reply_json(call, &text);
 }
 

@@ -66,12 +66,16 @@ WISP_API wisp_status wisp_score(wisp_session *session, const int32_t *ids, size_
 WISP_API wisp_status wisp_judge(wisp_session *session, wisp_text query, const wisp_text *texts,
                                 size_t n, float *scores, wisp_error *error);
 
+/* Returns the type in which the session of a model that generates keeps keys and values, never
+ * WISP_CACHE_AUTO. */
+WISP_API wisp_cache_type wisp_session_get_cache_type(const wisp_session *session);
+
 /* Save and load what the session has computed of its last texts, also in another process or on
  * another machine. A text that continues one of them then has the same bits as if the session had
- * never been closed. Model, compute mode, predictor and cache_type must be the same when loading;
- * the number of threads may differ. What was computed with another sparsity or attention policy
- * stays as it is. Logits are those of the kernel set that computes them. docs/formats.md describes
- * the bytes.
+ * never been closed. Model, compute mode, predictor and type of cache must be the same when
+ * loading; the number of threads may differ. What was computed with another sparsity or attention
+ * policy stays as it is. Logits are those of the kernel set that computes them. docs/formats.md
+ * describes the bytes.
  *
  * Saving writes a file as wisp_convert does: it appears complete or not at all. Loading fails with
  * WISP_ERROR_FORMAT if the bytes are damaged, with WISP_ERROR_UNSUPPORTED if another version wrote

@@ -26,6 +26,9 @@ static const char block_magic[8] = {'W', 'I', 'S', 'P', 'T', 'E', 'X', 'T'};
 static wisp_model *model;
 static unsigned char own_header[HEADER]; /* of a state that this model saves */
 
+static const wisp_cache_type cache_types[] = {
+    [KV_F32] = WISP_CACHE_F32, [KV_F16] = WISP_CACHE_F16, [KV_INT8] = WISP_CACHE_INT8};
+
 static wisp_session *open_session(wisp_cache_type type) {
     const wisp_session_options options = {.cache_type = type};
     wisp_session *session;
@@ -60,9 +63,9 @@ static bool mend_section(unsigned char *bytes, size_t size, size_t *at, size_t l
 /* Makes the blocks of a text right: their headers, the names that follow from their ids, and their
  * checksums. Returns false past the end. */
 static bool mend_blocks(unsigned char *bytes, size_t size, size_t *at, size_t tokens,
-                        wisp_cache_type type) {
-    static const size_t number[] = {4, 2, 1};
-    const size_t scales = type == WISP_CACHE_INT8 ? 4 : 0;
+                        enum kv_type type) {
+    static const size_t number[] = {[KV_F32] = 4, [KV_F16] = 2, [KV_INT8] = 1};
+    const size_t scales = type == KV_INT8 ? 4 : 0;
     const size_t position = 2 * KV_HEADS * (HEAD_SIZE * number[type] + scales);
     struct text_name name;
     memcpy(&name, own_header + AT_IDENTITY, sizeof name);
@@ -96,7 +99,7 @@ static bool mend_blocks(unsigned char *bytes, size_t size, size_t *at, size_t to
     return true;
 }
 
-static void mend(unsigned char *bytes, size_t size, wisp_cache_type type) {
+static void mend(unsigned char *bytes, size_t size, enum kv_type type) {
     size_t at = 0;
     if (size < HEADER)
         return;
@@ -117,14 +120,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const wisp_generate_options options = {.max_tokens = 3};
     const wisp_request request = {.ids = ids, .n_ids = 3, .options = &options};
     wisp_error error;
-    if (size == 0 || data[0] % 4 > WISP_CACHE_INT8)
+    if (size == 0 || data[0] % 4 > KV_INT8)
         return 0;
-    const wisp_cache_type type = (wisp_cache_type)(data[0] % 4);
+    const enum kv_type type = (enum kv_type)(data[0] % 4);
     unsigned char *bytes = malloc(size); /* one more than is loaded, so that none is no NULL */
     if (!bytes)
         abort();
     memcpy(bytes, data + 1, size - 1);
-    wisp_session *session = open_session(type);
+    wisp_session *session = open_session(cache_types[type]);
     if (!own_header[0])
         learn_header();
     if (data[0] & 4)

@@ -352,6 +352,7 @@ static void put_grammars(void) {
 /* States of texts of two lengths, in caches of each type. */
 static void put_states(void) {
     static const char *const prompts[] = {"Once", "Once upon a time there was a dog"};
+    static const wisp_cache_type types[] = {WISP_CACHE_F32, WISP_CACHE_F16, WISP_CACHE_INT8};
     wisp_model *model;
     wisp_session *session;
     wisp_error error;
@@ -359,9 +360,9 @@ static void put_states(void) {
         fprintf(stderr, "%s\n", error.message);
         exit(1);
     }
-    for (int type = WISP_CACHE_F32; type <= WISP_CACHE_INT8; type++)
+    for (int type = 0; type < 3; type++)
         for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
-            const wisp_session_options options = {.cache_type = (wisp_cache_type)type};
+            const wisp_session_options options = {.cache_type = types[type]};
             const wisp_generate_options generate = {.max_tokens = 1};
             unsigned char bytes[65536];
             size_t size;

@@ -90,6 +90,15 @@ describe('the addon generates', { skip: noAddon }, () => {
       message: /as in "full\/quest"/,
     });
     await assert.rejects(load({ cacheType: 'int4' }), { code: 'argument', field: 'cacheType' });
+    for (const [compute, cacheType, used] of /** @type {any} */ ([
+      ['f32', undefined, 'f32'],
+      ['int8', 'auto', 'int8'],
+      ['int8', 'f16', 'f16'],
+    ])) {
+      const generator = await load({ compute, cacheType });
+      assert.equal(generator.info().cacheType, used);
+      await generator.close();
+    }
   });
 
   test('a limit of memory for keys and values changes no text', async () => {

@@ -291,7 +291,16 @@ describe('generate', () => {
     }
     const wrong = generate(['--text', 'Once', '--cache-type', 'f8']);
     assert.equal(wrong.code, 2);
-    assert.match(wrong.err, /--cache-type.*f32, f16, int8/);
+    assert.match(wrong.err, /--cache-type.*auto, f16, int8, f32/);
+    const words = ['--text', 'Once', '-n', '1', '--stats', '--verbose'];
+    for (const [compute, type] of [
+      ['f32', 'f32'],
+      ['int8', 'int8'],
+    ]) {
+      const { err } = generate([...words, '--compute', compute]);
+      assert.match(err, new RegExp(`^keys and values as ${type}$`, 'm'));
+      assert.match(err, new RegExp(`: keys and values in memory as ${type}$`, 'm'));
+    }
   });
 
   test('--attention chooses which keys a token looks at', () => {

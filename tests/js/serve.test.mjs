@@ -285,6 +285,11 @@ describe('wisp serve generates', { skip }, () => {
     return [...(await reply.text()).matchAll(/^data: (.*)$/gm)].map(([, data]) => data);
   };
 
+  test('/info has the type of keys and values', async () => {
+    const info = await (await fetch(`${server.url}/info`)).json();
+    assert.equal(info.cache_type, 'f32');
+  });
+
   test('completions have the text of the program, whole and streamed', async () => {
     const expected = written().replace(/\n$/, '');
     const body = { prompt, max_tokens: 12, temperature: 0 };

@@ -34,11 +34,13 @@ int main(int argc, char **argv) {
     }
     const wisp_model_options options = {
         .compute = compute, .kernels = argv[2], .predictor = predictor};
-    const wisp_session_options threads = {.threads = (uint32_t)atoi(argv[3])};
+    /* Peers do not round keys and values to int8. */
+    const wisp_session_options how = {.threads = (uint32_t)atoi(argv[3]),
+                                      .cache_type = WISP_CACHE_F32};
     const size_t n = fread(ids, sizeof *ids, MOST_IDS, stdin);
     if (wisp_model_open(argv[1], &options, &model, &error) != WISP_OK)
         return report(&error);
-    if (wisp_session_open(model, &threads, &session, &error) != WISP_OK)
+    if (wisp_session_open(model, &how, &session, &error) != WISP_OK)
         return report(&error);
     if (argc == 7 && atof(argv[6]) > 0 &&
         wisp_session_set_sparsity(session, (float)atof(argv[6]), &error) != WISP_OK)

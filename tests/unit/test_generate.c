@@ -241,9 +241,10 @@ static void bytes_that_are_read_are_counted(void **state) {
     const uint64_t position = 5 * 2 * 4 * 8;
     uint64_t weights = 0;
     (void)state;
-    for (int type = WISP_CACHE_F32; type <= WISP_CACHE_F16; type++) {
+    for (int i = 0; i < 2; i++) {
+        const wisp_cache_type type = i == 0 ? WISP_CACHE_F32 : WISP_CACHE_F16;
         struct opened o = {.model = open_model_or_fail(stories, WISP_COMPUTE_F32, NULL)};
-        const wisp_session_options options = {.threads = 1, .cache_type = (wisp_cache_type)type};
+        const wisp_session_options options = {.threads = 1, .cache_type = type};
         struct story one = {0}, three = {0};
         wisp_error error;
         assert_int_equal(wisp_session_open(o.model, &options, &o.session, &error), WISP_OK);

@@ -111,7 +111,7 @@ static void any_limit_has_the_same_bits(void **state) {
     (void)state;
     make_ids(ids, TOKENS, VOCABULARY);
     wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_AUTO, NULL);
-    for (int type = WISP_CACHE_F32; type <= WISP_CACHE_INT8; type++) {
+    for (int type = WISP_CACHE_F16; type <= WISP_CACHE_F32; type++) {
         const size_t bytes = block_bytes(model, (wisp_cache_type)type);
         wisp_session *session = open_with(model, (wisp_cache_type)type, 1, 0);
         add(session, 0, ids, TOKENS, whole);
@@ -162,7 +162,7 @@ static void policies_have_the_same_bits_at_any_limit(void **state) {
     (void)state;
     make_ids(ids, TOKENS, VOCABULARY);
     wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_AUTO, NULL);
-    for (int type = WISP_CACHE_F32; type <= WISP_CACHE_INT8; type++)
+    for (int type = WISP_CACHE_F16; type <= WISP_CACHE_F32; type++)
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
             wisp_session *session = open_policy(model, (wisp_cache_type)type, 1, 0, texts[i]);
             wisp_layer_stats layer;

@@ -57,7 +57,7 @@ static void finds_each_cache_type(void **state) {
         assert_true(wisp_cache_type_find(wisp_cache_type_name(i), &cache_type));
         assert_int_equal(cache_type, i);
     }
-    assert_int_equal(i, WISP_CACHE_INT8 + 1);
+    assert_int_equal(i, WISP_CACHE_F32 + 1);
     assert_string_equal(wisp_cache_type_name(WISP_CACHE_F16), "f16");
     assert_null(wisp_cache_type_name(SIZE_MAX));
 }

@@ -66,7 +66,7 @@ static void loaded_texts_go_on_with_the_same_bits(void **state) {
     make_ids(ids, sizeof ids / sizeof *ids);
     for (int compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++) {
         wisp_model *model = open_model_or_fail(stories, (wisp_compute)compute, NULL);
-        for (int type = WISP_CACHE_F32; type <= WISP_CACHE_INT8; type++)
+        for (int type = WISP_CACHE_F16; type <= WISP_CACHE_F32; type++)
             for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
                 const size_t n = lengths[i];
                 wisp_session *first = open_with(model, (wisp_cache_type)type, 1);
@@ -90,6 +90,27 @@ static void loaded_texts_go_on_with_the_same_bits(void **state) {
     }
 }
 
+/* Without a type a session has that of the model's products. */
+static void auto_keeps_int8_if_the_model_computes_in_it(void **state) {
+    static float logits[2][40 * VOCABULARY];
+    int32_t ids[40];
+    (void)state;
+    make_ids(ids, 40);
+    for (int compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++) {
+        const wisp_cache_type types[] = {
+            WISP_CACHE_AUTO, compute == WISP_COMPUTE_INT8 ? WISP_CACHE_INT8 : WISP_CACHE_F32};
+        wisp_model *model = open_model_or_fail(stories, (wisp_compute)compute, NULL);
+        for (size_t i = 0; i < 2; i++) {
+            wisp_session *session = open_with(model, types[i], 1);
+            assert_int_equal(wisp_session_get_cache_type(session), types[1]);
+            add(session, ids, 40, logits[i]);
+            wisp_session_close(session);
+        }
+        assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
+        wisp_model_close(model);
+    }
+}
+
 /* Kernel sets pack keys and values differently; the saved bytes are those of no set. */
 static void any_kernel_set_loads_a_state(void **state) {
     static float logits[KV_PAGE * VOCABULARY];
@@ -97,7 +118,7 @@ static void any_kernel_set_loads_a_state(void **state) {
     wisp_error error;
     (void)state;
     make_ids(ids, 70);
-    for (int type = WISP_CACHE_F32; type <= WISP_CACHE_INT8; type++) {
+    for (int type = WISP_CACHE_F16; type <= WISP_CACHE_F32; type++) {
         wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_F32, NULL);
         wisp_session *session = open_with(model, (wisp_cache_type)type, 1);
         size_t size;
@@ -192,13 +213,14 @@ static void files_are_saved_and_loaded(void **state) {
 static void a_text_grows_by_pages(void **state) {
     enum { LAYERS = 5, KV_HEADS = 4, HEAD_SIZE = 8 };
     static float logits[KV_PAGE * VOCABULARY];
-    static const uint64_t value_bytes[] = {4, 2, 1};
+    static const uint64_t value_bytes[] = {
+        [WISP_CACHE_F16] = 2, [WISP_CACHE_INT8] = 1, [WISP_CACHE_F32] = 4};
     wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_F32, "scalar");
     int32_t ids[2 * KV_PAGE];
     (void)state;
     make_ids(ids, 2 * KV_PAGE);
     assert_true(allocations_are_watched());
-    for (int type = WISP_CACHE_F32; type <= WISP_CACHE_INT8; type++) {
+    for (int type = WISP_CACHE_F16; type <= WISP_CACHE_F32; type++) {
         wisp_session *session = open_with(model, (wisp_cache_type)type, 1);
         wisp_stats none, page;
         wisp_session_get_stats(session, &none);
@@ -266,6 +288,7 @@ static void a_load_without_memory_changes_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loaded_texts_go_on_with_the_same_bits),
+        cmocka_unit_test(auto_keeps_int8_if_the_model_computes_in_it),
         cmocka_unit_test(any_kernel_set_loads_a_state),
         cmocka_unit_test(all_texts_are_saved),
         cmocka_unit_test(files_are_saved_and_loaded),

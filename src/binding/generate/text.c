@@ -471,6 +471,10 @@ EXPORT("engine_chat_template") const char *engine_chat_template(struct engine *e
     return source.bytes;
 }
 
+EXPORT("engine_cache_type") const char *engine_cache_type(const struct engine *engine) {
+    return wisp_cache_type_name(wisp_session_get_cache_type(engine->session));
+}
+
 EXPORT("engine_detokenize")
 wisp_status engine_detokenize(struct engine *engine, const int32_t *ids, size_t n, bool continues) {
     wisp_decoder decoder = {.begun = continues}, again = decoder;

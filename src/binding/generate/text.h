@@ -46,6 +46,9 @@ wisp_status engine_load(struct engine *engine, const void *bytes, size_t size);
 /* Returns the model's chat template, or NULL and an error of wisp_model_chat_template. */
 const char *engine_chat_template(struct engine *engine);
 
+/* Returns the name of the type of keys and values, which is not "auto". */
+const char *engine_cache_type(const struct engine *engine);
+
 /* Writes the text that n token ids stand for to the engine's text, as a JSON string. With
  * `continues` they continue a text: the space before the first word is kept that SentencePiece puts
  * there. */

@@ -64,6 +64,7 @@ export const cases = {
       const next = await generator.chat(longer, options).result();
       check(next.reusedTokens >= reply.promptTokens, `${next.reusedTokens} tokens were reused`);
       check(generator.info().chatTemplate === undefined, `${generator.info().chatTemplate}`);
+      check(generator.info().cacheType === 'f32', generator.info().cacheType);
       await rejects(generator.chat(MESSAGES).text(), 'not_found', /option template, or by format/);
       await rejects(generator.chat(MESSAGES, { format: 'x' }).text(), 'argument', /chat format/);
       const [first] = MESSAGES;
