@@ -68,7 +68,7 @@ static wisp_status check_gates(const wisp_model *model, const struct kernels *ke
                     "hidden_size (here %u) and intermediate_size (%u) are multiples of %d",
                     name, config->hidden_size, config->intermediate_size, GATHER_BLOCK);
     if (model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0 &&
-        (ONLY_EMBEDS || !activation_has_zeros(config->activation)))
+        (!TEXT_IS_PREDICTED || !activation_has_zeros(config->activation)))
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_GATE_SHARES,
                     "the model has no thresholds of gates: wisp calibrate makes them");
     return WISP_OK;
@@ -81,7 +81,7 @@ static void take_gate_plan(wisp_model *model) {
         model->plan.by_gate = model->plan.predicts = true;
     else
         model->plan = model->gate_plan;
-    if (!ONLY_EMBEDS && model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0)
+    if (TEXT_IS_PREDICTED && model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0)
         model->plan.share = 1;
 }
 
@@ -157,7 +157,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     if (!ONLY_EMBEDS && !TEXT_IS_PREDICTED && model->predictor == WISP_PREDICTOR_LOWRANK &&
         !config_embeds(&model->network.config))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
-                    "WebAssembly has no lowrank for models that generate: use gate or dense");
+                    "WebAssembly has no lowrank for models that generate");
     if (model->predictor == WISP_PREDICTOR_LOWRANK && model->plan.levels == 0)
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_SPARSE_SHARES,
                     "the model has no predictor: wisp calibrate makes one");

@@ -180,7 +180,7 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     if (model->plan.levels == 1 && fabsf(sparsity - own) > SPARSE_SAME_SHARE)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
                     "the file has thresholds for %s only", number_text((double)own, 6).text);
-    if (!ONLY_EMBEDS && model->plan.levels == 0 && model->predictor == WISP_PREDICTOR_GATE &&
+    if (TEXT_IS_PREDICTED && model->plan.levels == 0 && model->predictor == WISP_PREDICTOR_GATE &&
         sparsity > 0)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
                     "without thresholds of gates, which wisp calibrate makes, only neurons whose "
