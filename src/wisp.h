@@ -490,7 +490,8 @@ typedef struct wisp_generation {
     double seconds;        /* from then on */
     size_t dropped_tokens; /* of prompt and text, dropped from the context (context_shift) */
     uint64_t read_bytes;   /* during `seconds`: for each pass that computed a token of the text, the
-                              weights that are read and the text's keys and values */
+                              weights that are read and the text's keys and values; 0 if weights of
+                              a model without experts rest in the file */
     uint64_t file_bytes;   /* during `seconds`: bytes of the model's file that its sessions read,
                               because memory is limited (wisp_model_options.memory) */
     size_t drafted, accepted; /* tokens that were guessed (drafts), and those that were right */

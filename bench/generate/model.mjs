@@ -25,6 +25,7 @@ export const SHAPES = {
   'qwen3-0.6b': { architecture: 'qwen3', layers: 28, hidden: 1024, feedForward: 3072, heads: 16, keyValueHeads: 8, headSize: 128, vocabulary: 151936, tied: true }, // prettier-ignore
   'llama-3.2-1b': { architecture: 'llama', layers: 16, hidden: 2048, feedForward: 8192, heads: 32, keyValueHeads: 8, headSize: 64, vocabulary: 128256, tied: true }, // prettier-ignore
   'llama-1.1b-relu': { architecture: 'llama', layers: 16, hidden: 2048, feedForward: 8192, heads: 32, keyValueHeads: 8, headSize: 64, vocabulary: 32000, tied: false, rank: 512 }, // prettier-ignore
+  'tinyllama-1.1b': { architecture: 'llama', layers: 22, hidden: 2048, feedForward: 5632, heads: 32, keyValueHeads: 4, headSize: 64, vocabulary: 32000, tied: false }, // prettier-ignore
   'lfm2-350m': { architecture: 'lfm2', layers: 16, hidden: 1024, feedForward: 4608, heads: 16, keyValueHeads: 8, headSize: 64, vocabulary: 65536, tied: true, attention: [2, 5, 8, 10, 12, 14] }, // prettier-ignore
 };
 

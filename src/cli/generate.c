@@ -278,6 +278,16 @@ static void print_experts(const wisp_model *model) {
             (unsigned long long)s.held, (unsigned long long)s.read, (double)s.read_bytes / 1e6);
 }
 
+/* Prints which neurons of texts were in memory, if some may be absent. */
+static void print_neurons(const wisp_model *model) {
+    wisp_neuron_stats s;
+    if (!wisp_model_get_neuron_stats(model, &s) || s.needed == 0)
+        return;
+    fprintf(stderr, "neurons: %llu needed, %.1f %% of them in memory; %llu read, %.1f MB\n",
+            (unsigned long long)s.needed, 100 * (double)(s.needed - s.read) / (double)s.needed,
+            (unsigned long long)s.read, (double)s.read_bytes / 1e6);
+}
+
 /* Says what of the prompt cache could not be used. */
 static void report_damage(const wisp_session *session) {
     wisp_prompt_cache_stats s;
@@ -463,8 +473,10 @@ static int generate(const struct command *c, wisp_session *session, const wisp_m
                         c->stats ? print_stats : NULL, measuring_threads(c));
     else
         code = c->data ? generate_all(c, session) : generate_text(c, session);
-    if (c->stats)
+    if (c->stats) {
         print_experts(model);
+        print_neurons(model);
+    }
     if (c->stats || c->model.verbose)
         report_damage(session);
     if (code == EXIT_GOOD && c->picture)

@@ -438,6 +438,15 @@ static wisp_status arrange(struct arranger *a, enum neuron_layout layout) {
     return any ? replace(a) : WISP_OK;
 }
 
+/* Returns whether gates stay a matrix: those of a model that generates choose its neurons
+ * (models/ffn_gate.c), so that they are read as a whole, and the neurons without them. */
+static bool gates_stay(const struct directory *dir) {
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strstr(dir->metadata[i].key, ".pooling_type"))
+            return false;
+    return directory_find_tensor(dir, "output_norm.weight") != NULL;
+}
+
 wisp_status neuron_rows_arrange(struct neuron_arrangement *arrangement, struct directory *dir,
                                 const struct block_format *const *formats,
                                 enum neuron_layout layout, wisp_error *error) {
@@ -448,7 +457,7 @@ wisp_status neuron_rows_arrange(struct neuron_arrangement *arrangement, struct d
     *arrangement = (struct neuron_arrangement){0};
     directory_drop_metadata(dir, KEY_NEURONS_PREFIX);
     TRY(directory_finish(dir, error));
-    a.matrices = directory_find_tensor(dir, gate) ? 3 : 2;
+    a.matrices = directory_find_tensor(dir, gate) && !gates_stay(dir) ? 3 : 2;
     const wisp_status status = arrange(&a, layout);
     free(a.tensors);
     return status;

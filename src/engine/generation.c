@@ -368,11 +368,12 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
 
 uint64_t generation_read_bytes(const wisp_session *session, const struct sequence *sequence) {
     const struct network *network = &session->model->network;
+    if (WEIGHTS_MAY_REST && network->rest)
+        return 0;
     const struct neuron_totals *neurons = &session->generation->neurons;
     const uint64_t unread =
         ffn_gate_unread_bytes(network, neurons->computed, neurons->contributing);
-    const uint64_t absent = WEIGHTS_MAY_REST ? rest_absent_bytes(network) : 0;
-    return ffn_experts_read_bytes(network) + absent - unread +
+    return ffn_experts_read_bytes(network) - unread +
            session->generation->looked_at * kv_position_bytes(&sequence->cache.shape);
 }
 

@@ -7,6 +7,7 @@
 #include "engine/model.h"
 #include "formats/neurons_read.h"
 #include "models/assumptions.h"
+#include "sparse/gathered_frames.h"
 #include "sparse/neuron_cold.h"
 
 enum { KEY_BYTES = 256 };
@@ -110,6 +111,16 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .resident_bytes = model->network.resident_bytes + experts + cold.warm_bytes +
                           cold.tokens * token_row_bytes + model_other_bytes(model),
     };
+}
+
+bool wisp_model_get_neuron_stats(const wisp_model *model, wisp_neuron_stats *stats) {
+    struct gathered_pool *pool = model->network.neuron_pool;
+    *stats = (wisp_neuron_stats){0};
+    if (!WEIGHTS_MAY_REST || !pool)
+        return false;
+    const struct gathered_counts counts = gathered_pool_counts(pool);
+    *stats = (wisp_neuron_stats){counts.needed, counts.read, counts.read_bytes};
+    return true;
 }
 
 bool wisp_model_get_expert_stats(const wisp_model *model, wisp_expert_stats *stats) {

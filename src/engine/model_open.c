@@ -100,8 +100,8 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
     if (model->compute != WISP_COMPUTE_INT8 || options->portable)
         return WISP_PREDICTOR_DENSE;
     if (TEXT_IS_PREDICTED && !config_embeds(config) && can_gather(model, kernels) &&
-        config->hidden_size >= LEAST_PREDICTED_SIZE && model->plan.levels > 0 &&
-        model->plan.share <= kernels->predicted_most_share + rounding)
+        options->memory == 0 && config->hidden_size >= LEAST_PREDICTED_SIZE &&
+        model->plan.levels > 0 && model->plan.share <= kernels->predicted_most_share + rounding)
         return WISP_PREDICTOR_LOWRANK;
     if (!config_embeds(config))
         return can_gather(model, kernels) && model->gate_plan.levels > 0 &&

@@ -5,6 +5,7 @@
 #include "base/product.h"
 #include "formats/neurons_read.h"
 #include "models/rest.h"
+#include "sparse/gathered_frames.h"
 #include "sparse/neuron_cold.h"
 
 /* Returns whether a limit lets other weights of the model than cold neurons and experts rest. */
@@ -122,6 +123,17 @@ static wisp_status limit_experts(wisp_model *model, uint64_t memory, wisp_error 
     return WISP_OK;
 }
 
+/* Gives each layer an equal part of what the rest of the model leaves, to keep neurons in. */
+static wisp_status keep_neurons(struct network *network, uint64_t bytes, wisp_error *error) {
+    for (uint32_t l = 0; l < network->config.layers; l++) {
+        struct gathered_ffn *gathered = &network->feed_forward[l].gathered;
+        const size_t before = gathered->bytes;
+        TRY(gathered_frames_keep(gathered, bytes / network->config.layers, error));
+        network->resident_bytes += gathered->bytes - before;
+    }
+    return WISP_OK;
+}
+
 /* Lets weights of a decoder rest until it takes at most `memory`. */
 static wisp_status limit_decoder(wisp_model *model, uint64_t memory, wisp_error *error) {
     const uint64_t others = model_other_bytes(model);
@@ -131,7 +143,10 @@ static wisp_status limit_decoder(wisp_model *model, uint64_t memory, wisp_error 
                     "the least is %llu bytes", (unsigned long long)model->least_memory);
     TRY(rest_open(&model->network, memory - others, error));
     rest_loaded(&model->network, model->network.config.layers);
-    return WISP_OK;
+    return model->network.neuron_pool
+               ? keep_neurons(&model->network, memory - others - model->network.resident_bytes,
+                              error)
+               : WISP_OK;
 }
 
 wisp_status residency_reserve(wisp_model *model, uint64_t memory, wisp_error *error) {
@@ -157,7 +172,9 @@ uint64_t residency_read_bytes(const wisp_model *model) {
     const struct network *network = &model->network;
     if (!WEIGHTS_MAY_REST)
         return 0;
-    return rest_read_bytes(network) +
+    const uint64_t neurons =
+        network->neuron_pool ? gathered_pool_counts(network->neuron_pool).read_bytes : 0;
+    return rest_read_bytes(network) + neurons +
            (network->experts ? expert_store_counts(network->experts).read_bytes : 0);
 }
 

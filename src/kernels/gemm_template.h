@@ -228,7 +228,7 @@ struct int8_tile {
     size_t blocks;
     const unsigned char *w;    /* the panel, from its first block */
     const unsigned char *next; /* the next panel, which is prefetched meanwhile */
-    size_t fetched;            /* the bytes of it that each tile prefetches; 0 for none */
+    size_t fetched;            /* the bytes of it that each block of a tile prefetches; 0: none */
     size_t vector;             /* the index in the panel of the tile's first vector */
     const float *bias;
     float *y;

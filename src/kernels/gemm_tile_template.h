@@ -23,30 +23,34 @@ ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigne
     }
 }
 
-/* Computes a tile of y, block after block. */
-ALWAYS_INLINE void int8_tile(const struct int8_tile *t, const int rows, const int vectors) {
-    const unsigned char *block = t->w;
-    for (size_t b = 0; b < t->blocks; b++) {
-        const size_t left = t->row_bytes - b * TILE_BLOCK;
-        const size_t length = left < TILE_BLOCK ? left : TILE_BLOCK;
-        int8_block(t, b, block, length / 4, rows, vectors);
-        block += INT8_PANEL * (2 * sizeof(float) + length);
-    }
-}
+/* A product of few rows prefetches if it has at least so many weights: those of models with smaller
+ * layers stay in the third-level cache, from where they come without it. */
+enum { LARGE_PRODUCT = 1 << 20 };
 
 /* Prefetches a part of the next panel, because a layer's weights come from beyond the second-level
- * cache once for each batch. For few rows `fetched` is 0: there is no time to prefetch in. */
+ * cache once for each batch. */
 ALWAYS_INLINE void fetch_ahead(struct int8_tile *t) {
     for (size_t i = 0; i < t->fetched; i += CACHE_LINE)
         prefetch(t->next + i);
     t->next += t->fetched;
 }
 
+/* Computes a tile of y, block after block. */
+ALWAYS_INLINE void int8_tile(struct int8_tile *t, const int rows, const int vectors) {
+    const unsigned char *block = t->w;
+    for (size_t b = 0; b < t->blocks; b++) {
+        const size_t left = t->row_bytes - b * TILE_BLOCK;
+        const size_t length = left < TILE_BLOCK ? left : TILE_BLOCK;
+        fetch_ahead(t);
+        int8_block(t, b, block, length / 4, rows, vectors);
+        block += INT8_PANEL * (2 * sizeof(float) + length);
+    }
+}
+
 /* Multiplies all m rows by `vectors` vectors of a panel. */
 ALWAYS_INLINE void int8_strip(struct int8_tile t, size_t m, const int vectors) {
     while (m > 0) {
         const size_t step = m >= INT8_ROWS ? INT8_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;
-        fetch_ahead(&t);
         if (step == INT8_ROWS)
             int8_tile(&t, INT8_ROWS, vectors);
         else if (step == 4)
@@ -77,9 +81,10 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
     const size_t panel_bytes = INT8_PANEL * (t.blocks * 2 * sizeof(float) + t.row_bytes);
     size_t j = 0;
     const size_t tiles = (m + INT8_ROWS - 1) / INT8_ROWS;
+    const bool fetches = tiles >= 4 || (m > FEW_ROWS && n * k >= LARGE_PRODUCT);
     for (; j + INT8_PANEL <= n; j += INT8_PANEL, t.w += panel_bytes) {
         t.next = t.w + panel_bytes;
-        t.fetched = tiles >= 4 && j + 2 * INT8_PANEL <= n ? panel_bytes / tiles : 0;
+        t.fetched = fetches && j + 2 * INT8_PANEL <= n ? panel_bytes / (tiles * t.blocks) : 0;
         t.bias = bias + j;
         t.y = y + j;
         int8_strip(t, m, INT8_VECTORS);

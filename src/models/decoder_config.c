@@ -292,9 +292,10 @@ bool decoder_has_choice_bias(const struct config_reader *r) {
 
 bool decoder_has_gates(const struct config_reader *r) {
     const struct metadata *places = directory_find_metadata(r->dir, KEY_NEURONS_PLACES);
-    if (places && places->type == VALUE_ARRAY) /* with neurons as rows there is no such tensor */
-        return places->count == 3 * (uint64_t)r->config->layers;
-    return r->config->has_experts || has_in_layers(r, 0, TENSOR_FFN_GATE, TENSOR_WEIGHT);
+    /* There is no such tensor if gates are in rows of neurons. */
+    const bool in_rows =
+        places && places->type == VALUE_ARRAY && places->count == 3 * (uint64_t)r->config->layers;
+    return in_rows || r->config->has_experts || has_in_layers(r, 0, TENSOR_FFN_GATE, TENSOR_WEIGHT);
 }
 
 wisp_status decoder_read_activation(const struct config_reader *r,

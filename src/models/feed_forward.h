@@ -20,7 +20,8 @@ struct feed_forward {
     struct linear gate, up, down;
     struct sparse_ffn sparse;     /* ffn_sparse, whose neurons are in network->neurons; of ffn_gate
                                      the predictor, which may be empty */
-    struct gathered_ffn gathered; /* ffn_gate, which has those of ffn_dense, too */
+    struct gathered_ffn gathered; /* ffn_gate, which has those of ffn_dense, too; if neurons may be
+                                     absent, up and down rest in the file */
     struct linear router;         /* ffn_experts [experts, hidden_size], in floats; its experts are
                                      in network->experts */
     float *router_choice;         /* [experts]: added for the choice; NULL: nothing is */
@@ -77,6 +78,9 @@ struct ffn_kind {
 
     /* Returns the part of weights that `run` uses, which may rest until then. */
     enum rest_part (*needs)(const struct network *network);
+
+    /* Returns another such part, or REST_PARTS if the pass uses no other. May be NULL. */
+    enum rest_part (*needs_too)(const struct pass *pass);
 
     /* Computes some rows. A failure leaves them incomplete. */
     wisp_status (*run)(struct pass *pass, uint32_t member, struct cursor at,

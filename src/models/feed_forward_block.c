@@ -48,6 +48,31 @@ bool feed_forward_splits_outputs(const struct network *network) {
     return true;
 }
 
+/* Wakes, or lets sleep, the parts of weights that the pass uses of a layer. */
+static wisp_status wake(struct pass *pass, uint32_t member, struct cursor at, wisp_error *error) {
+    const struct ffn_kind *kind = pass->network->feed_forward[at.layer].kind;
+    if (!WEIGHTS_MAY_REST || !pass->network->rest)
+        return WISP_OK;
+    const enum rest_part first = kind->needs(pass->network);
+    const enum rest_part second = kind->needs_too ? kind->needs_too(pass) : REST_PARTS;
+    TRY(pass_wake(pass, member, at, first, error));
+    const wisp_status status =
+        second != REST_PARTS ? pass_wake(pass, member, at, second, error) : WISP_OK;
+    if (status != WISP_OK)
+        pass_sleep(pass, member, at, first);
+    return status;
+}
+
+static void let_sleep(struct pass *pass, uint32_t member, struct cursor at) {
+    const struct ffn_kind *kind = pass->network->feed_forward[at.layer].kind;
+    if (!WEIGHTS_MAY_REST || !pass->network->rest)
+        return;
+    const enum rest_part second = kind->needs_too ? kind->needs_too(pass) : REST_PARTS;
+    pass_sleep(pass, member, at, kind->needs(pass->network));
+    if (second != REST_PARTS)
+        pass_sleep(pass, member, at, second);
+}
+
 wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
                              const struct feed_forward_work *work, float *inner, float *y,
                              struct workspace space, wisp_error *error) {
@@ -56,12 +81,11 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
     const size_t size = network->config.hidden_size;
     const struct pass_tokens own = pass_tokens(pass, member);
     struct sparse_counts *counts = pass->member[member].counts;
-    const enum rest_part weights = kind->needs(network);
     const double start = clock_seconds();
     wisp_status status =
         kind->prepare ? kind->prepare(pass, member, at, work, space, error) : WISP_OK;
     if (status == WISP_OK)
-        status = pass_wake(pass, member, at, weights, error);
+        status = wake(pass, member, at, error);
     const bool awake = status == WISP_OK; /* of all members, or of none */
     for (size_t done = 0; done < own.n && status == WISP_OK; done += PASS_PART_TOKENS) {
         const struct ffn_rows rows = {.first = own.first + done,
@@ -74,7 +98,7 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
             status = kind->run(pass, member, at, work, &rows, space, error);
     }
     if (awake)
-        pass_sleep(pass, member, at, weights);
+        let_sleep(pass, member, at);
     if (counts)
         counts[at.layer].seconds += clock_seconds() - start;
     return status;
@@ -83,11 +107,9 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
 wisp_status feed_forward_run_outputs(struct pass *pass, uint32_t member, struct cursor at,
                                      float *inner, float *y, struct workspace space,
                                      wisp_error *error) {
-    const struct network *network = pass->network;
-    const struct ffn_kind *kind = network->feed_forward[at.layer].kind;
-    const enum rest_part weights = kind->needs(network);
-    TRY(pass_wake(pass, member, at, weights, error));
+    const struct ffn_kind *kind = pass->network->feed_forward[at.layer].kind;
+    TRY(wake(pass, member, at, error));
     const wisp_status status = kind->run_outputs(pass, member, at, inner, y, space, error);
-    pass_sleep(pass, member, at, weights);
+    let_sleep(pass, member, at);
     return status;
 }

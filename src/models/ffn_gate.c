@@ -11,6 +11,8 @@
 #include "base/product.h"
 #include "models/feed_forward_block.h"
 #include "models/ffn_dense.h"
+#include "models/linears.h"
+#include "sparse/gathered_frames.h"
 
 static bool takes(const struct network *network, const struct sparse_plan *plan, uint32_t layer) {
     (void)network, (void)layer;
@@ -32,6 +34,9 @@ static wisp_status load_predictor(struct network *network, const struct sparse_p
     struct sparse_ffn *predictor = &network->feed_forward[layer].sparse;
     const size_t most = ffn_gate_most_rank(c->intermediate_size);
     char name[TENSOR_NAME_BYTES];
+    if (WEIGHTS_MAY_REST && network->rest)
+        return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "memory",
+                    "models that generate with lowrank have all weights in memory");
     *predictor = (struct sparse_ffn){.kernels = network->kernels,
                                      .hidden_size = c->hidden_size,
                                      .intermediate_size = c->intermediate_size};
@@ -55,16 +60,29 @@ static wisp_status load(struct network *network, const struct sparse_plan *plan,
     struct gathered_ffn *gathered = &network->feed_forward[layer].gathered;
     TRY(ffn_dense.load(network, plan, layer, cache, error));
     TRY(gathered_load(gathered, network->dir, plan, network->kernels, c->hidden_size,
-                      c->intermediate_size, layer, error));
+                      c->intermediate_size, layer, cache, error));
+    if (WEIGHTS_MAY_REST && network->rest) {
+        const size_t pool = network->neuron_pool ? gathered_pool_bytes(network->neuron_pool) : 0;
+        TRY(gathered_frames_open(gathered, &network->neuron_pool, network->dir, layer, cache,
+                                 error));
+        network->resident_bytes += gathered_pool_bytes(network->neuron_pool) - pool;
+    }
     network->resident_bytes += gathered->bytes;
     return TEXT_IS_PREDICTED && plan->predicts ? load_predictor(network, plan, layer, error)
                                                : WISP_OK;
 }
 
+/* Closes the pool with the last layer. */
 static void release(const struct network *network, uint32_t layer) {
     gathered_release(&network->feed_forward[layer].gathered);
     if (TEXT_IS_PREDICTED)
         sparse_ffn_release(&network->feed_forward[layer].sparse);
+    if (WEIGHTS_MAY_REST && layer + 1 == network->config.layers)
+        gathered_pool_close(network->neuron_pool);
+}
+
+static bool has_frames(const struct gathered_ffn *ffn) {
+    return WEIGHTS_MAY_REST && ffn->frames;
 }
 
 /* The neurons that a predictor lets through. */
@@ -83,13 +101,15 @@ static struct predicted take_predicted(struct workspace *space, size_t neurons) 
 
 static size_t workspace_bytes(const struct network *network, size_t tokens) {
     const struct model_config *c = &network->config;
+    const size_t size = c->hidden_size, neurons = c->intermediate_size;
+    size_t gathered = gathered_workspace_bytes(size, neurons);
     struct workspace measured = {0};
-    workspace_take(&measured, 1, c->intermediate_size, sizeof(float)); /* scores */
+    if (WEIGHTS_MAY_REST && network->neuron_pool)
+        gathered += gathered_frames_workspace_bytes(size, neurons);
+    workspace_take(&measured, 1, neurons, sizeof(float)); /* scores */
     if (TEXT_IS_PREDICTED)
-        take_predicted(&measured, c->intermediate_size);
-    workspace_part(&measured,
-                   larger(ffn_dense.workspace_bytes(network, tokens),
-                          gathered_workspace_bytes(c->hidden_size, c->intermediate_size)));
+        take_predicted(&measured, neurons);
+    workspace_part(&measured, larger(ffn_dense.workspace_bytes(network, tokens), gathered));
     return measured.used;
 }
 
@@ -212,8 +232,8 @@ static size_t predict(const struct pass *pass, struct cursor at, const float *x,
 
 /* ---- members that split tokens -------------------------------------------------------------- */
 
-static void run_token(struct pass *pass, uint32_t member, struct cursor at, const float *x,
-                      float *y, float *inner, struct workspace space) {
+static wisp_status run_token(struct pass *pass, uint32_t member, struct cursor at, const float *x,
+                             float *y, float *inner, struct workspace space, wisp_error *error) {
     const struct network *network = pass->network;
     const struct feed_forward *layer = &network->feed_forward[at.layer];
     const struct gathered_ffn *gathered = &layer->gathered;
@@ -221,6 +241,7 @@ static void run_token(struct pass *pass, uint32_t member, struct cursor at, cons
     const struct token_inner own = token_inner(network, inner, 0);
     size_t predicted = 0;
     float least = 0;
+    wisp_status status = WISP_OK;
     if (has_predictor(layer)) {
         float *hidden = token_hidden(network, inner, 0);
         linear_apply(&layer->sparse.p, x, 1, hidden, space);
@@ -234,11 +255,19 @@ static void run_token(struct pass *pass, uint32_t member, struct cursor at, cons
         least = gathered_least(gathered, pass->gates[at.layer], own.values, scores);
     }
     pass_mark(pass, member, at, STAGE_FFN_UP);
+    if (has_frames(gathered))
+        gathered_frames_begin(gathered);
     const size_t opened =
         gathered_apply(gathered, x, own.values, least, 0, neurons, own.active, space);
     count(pass, member, at.layer, 1, larger(predicted, opened), opened);
-    gathered_outputs(gathered, own.active, 0, network->config.hidden_size, y);
+    if (has_frames(gathered))
+        status = gathered_frames_status(gathered, error);
+    if (status == WISP_OK)
+        gathered_outputs(gathered, own.active, 0, network->config.hidden_size, y);
+    if (has_frames(gathered))
+        gathered_frames_end(gathered);
     pass_mark(pass, member, at, STAGE_FFN_SPARSE);
+    return status;
 }
 
 static wisp_status run(struct pass *pass, uint32_t member, struct cursor at,
@@ -258,7 +287,8 @@ static wisp_status run(struct pass *pass, uint32_t member, struct cursor at,
             count_dense(pass, member, at.layer, part.n);
         }
         for (size_t t = 0; t < part.n && !s.dense; t++)
-            run_token(pass, member, at, part.x + t * size, part.y + t * size, part.inner, space);
+            TRY(run_token(pass, member, at, part.x + t * size, part.y + t * size, part.inner, space,
+                          error));
     }
     return WISP_OK;
 }
@@ -301,8 +331,9 @@ static size_t neuron_step(const struct network *network, const struct feed_forwa
 }
 
 /* Computes tokens [s.first, s.end), of which no other stretch is dense or not. */
-static void run_stretch(struct pass *pass, uint32_t member, struct cursor at, struct stretch s,
-                        float *inner, float *y, struct workspace space) {
+static wisp_status run_stretch(struct pass *pass, uint32_t member, struct cursor at,
+                               struct stretch s, float *inner, float *y, struct workspace space,
+                               wisp_error *error) {
     const struct network *network = pass->network;
     const struct feed_forward *layer = &network->feed_forward[at.layer];
     const struct gathered_ffn *gathered = &layer->gathered;
@@ -314,7 +345,9 @@ static void run_stretch(struct pass *pass, uint32_t member, struct cursor at, st
     size_t opened = 0;
     float *scores = workspace_take(&space, 1, neurons, sizeof *scores);
     pass_mark(pass, member, at, STAGE_FFN_UP);
-    if (limit.most > 0)
+    if (has_frames(gathered) && member == 0)
+        gathered_frames_begin(gathered);
+    if (limit.most > 0 || has_frames(gathered))
         pass_barrier(pass, member, at);
     for (size_t t = s.first; t < s.end; t++) {
         const struct token_inner token = token_inner(network, inner, t);
@@ -325,19 +358,26 @@ static void run_stretch(struct pass *pass, uint32_t member, struct cursor at, st
     count(pass, member, at.layer, member == 0 ? s.end - s.first : 0, larger(predicted, opened),
           opened);
     pass_barrier(pass, member, at);
-    for (size_t t = s.first; t < s.end && outputs.n > 0; t++)
+    const wisp_status status =
+        has_frames(gathered) ? gathered_frames_status(gathered, error) : WISP_OK;
+    for (size_t t = s.first; t < s.end && outputs.n > 0 && status == WISP_OK; t++)
         gathered_outputs(gathered, token_inner(network, inner, t).active, outputs.first,
                          outputs.first + outputs.n, y + t * size);
     pass_mark(pass, member, at, STAGE_FFN_SPARSE);
+    if (has_frames(gathered)) {
+        pass_barrier(pass, member, at);
+        if (member == 0)
+            gathered_frames_end(gathered);
+    }
+    return status;
 }
 
 static wisp_status run_outputs(struct pass *pass, uint32_t member, struct cursor at, float *inner,
                                float *y, struct workspace space, wisp_error *error) {
-    (void)error;
     for (struct stretch s = {0}; s.end < pass->tokens;) {
         s = next_stretch(pass, s.end, pass->tokens);
         if (!s.dense) {
-            run_stretch(pass, member, at, s, inner, y, space);
+            TRY(run_stretch(pass, member, at, s, inner, y, space, error));
             continue;
         }
         ffn_dense_run_outputs(pass, member, at, s.first, s.end - s.first, inner, y, space);
@@ -347,13 +387,24 @@ static wisp_status run_outputs(struct pass *pass, uint32_t member, struct cursor
     return WISP_OK;
 }
 
+/* If neurons may be absent, W_up and W_down rest, and are read as a whole only for prompts. */
 static enum rest_part needs(const struct network *network) {
-    (void)network;
-    return REST_DENSE;
+    return WEIGHTS_MAY_REST && network->neuron_pool ? REST_CHOICE : REST_DENSE;
+}
+
+static enum rest_part needs_too(const struct pass *pass) {
+    bool dense = false;
+    for (size_t text = 0; text < pass->batch.texts; text++)
+        dense = dense || is_dense(pass, text);
+    return dense && needs(pass->network) == REST_CHOICE ? REST_DENSE : REST_PARTS;
 }
 
 static size_t linears(const struct network *network, uint32_t layer, struct linear_entry *out) {
-    return ffn_dense.linears(network, layer, out);
+    const struct feed_forward *f = &network->feed_forward[layer];
+    const size_t n = ffn_dense.linears(network, layer, out);
+    for (size_t i = 0; i < n; i++)
+        out[i].chooses = has_frames(&f->gathered) && out[i].linear == &f->gate;
+    return n;
 }
 
 const struct ffn_kind ffn_gate = {.name = "gate",
@@ -363,5 +414,6 @@ const struct ffn_kind ffn_gate = {.name = "gate",
                                   .linears = linears,
                                   .workspace_bytes = workspace_bytes,
                                   .needs = needs,
+                                  .needs_too = needs_too,
                                   .run = run,
                                   .run_outputs = run_outputs};

@@ -49,7 +49,7 @@ wisp_status linear_entry_read(const struct network *network, uint32_t layer,
         .norm = entry->norm ? linear_name(norm, network, layer, entry->norm, "") : NULL,
         .norm_epsilon =
             entry->norm_epsilon != 0 ? entry->norm_epsilon : network->config.norm_epsilon,
-        .checked = entry->checked,
+        .checked = WEIGHTS_MAY_REST && entry->checked,
         .cache = cache};
     return linear_load(entry->linear, &source, network->kernels, network->compute, error);
 }

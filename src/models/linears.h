@@ -27,6 +27,7 @@ struct linear_entry {
     enum linear_role role;
     bool has_bias; /* each matrix has a bias beside it */
     bool checked;  /* it has been read before */
+    bool chooses;  /* it chooses the neurons that a token computes: REST_CHOICE has it */
 };
 
 enum { MOST_LINEARS = 8 };

@@ -35,6 +35,7 @@ struct network {
     struct splade splade;              /* with POOLING_SPLADE; else empty */
     struct neuron_store neurons;       /* owns the neurons of sparse layers; empty otherwise */
     struct expert_store *experts;      /* owns those of layers of experts; NULL otherwise */
+    struct gathered_pool *neuron_pool; /* of ffn_gate, if neurons may be absent; NULL otherwise */
     bool limits_experts;               /* they are read when a pass needs them */
     void *weights;                     /* all other weights, in a type of the architecture's own */
     wisp_compute compute;              /* as what dense layers multiply; never AUTO */

@@ -190,6 +190,8 @@ wisp_status pass_wake_part(struct pass *pass, uint32_t member, struct cursor at,
         pass->awake = rest_wake(pass->network, part, at.layer, &failure) == WISP_OK;
         if (!pass->awake)
             keep_error(pass, &failure);
+    } else if (member == 1) {
+        rest_wake_next(pass->network, part, at.layer);
     }
     pass_barrier(pass, member, at);
     if (pass->awake)

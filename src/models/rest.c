@@ -18,6 +18,9 @@ struct resting {
                          each layer has its own, because passes on other threads are elsewhere */
     uint32_t users;   /* callers of rest_wake; 0: the weights are only in the file */
     bool rests;       /* else nobody reads or frees it here */
+    bool ahead;       /* it was read by rest_wake_next, which counts as one of its users until the
+                         pass wakes it */
+    atomic_bool was_ahead;     /* and then until it is freed */
     uint64_t sums[MOST_SPANS]; /* checksums of the weights and biases that were loaded first
                                 */
 };
@@ -25,7 +28,7 @@ struct resting {
 struct rest {
     uint64_t limit;
     size_t most;  /* bytes of the largest part that rests, which network->resident_bytes counts */
-    uint64_t all; /* bytes of all parts that rest */
+    size_t next;  /* and of the largest that is read ahead, which it counts, too */
     size_t parts; /* the first parts of enum rest_part rest in all layers, */
     uint32_t layers; /* and the next one in the first layers */
     atomic_ullong read_bytes;
@@ -34,11 +37,11 @@ struct rest {
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 
-/* Returns the block whose dense layers a part consists of; BLOCK_END if it has none. */
-static enum block block_of(enum rest_part part) {
-    return part == REST_ATTENTION ? BLOCK_ATTENTION
-           : part == REST_DENSE   ? BLOCK_FEED_FORWARD
-                                  : BLOCK_END;
+/* Returns whether a part has a dense layer. */
+static bool has_linear(enum rest_part part, const struct linear_entry *entry) {
+    return part == REST_ATTENTION ? entry->block == BLOCK_ATTENTION
+           : part == REST_DENSE   ? entry->block == BLOCK_FEED_FORWARD && !entry->chooses
+                                  : part == REST_CHOICE && entry->chooses;
 }
 
 /* Lists the dense layers of a part, and returns their number. */
@@ -47,7 +50,7 @@ static size_t linears_of(const struct network *network, enum rest_part part, uin
     const size_t all = network_linears(network, l, of);
     size_t n = 0;
     for (size_t i = 0; i < all; i++)
-        if (of[i].block == block_of(part))
+        if (has_linear(part, &of[i]))
             of[n++] = of[i];
     return n;
 }
@@ -135,6 +138,17 @@ static uint64_t visit_tensors(const struct network *network, enum rest_part part
     return bytes;
 }
 
+/* The parts that a token of a decoder needs in each layer, in the order of blocks. */
+enum { IN_ORDER = 2 };
+static enum rest_part in_order(const struct network *network, size_t i) {
+    return i == 0 ? REST_ATTENTION : network->neuron_pool ? REST_CHOICE : REST_DENSE;
+}
+
+static bool is_read_ahead(const struct network *network, enum rest_part part) {
+    return network->architecture->generates &&
+           (part == in_order(network, 0) || part == in_order(network, 1));
+}
+
 /* ---- coming to rest ------------------------------------------------------------------------- */
 
 wisp_status rest_open(struct network *network, uint64_t limit, wisp_error *error) {
@@ -161,10 +175,13 @@ static void let_rest(struct network *network, enum rest_part part, uint32_t l) {
     release_part(network, part, l);
     resting->rests = true;
     network->resident_bytes -= bytes;
-    rest->all += bytes;
     if (bytes > rest->most) {
         network->resident_bytes += bytes - rest->most;
         rest->most = bytes;
+    }
+    if (bytes > rest->next && is_read_ahead(network, part)) {
+        network->resident_bytes += bytes - rest->next;
+        rest->next = bytes;
     }
 }
 
@@ -183,6 +200,9 @@ static uint64_t kept_for_neurons(const struct network *network, uint32_t layers)
 void rest_loaded(struct network *network, uint32_t layers) {
     struct rest *rest = network->rest;
     const uint64_t kept = kept_for_neurons(network, layers);
+    for (uint32_t l = 0; l < layers && network->neuron_pool; l++)
+        if (network->feed_forward[l].gathered.frames)
+            let_rest(network, REST_DENSE, l);
     for (size_t part = 0; part < rest->parts; part++)
         for (uint32_t l = 0; l < layers; l++)
             let_rest(network, (enum rest_part)part, l);
@@ -200,20 +220,19 @@ uint64_t rest_read_bytes(const struct network *network) {
     return network->rest ? atomic_load(&network->rest->read_bytes) : 0;
 }
 
-uint64_t rest_absent_bytes(const struct network *network) {
-    return network->rest ? network->rest->all - network->rest->most : 0;
-}
-
 uint64_t rest_saves(const struct network *network) {
     const uint64_t most = network->rest ? network->rest->most : 0;
-    uint64_t all = 0, largest = most;
+    const uint64_t next = network->rest ? network->rest->next : 0;
+    uint64_t all = 0, largest = most, ahead = next;
     for (uint32_t l = 0; l < network->config.layers; l++)
         for (size_t part = 0; part < REST_PARTS; part++) {
             const uint64_t here = describe(network, (enum rest_part)part, l).bytes;
             all += here;
             largest = here > largest ? here : largest;
+            if (is_read_ahead(network, (enum rest_part)part))
+                ahead = here > ahead ? here : ahead;
         }
-    return all - (largest - most);
+    return all - (largest - most) - (ahead - next);
 }
 
 /* ---- waking --------------------------------------------------------------------------------- */
@@ -249,44 +268,68 @@ static wisp_status read_again(const struct network *network, enum rest_part part
     return WISP_OK;
 }
 
-/* Says that the part will be read that a pass needs after so many others that rest. The order is
- * that of blocks, and the first layer follows the last, for the next token. */
-static void expect_after(const struct network *network, enum rest_part part, uint32_t l,
-                         unsigned others) {
-    static const enum rest_part order[] = {REST_ATTENTION, REST_DENSE};
-    enum { IN_ORDER = sizeof order / sizeof *order };
+/* Finds the part that a token needs after so many others that rest, behind this one. The first
+ * layer follows the last, for the next token. Returns false if there is none. */
+static bool find_after(const struct network *network, enum rest_part *part, uint32_t *layer,
+                       unsigned others) {
     const size_t all = (size_t)network->config.layers * IN_ORDER;
-    size_t at = (size_t)l * IN_ORDER + (part == REST_DENSE);
-    for (size_t i = 1; i < all; i++) {
+    size_t at = (size_t)*layer * IN_ORDER + (*part != in_order(network, 0));
+    for (size_t i = 1; i < all && is_read_ahead(network, *part); i++) {
         at = (at + 1) % all;
-        const enum rest_part next = order[at % IN_ORDER];
-        const uint32_t layer = (uint32_t)(at / IN_ORDER);
-        if (network->rest->layer[layer][next].rests && others-- == 0) {
-            visit_tensors(network, next, layer, true);
-            return;
-        }
+        const enum rest_part next = in_order(network, at % IN_ORDER);
+        if (!network->rest->layer[at / IN_ORDER][next].rests || others-- > 0)
+            continue;
+        *part = next;
+        *layer = (uint32_t)(at / IN_ORDER);
+        return true;
     }
+    return false;
+}
+
+/* Says that a part will be read soon: not the next one, whose reads are under way. */
+static void expect_after(const struct network *network, enum rest_part part, uint32_t layer) {
+    if (find_after(network, &part, &layer, 1))
+        visit_tensors(network, part, layer, true);
+}
+
+/* Reads a part that nobody uses. The caller has its lock. */
+static wisp_status wake(const struct network *network, enum rest_part part, uint32_t layer,
+                        wisp_error *error) {
+    expect_after(network, part, layer);
+    const wisp_status status = read_again(network, part, layer, error);
+    atomic_fetch_add(&network->rest->read_bytes, visit_tensors(network, part, layer, false));
+    if (status == WISP_OK)
+        network->rest->layer[layer][part].users++;
+    else
+        release_part(network, part, layer);
+    return status;
 }
 
 wisp_status rest_wake_part(const struct network *network, enum rest_part part, uint32_t layer,
                            wisp_error *error) {
-    enum { AHEAD = 2 }; /* parts: attention's are much smaller than others */
     struct resting *resting = &network->rest->layer[layer][part];
     wisp_status status = WISP_OK;
     if (!resting->rests)
         return WISP_OK;
     enter(resting);
-    if (resting->users == 0) {
-        expect_after(network, part, layer, AHEAD - 1);
-        status = read_again(network, part, layer, error);
-        atomic_fetch_add(&network->rest->read_bytes, visit_tensors(network, part, layer, false));
-    }
-    if (status == WISP_OK)
+    if (resting->users == 0)
+        status = wake(network, part, layer, error);
+    else if (!resting->ahead)
         resting->users++;
-    else
-        release_part(network, part, layer);
+    resting->ahead = false;
     leave(resting);
     return status;
+}
+
+void rest_wake_next(const struct network *network, enum rest_part part, uint32_t layer) {
+    const struct resting *before = &network->rest->layer[layer][part];
+    if (!before->rests || before->was_ahead || !find_after(network, &part, &layer, 0))
+        return;
+    struct resting *resting = &network->rest->layer[layer][part];
+    enter(resting);
+    if (resting->users == 0)
+        resting->ahead = resting->was_ahead = wake(network, part, layer, NULL) == WISP_OK;
+    leave(resting);
 }
 
 void rest_sleep_part(const struct network *network, enum rest_part part, uint32_t layer) {
@@ -294,7 +337,9 @@ void rest_sleep_part(const struct network *network, enum rest_part part, uint32_
     if (!resting->rests)
         return;
     enter(resting);
-    if (--resting->users == 0)
+    if (--resting->users == 0) {
         release_part(network, part, layer);
+        resting->was_ahead = false;
+    }
     leave(resting);
 }

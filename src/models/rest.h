@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Weights of a model whose memory is limited to less than they take. They rest in the file: a
  * pass reads and packs those that a block needs, with the same bits each time, and frees them after
- * it. So a pass has one part of one layer in memory at a time; the system reads the next ones from
- * the file meanwhile. Native only. */
+ * it. So a pass has one part of one layer in memory at a time. In a decoder a second thread reads
+ * the next one at the same time, and the system those behind it. Native only. */
 #ifndef WISP_MODELS_REST_H
 #define WISP_MODELS_REST_H
 
@@ -19,17 +19,20 @@ wisp_status rest_open(struct network *network, uint64_t limit, wisp_error *error
 void rest_loaded(struct network *network, uint32_t layers);
 
 /* Returns the bytes that network->resident_bytes, of a network that is loaded, loses if all parts
- * rest: those of all parts that do not, but for the largest. */
+ * rest: those of all parts that do not, but for the largest and the largest that is read ahead. */
 uint64_t rest_saves(const struct network *network);
 
-/* Returns the bytes of the file that passes have read so far for parts that rest, and the bytes of
- * memory that all of these would take beyond network->resident_bytes. */
+/* Returns the bytes of the file that passes have read so far for parts that rest. */
 uint64_t rest_read_bytes(const struct network *network);
-uint64_t rest_absent_bytes(const struct network *network);
 
 /* The functions below call these if the network has parts that rest. */
 wisp_status rest_wake_part(const struct network *network, enum rest_part part, uint32_t layer,
                            wisp_error *error);
+/* Reads the part that a token needs after this one, while another thread reads this one, unless
+ * this one was read so itself. It counts as used until it is woken. An error is left to who wakes
+ * it. Does nothing for encoders. */
+void rest_wake_next(const struct network *network, enum rest_part part, uint32_t layer);
+
 void rest_sleep_part(const struct network *network, enum rest_part part, uint32_t layer);
 
 /* Reads a part of a layer unless it is there. Each call that succeeds is followed by rest_sleep;

@@ -13,7 +13,7 @@ enum rest_part {
     REST_POSITIONS,    /* embeddings of positions, which belong to layer 0 */
     REST_ATTENTION,    /* the dense layers of the attention block */
     REST_DENSE,        /* a feed-forward layer without predictor: its matrices, or all neurons */
-    REST_CHOICE,       /* P and Q of a predictor, if cold neurons may be absent */
+    REST_CHOICE,       /* P and Q of a predictor, or the gates, if neurons may be absent */
     REST_COMPENSATION, /* B of such a predictor */
     REST_PARTS
 };

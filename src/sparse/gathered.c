@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/half.h"
+#include "formats/residency.h"
 
 bool gathered_sizes_fit(size_t hidden_size, size_t intermediate_size) {
     return hidden_size % GATHER_BLOCK == 0 && intermediate_size % GATHER_BLOCK == 0 &&
@@ -111,7 +112,10 @@ size_t gathered_apply(const struct gathered_ffn *ffn, const float *x, const floa
         count += isnan(score) ? 1 : 0; /* NaN is an error of the logits, which must not be hidden */
     }
     gather_quantise(x, ffn->hidden_size, ffn->up_code, &s.x);
-    ffn->kernels->rows(&s.x, ffn->up_code, ffn->up, s.list, count, ffn->hidden_size, s.up);
+    if (WEIGHTS_MAY_REST && ffn->frames)
+        ffn->products->rows(ffn, &s.x, s.list, count, space, s.up);
+    else
+        ffn->kernels->rows(&s.x, ffn->up_code, ffn->up, s.list, count, ffn->hidden_size, s.up);
     for (size_t i = 0; i < count; i++)
         s.up[i] *= values[s.list[i]];
     for (size_t g = first / GATHER_BLOCK; g < (first + n) / GATHER_BLOCK; g++)
@@ -122,6 +126,10 @@ size_t gathered_apply(const struct gathered_ffn *ffn, const float *x, const floa
 void gathered_outputs(const struct gathered_ffn *ffn, const struct gather_active *active,
                       size_t first, size_t end, float *y) {
     memset(y + first, 0, (end - first) * sizeof *y);
+    if (WEIGHTS_MAY_REST && ffn->frames) {
+        ffn->products->columns(ffn, active, first, end, y);
+        return;
+    }
     ffn->kernels->columns(active, ffn->intermediate_size / GATHER_BLOCK, ffn->down_code, ffn->down,
                           ffn->hidden_size, first, end, y);
 }

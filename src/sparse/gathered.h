@@ -19,6 +19,20 @@
 #include "kernels/kernels.h"
 #include "sparse/plan.h"
 
+struct gathered_ffn;
+struct gathered_frames;
+
+/* Products with neurons of which some may be absent. */
+struct gathered_products {
+    /* Does the work of gather_kernels.rows for neurons list [n], rising. */
+    void (*rows)(const struct gathered_ffn *ffn, const struct gather_input *x, const uint16_t *list,
+                 size_t n, struct workspace space, float *y);
+
+    /* Does the work of gather_kernels.columns for all groups. */
+    void (*columns)(const struct gathered_ffn *ffn, const struct gather_active *active,
+                    size_t first, size_t end, float *y);
+};
+
 /* W_up and W_down by neuron, and what scores are computed with. */
 struct gathered_ffn {
     const struct gather_kernels *kernels;
@@ -30,6 +44,8 @@ struct gathered_ffn {
     float *weights;           /* [intermediate_size]: of scores */
     float *levels; /* [plan->levels]: the least score of a computed neuron at each level of the
                       plan; NULL if there are no levels */
+    struct gathered_frames *frames; /* gathered_frames.h; NULL: `up` and `down` have all neurons */
+    const struct gathered_products *products; /* of frames */
     size_t bytes;
 };
 
@@ -37,12 +53,12 @@ struct gathered_ffn {
 bool gathered_sizes_fit(size_t hidden_size, size_t intermediate_size);
 
 /* Reads the weights of layer `index`. Matrices of Q4_0, Q4_1 and Q8_0 keep their numbers; others
- * are quantised to Q8_0. Fails if a tensor is missing or has another shape, or cannot be read;
- * the layer is then to be released. */
+ * are quantised to Q8_0. `cache` serves matrices that are made of other tensors. Fails if a tensor
+ * is missing or has another shape, or cannot be read; the layer is then to be released. */
 wisp_status gathered_load(struct gathered_ffn *ffn, const struct directory *dir,
                           const struct sparse_plan *plan, const struct kernels *kernels,
                           size_t hidden_size, size_t intermediate_size, size_t index,
-                          wisp_error *error);
+                          struct tensor_cache *cache, wisp_error *error);
 
 void gathered_release(struct gathered_ffn *ffn);
 

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/product.h"
 #include "formats/schema.h"
-#include "sparse/gathered.h"
+#include "sparse/gathered_frames.h"
 
 /* The types whose numbers are kept. */
 static const struct {
@@ -28,6 +28,7 @@ static bool find_code(const struct tensor *tensor, enum gather_code *code) {
 /* Rows of a matrix as blocks of a code, one at a time. */
 struct row_reader {
     const struct directory *dir;
+    struct tensor_cache *cache;
     const struct tensor *tensor;
     bool as_stored;
     void *stored;
@@ -35,11 +36,12 @@ struct row_reader {
     unsigned char *blocks; /* of Q8_0, unless rows are taken as they are stored */
 };
 
-static wisp_status open_reader(struct row_reader *r, const struct directory *dir, size_t layer,
-                               const char *matrix, size_t rows, size_t columns,
-                               enum gather_code *code, wisp_error *error) {
+static wisp_status open_reader(struct row_reader *r, const struct directory *dir,
+                               struct tensor_cache *cache, size_t layer, const char *matrix,
+                               size_t rows, size_t columns, enum gather_code *code,
+                               wisp_error *error) {
     char name[TENSOR_NAME_BYTES];
-    *r = (struct row_reader){.dir = dir};
+    *r = (struct row_reader){.dir = dir, .cache = cache};
     TRY(directory_require_tensor(dir, layer_tensor_name(name, layer, matrix, TENSOR_WEIGHT),
                                  columns, rows, &r->tensor, error));
     r->as_stored = find_code(r->tensor, code);
@@ -61,7 +63,7 @@ static void close_reader(struct row_reader *r) {
 static wisp_status read_row(struct row_reader *r, size_t row, const unsigned char **blocks,
                             wisp_error *error) {
     const void *stored;
-    TRY(directory_rows(r->dir, r->tensor, row, 1, NULL, r->stored, &stored, error));
+    TRY(directory_rows(r->dir, r->tensor, row, 1, r->cache, r->stored, &stored, error));
     TRY(directory_expand(r->dir, r->tensor, row, 1, stored, r->values, error));
     *blocks = stored;
     if (r->as_stored)
@@ -73,12 +75,12 @@ static wisp_status read_row(struct row_reader *r, size_t row, const unsigned cha
 
 /* Loads the rows of a matrix [intermediate_size, hidden_size]. */
 static wisp_status load_rows(struct gathered_ffn *ffn, const struct directory *dir, size_t layer,
-                             const char *matrix, enum gather_code *code, unsigned char **packed,
-                             wisp_error *error) {
+                             struct tensor_cache *cache, const char *matrix, enum gather_code *code,
+                             unsigned char **packed, wisp_error *error) {
     const size_t neurons = ffn->intermediate_size, k = ffn->hidden_size;
     struct row_reader r;
     const unsigned char *blocks;
-    wisp_status status = open_reader(&r, dir, layer, matrix, neurons, k, code, error);
+    wisp_status status = open_reader(&r, dir, cache, layer, matrix, neurons, k, code, error);
     const size_t row = gather_row_bytes(*code, k), bytes = neurons * row + GATHER_SLACK;
     if (status == WISP_OK && !(*packed = memory_allocate_zeros(bytes)))
         status = fail_memory(error, bytes);
@@ -94,12 +96,12 @@ static wisp_status load_rows(struct gathered_ffn *ffn, const struct directory *d
 
 /* Loads W_down, and makes the weights of scores the lengths of its columns. */
 static wisp_status load_down(struct gathered_ffn *ffn, const struct directory *dir, size_t layer,
-                             wisp_error *error) {
+                             struct tensor_cache *cache, wisp_error *error) {
     const size_t neurons = ffn->intermediate_size, size = ffn->hidden_size;
     struct row_reader r;
     const unsigned char *blocks;
     wisp_status status =
-        open_reader(&r, dir, layer, TENSOR_FFN_DOWN, size, neurons, &ffn->down_code, error);
+        open_reader(&r, dir, cache, layer, TENSOR_FFN_DOWN, size, neurons, &ffn->down_code, error);
     const size_t bytes = neurons / GATHER_BLOCK * gather_group_bytes(ffn->down_code, size);
     ffn->weights = memory_allocate_zeros(neurons * sizeof *ffn->weights);
     if (status == WISP_OK && (!(ffn->down = memory_allocate_zeros(bytes)) || !ffn->weights))
@@ -142,14 +144,14 @@ static wisp_status load_calibration(struct gathered_ffn *ffn, const struct direc
 wisp_status gathered_load(struct gathered_ffn *ffn, const struct directory *dir,
                           const struct sparse_plan *plan, const struct kernels *kernels,
                           size_t hidden_size, size_t intermediate_size, size_t index,
-                          wisp_error *error) {
+                          struct tensor_cache *cache, wisp_error *error) {
     *ffn = (struct gathered_ffn){.kernels = kernels->gather,
                                  .hidden_size = hidden_size,
                                  .intermediate_size = intermediate_size};
     if (TEXT_IS_PREDICTED && plan->predicts)
-        TRY(load_rows(ffn, dir, index, TENSOR_FFN_GATE, &ffn->gate_code, &ffn->gate, error));
-    TRY(load_rows(ffn, dir, index, TENSOR_FFN_UP, &ffn->up_code, &ffn->up, error));
-    TRY(load_down(ffn, dir, index, error));
+        TRY(load_rows(ffn, dir, index, cache, TENSOR_FFN_GATE, &ffn->gate_code, &ffn->gate, error));
+    TRY(load_rows(ffn, dir, index, cache, TENSOR_FFN_UP, &ffn->up_code, &ffn->up, error));
+    TRY(load_down(ffn, dir, index, cache, error));
     return plan->levels > 0 && !plan->predicts ? load_calibration(ffn, dir, plan, index, error)
                                                : WISP_OK;
 }
@@ -160,5 +162,7 @@ void gathered_release(struct gathered_ffn *ffn) {
     memory_free_zeros(ffn->down);
     memory_free_zeros(ffn->weights);
     memory_free(ffn->levels);
+    if (WEIGHTS_MAY_REST)
+        gathered_frames_close(ffn->frames);
     *ffn = (struct gathered_ffn){0};
 }

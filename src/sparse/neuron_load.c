@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "base/number_text.h"
+#include "base/product.h"
 #include "formats/neurons_read.h"
 #include "formats/schema.h"
 #include "kernels/weights.h"
@@ -40,6 +41,14 @@ static void take_arrays(struct neuron_layer *l, const struct neuron_store *store
         l->center = workspace_take(space, 1, neurons, sizeof *l->center);
     if (l->rows)
         l->down_scales = workspace_take(space, 1, (size_t)l->rows->stored[DOWN_SCALES].bytes, 1);
+}
+
+/* Returns the rows of a layer's neurons, or NULL if it is to be loaded from matrices: the file has
+ * no rows, or such without gates, as files of decoders have. */
+static const struct neuron_rows *find_rows(const struct neuron_store *store, size_t layer) {
+    const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
+    const uint64_t gates = activation_is_gated(store->shape.activation);
+    return ONLY_EMBEDS || (rows && rows->shape.matrices == 2 + gates) ? rows : NULL;
 }
 
 static bool lacks_row_biases(const struct neuron_store *store) {
@@ -155,7 +164,7 @@ static wisp_status load_down_scales(const struct neuron_store *store, size_t ind
                                     const float *center, struct tensor_cache *cache,
                                     wisp_error *error) {
     struct neuron_layer *l = &store->layer[index];
-    const struct neuron_rows *rows = neurons_find_rows(store->dir, index);
+    const struct neuron_rows *rows = find_rows(store, index);
     const struct tensor *down;
     char name[TENSOR_NAME_BYTES];
     TRY(directory_require_tensor(store->dir,
@@ -199,7 +208,7 @@ wisp_status neuron_store_open_layer(const struct neuron_store *store, size_t lay
                                .row_bytes = sparse_row_bytes(store->shape.hidden_size),
                                .hot = neurons,
                                .placed = neurons};
-    const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
+    const struct neuron_rows *rows = find_rows(store, layer);
     if (store->cold && rows && rows->stored[COLD_ROWS].rows > 0) {
         l->rows = rows;
         l->hot = (size_t)rows->stored[HOT_ROWS].rows;
@@ -352,7 +361,7 @@ static wisp_status put_matrices(const struct neuron_store *store, size_t layer,
 wisp_status neuron_store_load_layer(const struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error) {
     static const char *const parts[] = {TENSOR_FFN_UP, TENSOR_FFN_GATE};
-    const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
+    const struct neuron_rows *rows = find_rows(store, layer);
     const size_t neurons = store->shape.intermediate_size;
     const struct tensor *matrices[3] = {NULL};
     char name[TENSOR_NAME_BYTES];

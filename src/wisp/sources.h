@@ -121,8 +121,10 @@ WISP_API wisp_status wisp_model_open_source(const wisp_source *source,
  * experts keeps all its other weights in memory. An expert is read when a token needs it, and the
  * least recently used expert is evicted, but never one that is being computed. One without experts
  * keeps the output layer and as many layers as the limit allows; the matrices of the others are
- * read for each pass, one block at a time. Sessions that compute at the same time may exceed the
- * limit. Results have the same bits with any limit.
+ * read for each pass, a block or two at a time. With WISP_PREDICTOR_GATE and _TOPK neurons are read
+ * as tokens need them; their file must have them as rows (wisp_convert_options.neurons) of Q4_0 or
+ * Q8_0, else opening fails with WISP_ERROR_UNSUPPORTED. Sessions that compute at the same time may
+ * exceed the limit. Results have the same bits with any limit.
  *
  * A model with a limit does not keep the spellings of tokens, unless it generates. If the limit
  * is too low, opening fails with WISP_ERROR_ARGUMENT and names the smallest possible limit. In the

@@ -36,6 +36,17 @@ typedef struct wisp_expert_stats {
 /* Gets the statistics of the model's experts. Returns false if it has none. */
 WISP_API bool wisp_model_get_expert_stats(const wisp_model *model, wisp_expert_stats *stats);
 
+/* The neurons of a model that chooses them by gates, while its memory is limited: totals of all
+ * sessions since the model was opened, without those of prompts. */
+typedef struct wisp_neuron_stats {
+    uint64_t needed;     /* how often a token computed a neuron */
+    uint64_t read;       /* how often it was absent and had to be read */
+    uint64_t read_bytes; /* bytes of the file that were read */
+} wisp_neuron_stats;
+
+/* Gets these statistics. Returns false if all neurons are in memory. */
+WISP_API bool wisp_model_get_neuron_stats(const wisp_model *model, wisp_neuron_stats *stats);
+
 /* Gets the key and the value, as text, of entry `index` of the file's metadata. The value of an
  * array is its type and length, "i32[12]". Writes at most `capacity` bytes to `value`, including
  * the terminating 0; longer text is truncated. Returns false after the last entry. */

@@ -30,8 +30,18 @@ static wisp_status open_with(const char *path, wisp_model_options options, wisp_
     return wisp_model_open(path, &options, model, &error);
 }
 
-static void logits_of(const wisp_model *model, uint32_t threads, float *logits) {
+/* Opens a session that leaves out a third of the neurons if the model can. */
+static wisp_session *open_session(const wisp_model *model, uint32_t threads) {
     wisp_session *session = open_session_or_fail(model, threads);
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    if (strcmp(info.predictor, "topk") == 0)
+        assert_int_equal(wisp_session_set_sparsity(session, 1.0f / 3, &error), WISP_OK);
+    return session;
+}
+
+static void logits_of(const wisp_model *model, uint32_t threads, float *logits) {
+    wisp_session *session = open_session(model, threads);
     int32_t ids[TOKENS];
     for (int32_t t = 0; t < TOKENS; t++)
         ids[t] = (t * t * 31 + t * 7 + 3) % DECODER_VOCABULARY;
@@ -47,7 +57,7 @@ static bool keep_piece(void *context, const wisp_piece *piece) {
 }
 
 static void text_of(const wisp_model *model, uint32_t threads, struct bytes *text) {
-    wisp_session *session = open_session_or_fail(model, threads);
+    wisp_session *session = open_session(model, threads);
     const wisp_generate_options options = {.max_tokens = 30, .piece = keep_piece, .context = text};
     wisp_generation result;
     if (wisp_generate(session, wisp_text_of("abc"), &options, &result, &error) != WISP_OK)
@@ -88,6 +98,14 @@ static void check_experts(const wisp_model *model, const struct tiny_decoder *d,
     assert_true(!all_fit || stats.read <= (uint64_t)stats.layers * stats.experts);
 }
 
+/* Checks that texts read neurons if some are absent. */
+static void check_neurons(const wisp_model *model, bool absent) {
+    wisp_neuron_stats stats;
+    assert_int_equal(wisp_model_get_neuron_stats(model, &stats), absent);
+    assert_true(!absent || (stats.read > 0 && stats.read <= stats.needed &&
+                            stats.read_bytes >= stats.read * DECODER_HIDDEN));
+}
+
 /* Opens the model with limits from the least to all that it takes, for one thread and for three. */
 static void check_limits(const struct tiny_decoder *d, const char *path,
                          wisp_model_options options) {
@@ -95,7 +113,8 @@ static void check_limits(const struct tiny_decoder *d, const char *path,
     struct bytes text = {0};
     wisp_model *model;
     uint64_t least;
-    assert_int_equal(open_with(path, options, &model), WISP_OK);
+    if (open_with(path, options, &model) != WISP_OK)
+        fail_msg("%s: %s", d->name, error.message);
     logits_of(model, 1, wanted);
     text_of(model, 1, &text);
     const uint64_t all = resident_bytes_of(model);
@@ -116,6 +135,7 @@ static void check_limits(const struct tiny_decoder *d, const char *path,
             assert_int_equal(again.size, text.size);
             assert_memory_equal(again.data, text.data, text.size);
             check_experts(model, d, part == 4);
+            check_neurons(model, options.predictor == WISP_PREDICTOR_TOPK);
             bytes_release(&again);
             wisp_model_close(model);
         }
@@ -130,41 +150,94 @@ static void limits_keep_the_bits(void **state) {
                          (wisp_model_options){.compute = (wisp_compute)compute});
 }
 
+/* Writes a decoder whose neurons are rows. */
+static const char *write_rows(const struct tiny_decoder *d, const char *type, const char *name) {
+    const wisp_convert_options options = {.type = type, .neurons = true};
+    const char *path = write_decoder(d, "matrices.gguf"), *rows = temporary_path(name);
+    if (wisp_convert(path, rows, &options, &error) != WISP_OK)
+        fail_msg("%s: %s", d->name, error.message);
+    return rows;
+}
+
+/* Neurons of rows are read by need with topk, and as matrices with dense. */
+static void neurons_by_need_keep_the_bits(void **state) {
+    static const char *const types[] = {"q8_0", "q4_0"};
+    static const wisp_predictor predictors[] = {WISP_PREDICTOR_DENSE, WISP_PREDICTOR_TOPK};
+    size_t gated = 0;
+    (void)state;
+    for (const struct tiny_decoder *d = tiny_decoders; d->name; d++) {
+        wisp_model *model;
+        const wisp_model_options topk = {.predictor = WISP_PREDICTOR_TOPK};
+        if (open_with(write_decoder(d, "limited.gguf"), topk, &model) != WISP_OK)
+            continue;
+        wisp_model_close(model);
+        gated++;
+        for (size_t i = 0; i < 4; i++)
+            check_limits(d, write_rows(d, types[i / 2], "rows.gguf"),
+                         (wisp_model_options){.predictor = predictors[i % 2]});
+    }
+    assert_true(gated > 3);
+}
+
+/* Single neurons cannot be read from matrices, nor from rows of floats. */
+static void neurons_need_rows(void **state) {
+    const wisp_model_options options = {.predictor = WISP_PREDICTOR_TOPK, .memory = 1 << 24};
+    const char *const paths[] = {write_decoder(tiny_decoders, "limited.gguf"),
+                                 write_rows(tiny_decoders, "f16", "floats.gguf")};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        wisp_model *model;
+        assert_int_equal(open_with(paths[i], options, &model), WISP_ERROR_UNSUPPORTED);
+        assert_string_equal(error.field, "memory");
+    }
+}
+
 static const struct tiny_decoder *next_of(const struct tiny_decoder *d, bool experts) {
     while ((d->experts > 0) != experts)
         d++;
     return d;
 }
 
+/* Opens a model with the least limit, changes the second half of its file, or cuts it off, and
+ * expects an error from sessions of one thread and of three. */
+static void change(const char *path, wisp_model_options options, bool cut) {
+    static float logits[VALUES];
+    const int32_t ids[4] = {5, 80, 9, 70};
+    uint64_t least;
+    size_t size;
+    wisp_model *model = open_least(path, options, &least);
+    logits_of(model, 1, logits);
+    unsigned char *data = read_file(path, &size);
+    for (size_t i = size / 2; i < size; i += 4) /* of floats, and not their largest byte */
+        data[i] ^= 1;
+    FILE *file = fopen(path, "r+b"); /* in place */
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    free(data);
+    assert_int_equal(cut ? truncate(path, (off_t)(size / 2)) : 0, 0);
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        wisp_session *session = open_session(model, threads);
+        assert_int_equal(wisp_logits(session, ids, 4, logits, &error), WISP_ERROR_IO);
+        assert_int_equal(wisp_logits(session, ids, 1, logits, &error), WISP_ERROR_IO);
+        wisp_session_close(session);
+    }
+    wisp_model_close(model);
+}
+
 /* A file that changes or becomes shorter while it is open is noticed when weights are read again.
  */
 static void changed_files_are_noticed(void **state) {
-    static float logits[VALUES];
+    const struct tiny_decoder *dense = next_of(tiny_decoders, false);
+    const struct tiny_decoder *experts = next_of(tiny_decoders, true);
+    const wisp_model_options f32 = {.compute = WISP_COMPUTE_F32};
+    const wisp_model_options topk = {.predictor = WISP_PREDICTOR_TOPK};
     (void)state;
-    for (int experts = 0; experts <= 1; experts++)
-        for (int cut = 0; cut <= 1; cut++) {
-            const struct tiny_decoder *d = next_of(tiny_decoders, experts);
-            const char *path = write_decoder(d, "changing.gguf");
-            uint64_t least;
-            wisp_model *model =
-                open_least(path, (wisp_model_options){.compute = WISP_COMPUTE_F32}, &least);
-            logits_of(model, 1, logits);
-            size_t size;
-            unsigned char *data = read_file(path, &size);
-            for (size_t i = size / 2; i < size; i += 4) /* of floats, and not their largest byte */
-                data[i] ^= 1;
-            FILE *file = fopen(path, "r+b"); /* in place */
-            assert_non_null(file);
-            assert_int_equal(fwrite(data, 1, size, file), size);
-            assert_int_equal(fclose(file), 0);
-            free(data);
-            assert_int_equal(cut ? truncate(path, (off_t)(size / 2)) : 0, 0);
-            wisp_session *session = open_session_or_fail(model, 1);
-            const int32_t ids[4] = {5, 80, 9, 70};
-            assert_int_equal(wisp_logits(session, ids, 4, logits, &error), WISP_ERROR_IO);
-            wisp_session_close(session);
-            wisp_model_close(model);
-        }
+    for (int cut = 0; cut <= 1; cut++) {
+        change(write_decoder(dense, "changing.gguf"), f32, cut);
+        change(write_decoder(experts, "changing.gguf"), f32, cut);
+        change(write_rows(dense, "q8_0", "changing.gguf"), topk, cut);
+    }
 }
 
 /* What was read into memory as a whole has no limit. */
@@ -183,6 +256,8 @@ static void models_in_memory_have_no_limit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_keep_the_bits),
+        cmocka_unit_test(neurons_by_need_keep_the_bits),
+        cmocka_unit_test(neurons_need_rows),
         cmocka_unit_test(changed_files_are_noticed),
         cmocka_unit_test(models_in_memory_have_no_limit),
     };
