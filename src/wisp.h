@@ -585,6 +585,7 @@ enum { WISP_DEVICE_BYTES = 256 };
 WISP_API bool wisp_cuda_device(uint32_t index, char name[WISP_DEVICE_BYTES]);
 
 #include "wisp/chat.h"
+#include "wisp/images.h"
 #include "wisp/index.h"
 #include "wisp/sequences.h"
 #include "wisp/sources.h"

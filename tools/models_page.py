@@ -71,7 +71,7 @@ ROWS = [
     [model("mdbr-leaf, LaBSE", "mean", "bert", "BertModel", "models/dense-twice")],
     [model("LFM2.5-Embedding", "cls", "lfm2", "Lfm2BidirectionalModel", "models/lfm2-embedding", **LFM2)],
     [model("potion, model2vec", "static", "model2vec", "StaticModel", "models/static")],
-    [model("CLIP (of OpenAI, LAION): texts", "tower", "clip", "CLIPModel", "models/clip", text_config={"hidden_act": "quick_gelu"}),
+    [model("CLIP (of OpenAI, LAION), texts and images", "tower", "clip", "CLIPModel", "models/clip", text_config={"hidden_act": "quick_gelu"}, vision_config={"hidden_act": "quick_gelu"}),
      model("CLIP: the text tower alone", "tower", "clip_text_model", "CLIPTextModelWithProjection", "models/clip-text", eos_token_id=2)],
     [model("DistilBERT", "mean", "distilbert", "DistilBertModel", "models/distilbert"),
      model("RoBERTa", "mean", "roberta", "RobertaModel", "models/roberta"),

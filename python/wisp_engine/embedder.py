@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from . import _wisp, errors
 from .engine import OpenModel
+from .images import Images, is_image
 from .library import c_text, call, encode, interruptible, lib, text_of, texts_of, whole
 from .vector_cache import VectorCache
 
@@ -21,6 +22,7 @@ Precision = Literal["float32", "float16", "int8", "binary", "ubinary"]
 
 FLOATS = ctypes.POINTER(ctypes.c_float)
 SLICE = 256  # texts between two steps of a progress bar
+IMAGES = 32  # that are decoded at a time
 
 
 class Embedder(OpenModel):
@@ -67,6 +69,7 @@ class Embedder(OpenModel):
                          portable=portable, device=device)
         self._dimensions: int = lib.wisp_model_dimensions(self._engine.model)
         size = 0 if vector_cache_size is None else whole(vector_cache_size, "vector_cache_size", 1, 2**63 - 1)
+        self._images: Images | None = None
         self._cache = None if vector_cache is None else VectorCache(self._engine, vector_cache, size)
         self._options |= {"vector_cache": vector_cache, "vector_cache_size": vector_cache_size}
 
@@ -95,6 +98,8 @@ class Embedder(OpenModel):
         """Frees the model. No call may be under way."""
         if self._cache:
             self._cache.close()
+        if self._images:
+            self._images.close()
         super().close()
 
     def get_sentence_embedding_dimension(self) -> int:
@@ -144,6 +149,37 @@ class Embedder(OpenModel):
         if single:
             return np.asarray(result[0])
         return result if convert_to_numpy else list(result)  # type: ignore[return-value]
+
+    def encode_images(self, images: Any) -> NDArray[np.float32]:
+        """Embeds images with the image tower of a CLIP model, to be compared with its embeddings of texts.
+
+        The tower is read from the model's file by the first call. Images are resized and cropped as transformers does
+        it with Pillow. Photos are not turned as their EXIF data say: `PIL.ImageOps.exif_transpose` does so.
+
+        Parameters
+        ----------
+        images : PIL image, array [height, width, 3] of uint8 (red, green and blue), or iterable of these
+            They are taken 32 at a time, so that those of a generator need not be in memory together.
+
+        Returns
+        -------
+        numpy.ndarray
+            [images, dimensions], or [dimensions] for one image. Each vector has length 1.
+        """
+        self._engine.check_open()
+        if self._images is None:
+            tower = Images(self._engine)
+            with self._engine.lock:
+                self._images = self._images or tower
+        parts, done = [], 0
+        iterator = iter([images] if is_image(images) else images)
+        while chunk := list(itertools.islice(iterator, IMAGES)):
+            rows = np.empty((len(chunk), self._dimensions), np.float32)
+            self._images.embed(chunk, done, rows)
+            parts.append(rows)
+            done += len(chunk)
+        result = np.concatenate(parts) if parts else np.empty((0, self._dimensions), np.float32)
+        return np.asarray(result[0]) if is_image(images) else result
 
     def encode_stream(self, sentences: Iterable[str], chunk: int = 1024, **options: Any) -> Iterator[NDArray[Any]]:
         """Embeds texts as they come, and yields a vector for each, in order.

@@ -56,6 +56,15 @@ enum { DENSE_MODULES = 2 };
 #define TENSOR_DENSE_2 "dense_2"
 #define TENSOR_DENSE_3 "dense_3"
 
+/* What the names of the tensors of CLIP's image tower begin with, and its keys: llama.cpp's. u32:
+ * the pixels of a side of an image and of a patch; f32[3]: the mean and the standard deviation of
+ * pixels from 0 to 1, of red, green and blue. */
+#define CLIP_IMAGE_PREFIX "v."
+#define KEY_IMAGE_SIZE "clip.vision.image_size"
+#define KEY_PATCH_SIZE "clip.vision.patch_size"
+#define KEY_IMAGE_MEAN "clip.vision.image_mean"
+#define KEY_IMAGE_STD "clip.vision.image_std"
+
 /* The head of models whose pooling_type is 4 (rank). It makes a score of a pair of texts. */
 #define TENSOR_HEAD "cls"
 #define TENSOR_HEAD_OUTPUT "cls.output"

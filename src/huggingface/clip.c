@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The text tower of CLIPModel, and CLIPTextModelWithProjection, which is that tower alone. */
 #include "formats/schema.h"
+#include "huggingface/clip_images.h"
 #include "huggingface/decoders.h"
 
 static bool is_bidirectional(const struct hf_config *config) {
     (void)config;
     return true; /* both only embed: attention.causal says what tokens see */
 }
+
+const char *const hf_clip_activations[HF_CLIP_ACTIVATIONS] = {"quick_gelu", "gelu",
+                                                              "gelu_pytorch_tanh"};
 
 /* Checks that the token whose hidden state is pooled is the last of a text. transformers takes the
  * first one of the highest id if eos_token_id is 2, as older configurations say, and else the first
@@ -32,14 +36,13 @@ static wisp_status read_clip(struct directory *dir, const struct hf_decoder *dec
                                            {"num_attention_heads", NULL, "attention.head_count", 8},
                                            {"max_position_embeddings", NULL, "context_length", 77}};
     static const struct hf_field words = {"vocab_size", NULL, NULL};
-    static const char *const activations[] = {"quick_gelu", "gelu", "gelu_pytorch_tanh"};
     static const double usual_epsilon = 1e-5;
     char key[HF_KEY_BYTES];
     uint32_t vocabulary_size;
     TRY(hf_read_size_or(config, &words, decoder->usual.vocabulary_size, &vocabulary_size, error));
     TRY(check_end(config, vocabulary_size, error));
-    TRY(hf_put_activation(dir, config, "hidden_act", activations,
-                          sizeof activations / sizeof *activations, error));
+    TRY(hf_put_activation(dir, config, "hidden_act", hf_clip_activations, HF_CLIP_ACTIVATIONS,
+                          error));
     TRY(hf_put_sizes(dir, decoder, config, sizes, sizeof sizes / sizeof *sizes, error));
     TRY(directory_put_bool(dir, hf_key(decoder, "attention.causal", key), true, error));
     const struct hf_field epsilon = {"layer_norm_eps", NULL,
@@ -67,8 +70,8 @@ static const struct hf_name layer_names[] = {
     {0},
 };
 
-static const char *const others[] = {"vision_model.", "visual_projection.", "logit_scale",
-                                     "embeddings.position_ids", NULL};
+static const char *const others[] = {"logit_scale", "embeddings.position_ids",
+                                     "vision_model.embeddings.position_ids", NULL};
 
 const struct hf_decoder hf_clip = {.type = "clip",
                                    .class = "CLIPModel",
@@ -79,6 +82,7 @@ const struct hf_decoder hf_clip = {.type = "clip",
                                    .part = "text_config",
                                    .prefixes = {"text_model."},
                                    .others = others,
+                                   .images = &hf_clip_images,
                                    .tensors = {"encoder.layers.", names, layer_names},
                                    .usual.vocabulary_size = 49408,
                                    .read_config = read_clip};

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/product.h"
 #include "formats/schema.h"
 
 /* ---- config.json ---------------------------------------------------------------------------- */
@@ -278,6 +279,29 @@ static wisp_status tie(struct directory *dir, const struct hf_decoder *decoder,
     return WISP_OK;
 }
 
+/* Gives a tensor of an image tower its GGUF name, and sets *found to whether it is one. Patches,
+ * [outputs, channels, rows, columns], become a matrix. */
+static wisp_status rename_image_tensor(const struct directory *dir,
+                                       const struct hf_decoder *decoder, struct tensor *tensor,
+                                       char renamed[HF_NAME_BYTES], bool *found,
+                                       wisp_error *error) {
+    const char *rest = hf_after(tensor->name, "vision_model.");
+    char name[HF_NAME_BYTES];
+    *found = READS_CLIP && decoder->images &&
+             (rest || hf_after(tensor->name, "visual_projection.")) &&
+             hf_gguf_name(decoder->images, rest ? rest : tensor->name, name);
+    if (!*found)
+        return WISP_OK;
+    snprintf(renamed, HF_NAME_BYTES, CLIP_IMAGE_PREFIX "%.80s", name);
+    if (tensor->n_dims != 4)
+        return WISP_OK;
+    tensor->dims[0] *= tensor->dims[1] * tensor->dims[2];
+    tensor->dims[1] = tensor->dims[3];
+    tensor->dims[2] = tensor->dims[3] = 1;
+    tensor->n_dims = 2;
+    return directory_measure_tensor(dir, tensor, error);
+}
+
 wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decoder *decoder,
                                     const struct hf_config *config, uint32_t vocabulary_size,
                                     wisp_error *error) {
@@ -291,10 +315,12 @@ wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decod
         struct tensor *tensor = &dir->tensors[i];
         const char *name = name_within(decoder, tensor->name);
         char renamed[HF_NAME_BYTES];
+        bool of_image;
         if (is_droppable(decoder, name) ||
             hf_is_beyond_layers(dir, &decoder->tensors, decoder->architecture, name))
             continue;
-        if (!hf_gguf_name(&decoder->tensors, name, renamed))
+        TRY(rename_image_tensor(dir, decoder, tensor, renamed, &of_image, error));
+        if (!of_image && !hf_gguf_name(&decoder->tensors, name, renamed))
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->sources[tensor->source].name,
                         tensor->name, "a tensor that a decoder of type %s does not have",
                         decoder->type);

@@ -40,7 +40,8 @@ struct hf_decoder {
     /* Without a modules.json a text's embedding is that of its last token, normalised, and folders
      * with one are refused. Else it is a mean. */
     bool pools_last;
-    bool tied;              /* tie_word_embeddings of a config.json that lacks it */
+    const struct hf_names *images; /* of tensors behind CLIP_IMAGE_PREFIX; NULL: there are none */
+    bool tied;                     /* tie_word_embeddings of a config.json that lacks it */
     const char *tie_before; /* a setting that counts before tie_word_embeddings; NULL: none */
     struct hf_usual_sizes usual;
     struct hf_rope rope;

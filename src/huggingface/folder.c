@@ -10,6 +10,7 @@
 #include "host/file.h"
 #include "host/input_file.h"
 #include "huggingface/adapters.h"
+#include "huggingface/clip_images.h"
 #include "huggingface/codec_files.h"
 #include "huggingface/cross_encoder.h"
 #include "huggingface/decoders.h"
@@ -260,6 +261,8 @@ static wisp_status read_decoder(struct directory *dir, const char *folder, const
     struct hf_sentence sentence;
     config->embeds = modules->list || decoder->is_bidirectional;
     TRY(hf_decoder_read_config(dir, decoder, config, &vocabulary_size, error));
+    if (READS_CLIP && decoder->images)
+        TRY(hf_read_clip_images(dir, proper, config, error));
     if (config->embeds) {
         if (READS_CLIP && decoder->pools_last)
             TRY(read_pooled(dir, folder, proper, modules, config, &pooling, error));

@@ -48,6 +48,13 @@ struct architecture {
      * ".weight" or ".bias" behind it. */
     const char *const *tensors, *const *layer_tensors;
 
+    /* What the names of tensors begin with that are not of this architecture but of another one
+     * that shares the file; NULL: the file has no such tensors. */
+    const char *others;
+
+    /* Passes begin with batch.hidden: there are no tokens, and no embeddings of them. */
+    bool takes_hidden;
+
     /* Reads the hyper-parameters and checks them. Writes all of *config, defaults included. Fails
      * if one is missing, out of range or not supported. */
     wisp_status (*read_config)(const struct directory *dir, struct model_config *config,

@@ -62,8 +62,9 @@ wisp_status network_load(struct network *n, const struct kernels *kernels, wisp_
     struct tensor_cache cache = {0};
     n->kernels = kernels;
     n->compute = compute;
-    TRY(token_embedding_load(&n->tokens, n->dir, n->config.vocabulary_size,
-                             config_token_size(&n->config), error));
+    if (!READS_CLIP || !n->architecture->takes_hidden)
+        TRY(token_embedding_load(&n->tokens, n->dir, n->config.vocabulary_size,
+                                 config_token_size(&n->config), error));
     n->resident_bytes += n->tokens.bytes;
     /* Each layer has tensors, so a file with fewer tensors than layers is malformed. This bounds
      * the memory that a file can ask for. */

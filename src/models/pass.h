@@ -33,8 +33,10 @@ enum {
 /* A batch holds the token ids of its texts one text after the other, without padding. */
 struct batch {
     size_t texts;
-    const int32_t *ids;    /* [tokens], each below vocabulary_size */
-    const size_t *starts;  /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
+    const int32_t *ids;   /* [tokens], each below vocabulary_size */
+    const size_t *starts; /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
+    /* [tokens, hidden_size]: in place of ids, of architectures that take it; else NULL. */
+    const float *hidden;
     const size_t *skipped; /* [texts]: leading tokens that pooling leaves out; may be NULL */
     /* [texts]: of an encoder, how many leading tokens of each text its tokens see; NULL: all. */
     const size_t *keys;

@@ -61,7 +61,9 @@ wisp_status tensor_names_check(const struct directory *dir, const struct archite
                                const struct model_config *config, wisp_error *error) {
     for (size_t i = 0; i < dir->n_tensors; i++) {
         const char *name = dir->tensors[i].name;
-        if (is_known(name, architecture, config))
+        const char *others = READS_CLIP ? architecture->others : NULL;
+        if (is_known(name, architecture, config) ||
+            (others && strncmp(name, others, strlen(others)) == 0))
             continue;
         if (strncmp(name, "cls.", 4) == 0)
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, name,

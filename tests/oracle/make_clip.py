@@ -1,18 +1,27 @@
 #!/usr/bin/env python3
-"""Writes tests/data/models/clip*: tiny random CLIPs as transformers saves them, with its embeddings of texts.
+"""Writes tests/data/models/clip*: tiny random CLIPs as transformers saves them, with its embeddings of texts and images.
 
-Needs torch, transformers; the result is committed, so tests need none of them.
+Needs torch, transformers and Pillow (pip install --target .tools/pillow pillow); the result is committed, so tests need
+none of them.
 """
 
 import json
 import shutil
 import sys
 
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / ".tools" / "pillow"))
+
+import numpy as np
 import tokenizers
 import torch
+from PIL import Image
 from tokenizers import Regex, Tokenizer
 from transformers import (CLIPConfig, CLIPModel, CLIPTextConfig, CLIPTextModelWithProjection, CLIPVisionConfig,
                           PreTrainedTokenizerFast)
+
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from make_models import OUT, TEXTS
 
@@ -64,7 +73,7 @@ def spread(model):
 
 def clip(words):
     vision = CLIPVisionConfig(hidden_size=20, intermediate_size=36, num_hidden_layers=2, num_attention_heads=2,
-                              image_size=16, patch_size=8, projection_dim=20)
+                              image_size=32, patch_size=8, projection_dim=20)
     settings = text_config(words, eos_token_id=words - 1, bos_token_id=words - 2, hidden_act="quick_gelu")
     return CLIPModel(CLIPConfig(text_config=settings, vision_config=vision.to_dict(), projection_dim=20))
 
@@ -80,6 +89,37 @@ def embed_text(model, tokens, text):
     with torch.no_grad():
         row = model.get_text_features(**given).pooler_output if isinstance(model, CLIPModel) else model(**given).text_embeds
     return (row / row.norm(dim=-1, keepdim=True))[0].double()
+
+
+def pictures():
+    """Images of many sizes: gradients with sharp edges and noise, of the sides that are shrunk, enlarged or kept."""
+    draw = np.random.default_rng(5)
+    for width, height in ((32, 32), (32, 45), (61, 32), (70, 41), (33, 97), (20, 31), (5, 9), (1, 1), (150, 40), (64, 64)):
+        y, x = np.mgrid[:height, :width]
+        waves = [127 + 120 * np.sin(x / (3 + c) + c) * np.cos(y / (2 + c)) for c in range(3)]
+        pixels = np.stack(waves, -1) + draw.normal(0, 12, (height, width, 3))
+        pixels[(x + 2 * y) % 17 < 3] = draw.integers(0, 256, 3)
+        yield np.clip(pixels, 0, 255).astype(np.uint8)
+
+
+def image_goldens(folder, model):
+    """The images' bytes with the square that the processor cuts of each, in bytes, and its embedding."""
+    side = model.config.vision_config.image_size
+    processor = CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size={"height": side, "width": side},
+                                      image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.25])
+    processor.save_pretrained(folder)
+    squares = CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size={"height": side, "width": side},
+                                    do_rescale=False, do_normalize=False)
+    cases = []
+    for pixels in pictures():
+        given = processor(Image.fromarray(pixels), return_tensors="pt")
+        square = squares(Image.fromarray(pixels), return_tensors="np")["pixel_values"][0]
+        with torch.no_grad():
+            row = model.get_image_features(**given).pooler_output[0]
+        cases.append({"width": pixels.shape[1], "height": pixels.shape[0], "pixels": pixels.tobytes().hex(),
+                      "square": square.transpose(1, 2, 0).astype(np.uint8).tobytes().hex(),
+                      "row": (row / row.norm()).double().numpy().round(8).tolist()})
+    (folder / "golden-images.json").write_text(json.dumps(cases) + "\n")
 
 
 def build(name, make):
@@ -105,6 +145,8 @@ def build(name, make):
     rows = [embed_text(model.float(), tokens, text).numpy().round(8).tolist() for text in texts]
     golden = [{"prompt": "", "texts": texts, "rows": rows}]
     (folder / "golden.json").write_text(json.dumps(golden, ensure_ascii=False) + "\n")
+    if isinstance(model, CLIPModel):
+        image_goldens(folder, model)
 
 
 MODELS = {"clip": clip, "clip-text": clip_text}

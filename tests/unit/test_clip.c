@@ -19,7 +19,8 @@
 #define NOT_FOUND WISP_ERROR_NOT_FOUND
 
 static const char CONFIG[] = "config.json", TOKENS[] = "tokenizer.json",
-                  WEIGHTS[] = "model.safetensors", VOCAB[] = "vocab.json";
+                  PIXELS[] = "preprocessor_config.json", WEIGHTS[] = "model.safetensors",
+                  VOCAB[] = "vocab.json";
 
 static const struct folder_case {
     const char *model, *file, *old, *with;
@@ -27,7 +28,8 @@ static const struct folder_case {
     const char *field;
     const char *says;
 } cases[] = {
-    {"clip", CONFIG, "\"quick_gelu\"", "\"gelu\"", WISP_OK, NULL, NULL},
+    {"clip", CONFIG, "\"quick_gelu\"", "\"gelu\"", UNSUPPORTED, "hidden_act",
+     "quick_gelu is not supported, only gelu"}, /* of the other tower */
     {"clip", CONFIG, "\"quick_gelu\"", "\"silu\"", UNSUPPORTED, "hidden_act",
      "silu is not supported, only quick_gelu, gelu and gelu_pytorch_tanh"},
     {"clip", CONFIG, "\"eos_token_id\": 569", "\"eos_token_id\": 2", WISP_OK, NULL, NULL},
@@ -38,6 +40,20 @@ static const struct folder_case {
      "id of a token"},
     {"clip", CONFIG, "\"CLIPModel\"", "\"CLIPForImageClassification\"", UNSUPPORTED,
      "architectures", "only CLIPModel"},
+    {"clip", CONFIG, "\"patch_size\": 8", "\"patch_size\": 80", FORMAT, "image_size",
+     "32 pixels with patches of 80"},
+    {"clip", CONFIG, "\"num_channels\": 3", "\"num_channels\": 4", UNSUPPORTED, "num_channels",
+     "only 3"},
+    {"clip", CONFIG, "\"vision_config\"", "\"vision\"", FORMAT, "vision_config", "an object"},
+    {"clip", PIXELS, "\"do_center_crop\": true", "\"do_center_crop\": false", UNSUPPORTED,
+     "do_center_crop", "only true"},
+    {"clip", PIXELS, "\"resample\": 3", "\"resample\": 2", UNSUPPORTED, "resample", "bicubic"},
+    {"clip", PIXELS, "0.00392156862745098", "0.0078", UNSUPPORTED, "rescale_factor", "1 / 255"},
+    {"clip", PIXELS, "\"shortest_edge\": 32", "\"shortest_edge\": 36", UNSUPPORTED, "size",
+     "image_size of vision_config, 32"},
+    {"clip", PIXELS, "\"width\": 32", "\"width\": 30", UNSUPPORTED, "crop_size", "32"},
+    {"clip", PIXELS, "\"image_std\": [", "\"image_std\": [1,", FORMAT, "image_std",
+     "three numbers"},
     {"clip", CONFIG, "\"text_config\"", "\"text\"", FORMAT, "text_config", "an object"},
     {"clip", CONFIG, "\"num_hidden_layers\": 3", "\"num_hidden_layers\": 4", NOT_FOUND,
      "blk.3.attn_q.weight", "missing"},
