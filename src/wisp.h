@@ -120,9 +120,9 @@ typedef enum wisp_compute {
 /* A predictor decides which neurons of the feed-forward layers are computed for a token. All
  * predictors but DENSE compute in int8: with them WISP_COMPUTE_AUTO becomes INT8. */
 typedef enum wisp_predictor {
-    /* DENSE in f32. In int8 the fastest one for the kernel set: for models that generate GATE if
-     * the model is calibrated, else DENSE; for others LOWRANK if the model is calibrated, else
-     * EXACT if it has ReLU, else DENSE. */
+    /* DENSE in f32. In int8 the fastest one for the kernel set: for models that generate LOWRANK
+     * or GATE if the model is calibrated, else DENSE; for others LOWRANK if the model is
+     * calibrated, else EXACT if it has ReLU, else DENSE. */
     WISP_PREDICTOR_AUTO = 0,
     /* All neurons. */
     WISP_PREDICTOR_DENSE = 1,
@@ -130,7 +130,8 @@ typedef enum wisp_predictor {
      * other than 0. */
     WISP_PREDICTOR_EXACT = 2,
     /* The neurons that a small linear layer in the model's file chooses for the token. Requires a
-     * model made by wisp_calibrate. */
+     * model made by wisp_calibrate. Models that generate must have gated layers and use it as they
+     * use GATE; of the neurons that are chosen, those whose gate is 0 are left out. */
     WISP_PREDICTOR_LOWRANK = 3,
     /* The neurons that such a layer chooses once for a whole text, from the mean of its tokens.
      * Requires a model calibrated with `sentence`. AUTO never becomes SENTENCE, because LOWRANK is
@@ -139,7 +140,8 @@ typedef enum wisp_predictor {
     /* For models that generate, with gated feed-forward layers. Prompt tokens use all neurons. For
      * a token that is generated or scored, or whose logits are asked for, all gates are computed,
      * and then the rest of each neuron whose gate exceeds a threshold. wisp_calibrate writes the
-     * thresholds into the model's file. */
+     * thresholds into the model's file. Without them layers with gates of ReLU leave out the
+     * neurons whose gates are 0. */
     WISP_PREDICTOR_GATE = 5,
     /* Like GATE, with a fixed number of neurons in each layer: those with the largest gates. Needs
      * no calibration, but is more accurate with it. */

@@ -16,6 +16,7 @@ import { fileURLToPath } from 'node:url';
  * @property {number} vocabulary
  * @property {boolean} tied whether the output matrix is the token embedding
  * @property {number[]} [attention] the layers of attention, where the others are short convolutions
+ * @property {number} [rank] of random predictors of neurons, whose gates are then of ReLU
  */
 
 /** @type {Record<string, Shape>} */
@@ -23,6 +24,7 @@ export const SHAPES = {
   tiny: { architecture: 'qwen3', layers: 2, hidden: 128, feedForward: 256, heads: 4, keyValueHeads: 2, headSize: 32, vocabulary: 600, tied: true }, // prettier-ignore
   'qwen3-0.6b': { architecture: 'qwen3', layers: 28, hidden: 1024, feedForward: 3072, heads: 16, keyValueHeads: 8, headSize: 128, vocabulary: 151936, tied: true }, // prettier-ignore
   'llama-3.2-1b': { architecture: 'llama', layers: 16, hidden: 2048, feedForward: 8192, heads: 32, keyValueHeads: 8, headSize: 64, vocabulary: 128256, tied: true }, // prettier-ignore
+  'llama-1.1b-relu': { architecture: 'llama', layers: 16, hidden: 2048, feedForward: 8192, heads: 32, keyValueHeads: 8, headSize: 64, vocabulary: 32000, tied: false, rank: 512 }, // prettier-ignore
   'tinyllama-1.1b': { architecture: 'llama', layers: 22, hidden: 2048, feedForward: 5632, heads: 32, keyValueHeads: 4, headSize: 64, vocabulary: 32000, tied: false }, // prettier-ignore
   'lfm2-350m': { architecture: 'lfm2', layers: 16, hidden: 1024, feedForward: 4608, heads: 16, keyValueHeads: 8, headSize: 64, vocabulary: 65536, tied: true, attention: [2, 5, 8, 10, 12, 14] }, // prettier-ignore
 };
@@ -31,6 +33,18 @@ export const SHAPES = {
 const CONTEXT = 131072 + 1024;
 /** Inputs of a short convolution. */
 const TAPS = 3;
+/**
+ * Shares of neurons, and the logits that they exceed in predictors of random weights, which are normal with a deviation of
+ * about 0.79: inputs are normed, and each of the two matrices, of Q4_0, makes them 0.89 times as large.
+ * @type {[number, number][]}
+ */
+const PREDICTED = [
+  [0.05, 1.3],
+  [0.1, 1.01],
+  [0.2, 0.66],
+  [0.3, 0.41],
+  [0.5, 0],
+];
 /** The first token that is no control token and no byte. */
 const WORDS = 259;
 
@@ -190,12 +204,17 @@ class Bytes {
   }
 }
 
-/** @param {number} seed */
+/**
+ * Numbers of 32 bits. Those of the generator are mixed, since their low bits recur after few numbers, as rows of a matrix
+ * would.
+ * @param {number} seed
+ */
 function random(seed) {
   let state = seed;
   return () => {
     state = (Math.imul(state, 1664525) + 1013904223) | 0;
-    return state >>> 0;
+    const mixed = Math.imul(state ^ (state >>> 16), 0x85ebca6b);
+    return (mixed ^ (mixed >>> 13)) >>> 0;
   };
 }
 
@@ -206,8 +225,9 @@ function random(seed) {
  * @param {number} weights
  * @param {number} columns
  * @param {() => number} next
+ * @param {boolean} balanced of Q4_0: their mean is 0, since -8 is left out
  */
-function randomMatrix(type, weights, columns, next) {
+function randomMatrix(type, weights, columns, next, balanced) {
   const [, , blockBytes] = TYPES[type];
   const bytes = Buffer.alloc(bytesOf(type, weights));
   const size = 1.7 / Math.sqrt(columns);
@@ -222,6 +242,9 @@ function randomMatrix(type, weights, columns, next) {
     if (type === 'TQ2_0' || type === 'I2_S' || type === 'Q2_0' || type === 'PQ2_0')
       for (let i = 0; i < bytes.length; i++)
         bytes[i] &= ~((bytes[i] & (bytes[i] >> 1) & 0x55) << 1);
+    if (balanced && type === 'Q4_0')
+      for (let i = 0; i < bytes.length; i++)
+        bytes[i] |= ((bytes[i] & 15) === 0 ? 8 : 0) | (bytes[i] < 16 ? 128 : 0);
     if (type === 'I2_S') bytes.writeFloatLE(size, bytes.length - I2_S_END);
     else if (type === 'MXFP4')
       // A block begins with an exponent: 128 stands for 1, by which numbers of -12 to 12 are multiplied.
@@ -289,6 +312,14 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
       [`blk.${l}.ffn_up.weight`, plain, [hidden, feedForward]],
       [`blk.${l}.ffn_down.weight`, typeOf(type, 'ffn_down', l, layers), [feedForward, hidden]],
     );
+    if (shape.rank)
+      tensors.push(
+        [`blk.${l}.ffn_predictor_p.weight`, plain, [hidden, shape.rank]],
+        [`blk.${l}.ffn_predictor_p.bias`, 'F32', [shape.rank]],
+        [`blk.${l}.ffn_predictor_q.weight`, plain, [shape.rank, feedForward]],
+        [`blk.${l}.ffn_predictor_q.bias`, 'F32', [feedForward]],
+        [`blk.${l}.ffn_thresholds`, 'F32', [feedForward, PREDICTED.length]],
+      );
     if (keyValueHeadsOf[l] === 0) {
       tensors.push(
         [`blk.${l}.shortconv.in_proj.weight`, plain, [hidden, 3 * hidden]],
@@ -341,6 +372,12 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
   entry(`${name}.rope.freq_base`, F32_VALUE, 10000);
   entry(`${name}.rope.dimension_count`, U32, headSize);
   entry(`${name}.vocab_size`, U32, tokens.length);
+  if (shape.rank) {
+    entry('wisp.hidden_act', STRING, 'relu');
+    entry('wisp.sparse.share', F32_VALUE, 0.1);
+    entries++;
+    metadata.array('wisp.sparse.shares', F32_VALUE, PREDICTED.map(([share]) => share)); // prettier-ignore
+  }
   entry('tokenizer.ggml.model', STRING, 'llama');
   entry('tokenizer.ggml.bos_token_id', U32, 1);
   entry('tokenizer.ggml.eos_token_id', U32, 2);
@@ -374,7 +411,11 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
     if (zeros && tensor.includes('ffn_') && kind !== 'F32') continue;
     const bytes = tensor.endsWith('norm.weight')
       ? Buffer.from(new Float32Array(weights).fill(1).buffer)
-      : randomMatrix(kind, weights, columns, next);
+      : tensor.endsWith('bias')
+        ? Buffer.alloc(4 * weights)
+        : tensor.endsWith('thresholds')
+          ? Buffer.from(Float32Array.from({ length: weights }, (_, i) => PREDICTED[Math.floor(i / columns)][1]).buffer) // prettier-ignore
+          : randomMatrix(kind, weights, columns, next, shape.rank !== undefined);
     // Rows of 0 have logits of 0, so that control and byte tokens are never the likeliest.
     if (columns * tokens.length === weights)
       bytes.fill(0, 0, (bytes.length / tokens.length) * WORDS);

@@ -34,6 +34,8 @@ enum {
     /* A header is compared with a digest. For modules that only embed, JavaScript does that
      * (js/ranges/cold.js). */
     HEADER_MAY_BE_PINNED = !ONLY_EMBEDS,
+    /* Models that generate have low-rank predictors. */
+    TEXT_IS_PREDICTED = !IS_MODULE,
     /* Models open without their cold neurons. No generator in a page brings rows, and it would load
      * the code for nothing. */
     COLD_NEURONS_MAY_BE_ABSENT = ONLY_EMBEDS || !IS_MODULE

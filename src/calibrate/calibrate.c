@@ -23,10 +23,6 @@ enum { DEFAULT_TOKENS = 32768, MOST_RANK = 1024 };
 /* The default sparsity with ReLU, and with activations if most neurons contribute something. */
 static const float relu_sparsity = 0.84f, default_sparsity = 0.7f;
 
-/* Levels of the share of neurons that are computed, for which a file has thresholds. */
-static const float shares[CALIBRATED_LEVELS] = {0.06f, 0.08f, 0.1f, 0.13f, 0.16f, 0.2f, 0.25f,
-                                                0.3f,  0.35f, 0.4f, 0.5f,  0.6f,  0.7f, 0.8f};
-
 struct calibration {
     const wisp_calibrate_options *options;
     struct predictor_formats formats;
@@ -188,7 +184,7 @@ static wisp_status open_layers(struct calibration *c, wisp_error *error) {
 static void choose_thresholds(const struct calibration *c, struct predictor_set *set) {
     const size_t width = c->layers->intermediate_size;
     for (size_t i = 0; i < CALIBRATED_LEVELS; i++) {
-        const float price = gains_price(set->gains, c->n_layers, shares[i]);
+        const float price = gains_price(set->gains, c->n_layers, calibrated_shares[i]);
         for (size_t l = 0; l < c->n_layers; l++)
             gains_thresholds(&set->gains[l], price,
                              set->level_thresholds + (l * CALIBRATED_LEVELS + i) * width);
@@ -251,7 +247,6 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                                           .formats = c->formats,
                                           .token_counts = token_counts,
                                           .input = &c->model->dir,
-                                          .shares = shares,
                                           .share = 1 - o->sparsity,
                                           .one_level = o->one_sparsity,
                                           .hot = o->hot,
@@ -265,23 +260,13 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
 /* Checks the options and puts defaults instead of what is 0. */
 static wisp_status complete_options(wisp_calibrate_options *o, const struct layer *shape,
                                     struct predictor_formats *formats, wisp_error *error) {
-    enum { BLOCK = 32, MOST_DEFAULT_RANK = 256 };
+    enum { MOST_DEFAULT_RANK = 256 };
     const size_t hidden_size = shape->hidden_size;
     const size_t most = smaller(smaller(hidden_size, shape->intermediate_size), MOST_RANK);
-    if (o->rank > most)
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank", "%u; this model allows 1 to %zu",
-                    o->rank, most);
-    if (o->rank > BLOCK && o->rank % BLOCK != 0 && !o->predictor_type) {
-        const size_t more = round_up(o->rank, BLOCK);
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
-                    "%u is not a multiple of %d, in which q8_0 stores matrices: %zu takes no "
-                    "longer, and predictors of type f32 may have any rank",
-                    o->rank, BLOCK, more <= most ? more : more - BLOCK);
-    }
     if (o->rank == 0) {
         /* A third of the inputs' number, in whole blocks of Q8_0 and at most 256: what a larger
          * rank gains in quality it loses in time (docs/sparse.md). */
-        const size_t third = round_up(larger(hidden_size / 3, 1), BLOCK);
+        const size_t third = round_up(larger(hidden_size / 3, 1), PREDICTOR_BLOCK);
         o->rank = (uint32_t)smaller(smaller(third, MOST_DEFAULT_RANK), most);
     }
     if (o->sparsity == 0)
@@ -297,20 +282,7 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
     if (o->hot != 0 && o->hot_bytes > 0)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is also set");
 
-    /* If no type is named, a matrix becomes Q8_0 if its rows are whole blocks of it. */
-    const char *name = o->predictor_type;
-    formats->p = name ? block_format_by_name(name) : block_format_fitting(BLOCK_Q8_0, hidden_size);
-    formats->q = name ? formats->p : block_format_fitting(BLOCK_Q8_0, o->rank);
-    const struct block_format *format = formats->p;
-    if (!format ||
-        (format->id != BLOCK_F32 && format->id != BLOCK_Q8_0 && format->id != BLOCK_Q4_0))
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "predictor_type",
-                    "%.32s is not one of f32, q8_0, q4_0", name);
-    if (name && (hidden_size % format->elements != 0 || o->rank % format->elements != 0))
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "predictor_type",
-                    "rows of %zu and %u values are not whole blocks of %s, which have %u",
-                    hidden_size, o->rank, format->name, format->elements);
-    return WISP_OK;
+    return predictor_choose(o->rank, most, hidden_size, o->predictor_type, formats, error);
 }
 
 static wisp_status refuse_experts(const wisp_model *model, wisp_error *error) {

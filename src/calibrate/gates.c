@@ -11,6 +11,7 @@
 #include "calibrate/gate_histogram.h"
 #include "formats/schema.h"
 #include "models/ffn_dense.h"
+#include "models/ffn_gate.h"
 #include "models/network.h"
 
 enum { DEFAULT_TOKENS = 32768, LEAST_TOKENS = 64, HELD_OUT_EVERY = 8, NEEDED_PART = 5 };
@@ -36,9 +37,21 @@ struct watcher {
     struct linear_tap up, gate, down;
 };
 
+/* Keeps the rows of x [m, hidden_size], as far as there is room. */
+static void keep_inputs(const struct watcher *w, struct gate_inputs *all, const float *x,
+                        size_t m) {
+    const size_t size = w->c->model->network.config.hidden_size;
+    if (!all)
+        return;
+    struct gate_inputs *own = &all[w->layer];
+    m = smaller(m, own->capacity - own->n);
+    memcpy(own->x + own->n * size, x, m * size * sizeof *x);
+    own->n += m;
+}
+
 static void see_up(void *context, const float *x, const float *y, size_t m) {
     const struct watcher *w = context;
-    (void)x;
+    keep_inputs(w, w->c->predictors.fitted_inputs, x, m);
     for (size_t i = 0; i < m * w->c->neurons; i++)
         w->squares[i % w->c->neurons] += (double)y[i] * (double)y[i];
 }
@@ -46,7 +59,8 @@ static void see_up(void *context, const float *x, const float *y, size_t m) {
 static void see_gate(void *context, const float *x, const float *y, size_t m) {
     const struct watcher *w = context;
     const size_t n = w->c->neurons;
-    (void)x;
+    if (w->counted == w->c->held_out + w->layer)
+        keep_inputs(w, w->c->predictors.held_out_inputs, x, m);
     memcpy(w->gates, y, m * n * sizeof *y);
     for (size_t t = 0; t < m; t++) {
         for (size_t i = 0; i < n; i++)
@@ -216,6 +230,8 @@ static wisp_status gates_calibrate(struct gate_calibration *c, struct arena *are
     ARENA_TAKE(arena, c->held_out, c->layers, error);
     ARENA_TAKE(arena, c->above, c->layers, error);
     ARENA_TAKE(arena, r.ids, r.most_tokens, error);
+    if (c->options->rank > 0)
+        TRY(gate_predictors_open(c, arena, error));
     TRY(open_watchers(&r, arena, &norms, error));
     TRY(wisp_session_open(c->model, NULL, &r.session, error));
     const wisp_status status = run_both(&r, norms, error);
@@ -228,15 +244,15 @@ static wisp_status gates_calibrate(struct gate_calibration *c, struct arena *are
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static wisp_status complete_options(wisp_calibrate_options *o, wisp_error *error) {
-    const char *embeds = o->rank             ? "rank"
-                         : o->predictor_type ? "predictor_type"
-                         : o->sentence       ? "sentence"
-                         : o->one_sparsity   ? "one_sparsity"
-                         : o->hot != 0       ? "hot"
-                         : o->hot_bytes      ? "hot_bytes"
-                         : o->hot_tokens     ? "hot_tokens"
-                                             : NULL;
+static wisp_status complete_options(struct gate_calibration *c, wisp_calibrate_options *o,
+                                    wisp_error *error) {
+    const size_t size = c->model->network.config.hidden_size;
+    const char *embeds = o->sentence       ? "sentence"
+                         : o->one_sparsity ? "one_sparsity"
+                         : o->hot != 0     ? "hot"
+                         : o->hot_bytes    ? "hot_bytes"
+                         : o->hot_tokens   ? "hot_tokens"
+                                           : NULL;
     if (embeds)
         return fail(error, WISP_ERROR_UNSUPPORTED, NULL, embeds,
                     "it is for models that embed, and this one generates");
@@ -247,6 +263,12 @@ static wisp_status complete_options(wisp_calibrate_options *o, wisp_error *error
                     number_text((double)o->sparsity, 6).text);
     if (o->tokens == 0)
         o->tokens = DEFAULT_TOKENS;
+    if (o->rank > 0)
+        return predictor_choose(o->rank, smaller(size, ffn_gate_most_rank(c->neurons)), size,
+                                o->predictor_type, &c->predictors.formats, error);
+    if (o->predictor_type)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "predictor_type",
+                    "a model that generates has predictors only if a rank is given");
     return WISP_OK;
 }
 
@@ -283,7 +305,7 @@ wisp_status calibrate_gates(wisp_model *model, const char *input, const char *ou
                                  .model = model,
                                  .layers = config->layers,
                                  .neurons = config->intermediate_size};
-    wisp_status status = complete_options(&o, error);
+    wisp_status status = complete_options(&c, &o, error);
     if (status == WISP_OK && config->experts.count > 0)
         status = fail(error, WISP_ERROR_UNSUPPORTED, input, "expert_count",
                       "layers of %u experts are not calibrated", config->experts.count);
@@ -301,8 +323,11 @@ wisp_status calibrate_gates(wisp_model *model, const char *input, const char *ou
         status = gates_calibrate(&c, &arena, texts, n, error);
     if (status == WISP_OK)
         report(&c);
+    if (status == WISP_OK && o.rank > 0)
+        status = gate_predictors_fit(&c, &arena, error);
     if (status == WISP_OK)
         status = gates_write(&c, input, output, error);
+    gate_predictors_release(&c);
     arena_release(&arena);
     wisp_model_close(model);
     return status;

@@ -28,6 +28,8 @@ struct layer {
     float *text_means;                    /* [texts, hidden_size]; NULL if nobody asked for them */
     uint32_t *text_of, *held_out_text_of; /* [tokens], [held_out_tokens]: rows of text_means */
 
+    bool in_order; /* the neurons stay as in the model */
+
     /* Set by layer_study_neurons. What is listed by place follows the new order. */
     int32_t *order;   /* [intermediate_size]: the neuron at place i is the model's order[i] */
     size_t hot;       /* how many places, from the first on, hold hot neurons */

@@ -135,7 +135,7 @@ static wisp_status find_limit(const struct layer *l, const struct loss_work *w,
     float *sizes;
     size_t used = 0;
     *limit = 0;
-    if (l->activation == ACTIVATION_RELU)
+    if (activation_has_zeros(l->activation))
         return WISP_OK;
     ARENA_TAKE(scratch, sizes, l->held_out_tokens * (width / stride + 1), error);
     for (size_t first = 0; first < l->held_out_tokens; first += LOSS_TOKENS) {

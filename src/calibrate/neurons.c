@@ -109,7 +109,7 @@ wisp_status layer_study_neurons(struct layer *l, struct arena *scratch, wisp_err
     if (l->activation == ACTIVATION_GELU) /* what is gated is small about 0, as with ReLU */
         TRY(find_centers(l, a, n, scratch, error));
     float limit = 0;
-    if (l->activation != ACTIVATION_RELU)
+    if (!activation_has_zeros(l->activation))
         TRY(find_limit(l, a, n, scratch, &limit, error));
     for (size_t i = 0; i < n * width; i++) {
         const size_t j = i % width;
@@ -119,6 +119,8 @@ wisp_status layer_study_neurons(struct layer *l, struct arena *scratch, wisp_err
     }
 
     TRY(neurons_order(l->frequency, l->magnitude, width, scratch, l->order, error));
+    for (size_t i = 0; i < width && l->in_order; i++)
+        l->order[i] = (int32_t)i;
     l->hot = hot_for_share(l->frequency, l->order, width, hot_share);
     permute_rows(l->up, width, hidden_size, l->order, copy);
     permute_rows(l->up_bias, width, 1, l->order, copy);

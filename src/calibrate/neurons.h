@@ -17,7 +17,8 @@ static inline size_t neurons_sorting_stride(size_t sizes) {
 }
 
 /* Finds the layer's factors, centers, lengths, frequencies, magnitudes, order and hot neurons from
- * up to 4,096 of its tokens, and puts its weights in that order. After an error the weights are of
+ * up to 4,096 of its tokens, and puts its weights in that order, which is the model's if the layer
+ * asks for it. After an error the weights are of
  * no use. */
 wisp_status layer_study_neurons(struct layer *layer, struct arena *scratch, wisp_error *error);
 

@@ -3,8 +3,35 @@
 
 #include <string.h>
 
+#include "base/checked.h"
 #include "calibrate/matrix.h"
 #include "formats/directory.h"
+
+wisp_status predictor_choose(size_t rank, size_t most, size_t hidden_size, const char *type,
+                             struct predictor_formats *formats, wisp_error *error) {
+    if (rank > most)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank", "%zu; this model allows 1 to %zu",
+                    rank, most);
+    if (rank > PREDICTOR_BLOCK && rank % PREDICTOR_BLOCK != 0 && !type) {
+        const size_t more = round_up(rank, PREDICTOR_BLOCK);
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
+                    "%zu is not a multiple of %d, in which q8_0 stores matrices: %zu takes no "
+                    "longer, and predictors of type f32 may have any rank",
+                    rank, PREDICTOR_BLOCK, more <= most ? more : more - PREDICTOR_BLOCK);
+    }
+    formats->p = type ? block_format_by_name(type) : block_format_fitting(BLOCK_Q8_0, hidden_size);
+    formats->q = type ? formats->p : block_format_fitting(BLOCK_Q8_0, rank);
+    const struct block_format *format = formats->p;
+    if (!format ||
+        (format->id != BLOCK_F32 && format->id != BLOCK_Q8_0 && format->id != BLOCK_Q4_0))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "predictor_type",
+                    "%.32s is not one of f32, q8_0, q4_0", type);
+    if (type && (hidden_size % format->elements != 0 || rank % format->elements != 0))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "predictor_type",
+                    "rows of %zu and %zu values are not whole blocks of %s, which have %u",
+                    hidden_size, rank, format->name, format->elements);
+    return WISP_OK;
+}
 
 wisp_status predictor_open(size_t hidden_size, size_t intermediate_size, size_t rank,
                            struct arena *arena, struct predictor *p, wisp_error *error) {

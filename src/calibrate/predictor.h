@@ -19,6 +19,16 @@ struct predictor_formats {
     const struct block_format *p, *q;
 };
 
+/* Q8_0 has blocks of so many values. */
+enum { PREDICTOR_BLOCK = 32 };
+
+/* Sets the formats to the type that is called `type` or, if it is NULL, to Q8_0 for each matrix
+ * whose rows are whole blocks of it, else F32. Fails with WISP_ERROR_ARGUMENT if the rank is above
+ * `most`, if the type cannot store the matrices or is not one of f32, q8_0 and q4_0, or if Q would
+ * be F32 only because of the rank. */
+wisp_status predictor_choose(size_t rank, size_t most, size_t hidden_size, const char *type,
+                             struct predictor_formats *formats, wisp_error *error);
+
 /* Opens a predictor of zeros in the arena. */
 wisp_status predictor_open(size_t hidden_size, size_t intermediate_size, size_t rank,
                            struct arena *arena, struct predictor *predictor, wisp_error *error);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/matrix.h"
+#include "calibrate/add_tensors.h"
 #include "convert/calibration_tensors.h"
 #include "convert/hot.h"
 #include "convert/write_model.h"
@@ -12,124 +12,50 @@
 #include "host/input_file.h"
 #include "native/open_path.h"
 
-/* Tensors are quantised into memory, which becomes a source of the directory. */
-struct adder {
-    struct directory *dir;
-    struct arena scratch;
-    unsigned char *data; /* [capacity]: the source */
-    size_t used, capacity;
-    uint32_t source;
-    wisp_error *error;
-};
+const float calibrated_shares[CALIBRATED_LEVELS] = {0.06f, 0.08f, 0.1f, 0.13f, 0.16f, 0.2f, 0.25f,
+                                                    0.3f,  0.35f, 0.4f, 0.5f,  0.6f,  0.7f, 0.8f};
 
-static wisp_status open_adder(struct adder *a, const struct calibrated *c) {
+/* Returns the floats that all tensors would take; quantised ones take less. */
+static size_t count_floats(const struct calibrated *c) {
     const struct layer *l = c->layers;
     const size_t rank = c->tokens->fits[0].stored.rank, width = l->intermediate_size;
-    /* As floats, all tensors would take this much; quantised ones take less. */
     const size_t predictor = rank * (l->hidden_size + width + 1) + (CALIBRATED_LEVELS + 1) * width;
     const size_t others = rank * l->hidden_size + 2 * width + 2 * l->hidden_size;
-    a->capacity = c->n_layers * ((c->texts ? 2 : 1) * predictor + others) * sizeof(float);
-    a->data = malloc(a->capacity);
-    if (!a->data)
-        return fail_memory(a->error, a->capacity);
-    const wisp_source memory = {.size = a->capacity,
-                                .data = a->data,
-                                .close = free,
-                                .context = a->data,
-                                .name = "calibration"};
-    return directory_add_source(a->dir, &memory, &a->source, a->error);
+    return c->n_layers * ((c->texts ? 2 : 1) * predictor + others);
 }
 
-/* Adds the tensor of a layer that is called `part` and `suffix` (formats/schema.h), [rows,
- * columns]. */
-static wisp_status add_tensor(struct adder *a, size_t layer, const char *part, const char *suffix,
-                              const float *values, size_t rows, size_t columns,
-                              const struct block_format *format) {
-    const size_t n = rows * columns, bytes = n / format->elements * format->bytes;
-    char name[TENSOR_NAME_BYTES];
-    struct tensor *tensor;
-    layer_tensor_name(name, layer, part, suffix);
-    if (bytes > a->capacity - a->used)
-        return fail_memory(a->error, bytes);
-    format->quantise(values, n, a->data + a->used);
-    TRY(directory_add_tensor(a->dir, &tensor, a->error));
-    const char *copy = arena_copy_text(&a->dir->arena, name, strlen(name));
-    if (!copy)
-        return fail_memory(a->error, sizeof name);
-    *tensor = (struct tensor){.name = copy,
-                              .format = format,
-                              .n_dims = rows > 1 ? 2 : 1,
-                              .dims = {columns, rows, 1, 1},
-                              .offset = a->used,
-                              .source = a->source};
-    a->used += bytes;
-    return directory_check_tensor(a->dir, tensor, a->error);
-}
-
-static wisp_status add_floats(struct adder *a, size_t layer, const char *part, const char *suffix,
-                              const float *values, size_t rows, size_t columns) {
-    return add_tensor(a, layer, part, suffix, values, rows, columns, block_format_by_id(BLOCK_F32));
-}
-
-/* Adds the tensor [rows, columns] of a matrix w [columns, rows]. */
-static wisp_status add_transposed(struct adder *a, size_t layer, const char *part, const float *w,
-                                  size_t rows, size_t columns, const struct block_format *format) {
-    float *transposed;
-    ARENA_TAKE(&a->scratch, transposed, rows * columns, a->error);
-    matrix_transpose(w, columns, rows, transposed);
-    const wisp_status status =
-        add_tensor(a, layer, part, TENSOR_WEIGHT, transposed, rows, columns, format);
-    arena_release(&a->scratch);
-    return status;
-}
-
-/* The names of a predictor's parts. */
-struct predictor_names {
-    const char *p, *q, *thresholds;
-};
-
-static const struct predictor_names token_names = {TENSOR_PREDICTOR_P, TENSOR_PREDICTOR_Q,
-                                                   TENSOR_THRESHOLDS},
-                                    text_names = {TENSOR_SENTENCE_P, TENSOR_SENTENCE_Q,
-                                                  TENSOR_SENTENCE_THRESHOLDS};
-
-static wisp_status add_predictor(struct adder *a, const struct calibrated *c, size_t layer,
+static wisp_status add_predictor(struct tensor_adder *a, const struct calibrated *c, size_t layer,
                                  const struct predictor_names *names,
                                  const struct predictor_set *set) {
     const struct predictor *p = &set->fits[layer].trained;
-    const size_t width = p->intermediate_size;
     const size_t levels = c->one_level ? 1 : CALIBRATED_LEVELS;
-    const float *thresholds =
-        (c->one_level ? set->thresholds : set->level_thresholds) + layer * levels * width;
-    TRY(add_transposed(a, layer, names->p, p->p, p->rank, p->hidden_size, c->formats.p));
-    TRY(add_floats(a, layer, names->p, TENSOR_BIAS, p->p_bias, 1, p->rank));
-    TRY(add_transposed(a, layer, names->q, p->q, width, p->rank, c->formats.q));
-    TRY(add_floats(a, layer, names->q, TENSOR_BIAS, p->q_bias, 1, width));
-    return add_floats(a, layer, names->thresholds, "", thresholds, levels, width);
+    const float *thresholds = (c->one_level ? set->thresholds : set->level_thresholds) +
+                              layer * levels * p->intermediate_size;
+    return tensor_add_predictor(a, layer, names, p, &c->formats, thresholds, levels);
 }
 
-static wisp_status add_layer(struct adder *a, const struct calibrated *c, size_t layer) {
+static wisp_status add_layer(struct tensor_adder *a, const struct calibrated *c, size_t layer) {
     const struct layer *l = &c->layers[layer];
     const struct layer_fit *fit = &c->tokens->fits[layer];
     const size_t width = l->intermediate_size, hidden_size = l->hidden_size;
     const size_t rank = fit->stored.rank;
-    TRY(add_predictor(a, c, layer, &token_names, c->tokens));
-    TRY(add_floats(a, layer, TENSOR_FACTORS, "", l->factors, 1, hidden_size));
+    TRY(add_predictor(a, c, layer, &predictor_of_tokens, c->tokens));
+    TRY(tensor_add_floats(a, layer, TENSOR_FACTORS, "", l->factors, 1, hidden_size));
     if (l->activation == ACTIVATION_GELU) { /* all others have centers of 0 */
         float *center;                      /* by the model's numbers */
         ARENA_TAKE(&a->scratch, center, width, a->error);
         for (size_t i = 0; i < width; i++)
             center[l->order[i]] = l->center[i];
-        TRY(add_floats(a, layer, TENSOR_CENTER, "", center, 1, width));
+        TRY(tensor_add_floats(a, layer, TENSOR_CENTER, "", center, 1, width));
     }
-    TRY(add_floats(a, layer, TENSOR_FREQUENCY, "", l->frequency, 1, width));
+    TRY(tensor_add_floats(a, layer, TENSOR_FREQUENCY, "", l->frequency, 1, width));
     if (fit->compensation) {
-        TRY(add_transposed(a, layer, TENSOR_COMPENSATION, fit->compensation, hidden_size, rank,
-                           block_format_fitting(BLOCK_Q8_0, rank)));
-        TRY(add_floats(a, layer, TENSOR_COMPENSATION, TENSOR_BIAS,
-                       fit->compensation + rank * hidden_size, 1, hidden_size));
+        TRY(tensor_add_transposed(a, layer, TENSOR_COMPENSATION, fit->compensation, hidden_size,
+                                  rank, block_format_fitting(BLOCK_Q8_0, rank)));
+        TRY(tensor_add_floats(a, layer, TENSOR_COMPENSATION, TENSOR_BIAS,
+                              fit->compensation + rank * hidden_size, 1, hidden_size));
     }
-    return c->texts ? add_predictor(a, c, layer, &text_names, c->texts) : WISP_OK;
+    return c->texts ? add_predictor(a, c, layer, &predictor_of_texts, c->texts) : WISP_OK;
 }
 
 struct counted {
@@ -143,7 +69,7 @@ static int compare_counts(const void *a, const void *b) {
 }
 
 /* Adds the order of the tokens by how often they occur. */
-static wisp_status add_token_order(struct adder *a, const uint32_t *counts) {
+static wisp_status add_token_order(struct tensor_adder *a, const uint32_t *counts) {
     struct directory *dir = a->dir;
     const struct tensor *embedding = directory_find_tensor(dir, TENSOR_TOKENS);
     const size_t n = embedding ? (size_t)embedding->rows : 0;
@@ -179,18 +105,18 @@ static wisp_status add_keys(struct directory *dir, const struct calibrated *c, w
         memcpy(order + l * width, c->layers[l].order, width * sizeof *order);
         hot[l] = (int32_t)c->layers[l].hot;
     }
-    memcpy(shares, c->one_level ? &c->share : c->shares, levels * sizeof *shares);
+    memcpy(shares, c->one_level ? &c->share : calibrated_shares, levels * sizeof *shares);
     TRY(directory_put_numbers(dir, KEY_SPARSE_ORDER, VALUE_I32, order, c->n_layers * width, error));
     TRY(directory_put_numbers(dir, KEY_SPARSE_HOT, VALUE_I32, hot, c->n_layers, error));
     TRY(directory_put_numbers(dir, KEY_SPARSE_SHARES, VALUE_F32, shares, levels, error));
     return directory_put_f32(dir, KEY_SPARSE_SHARE, c->share, error);
 }
 
-static wisp_status write_all(struct adder *a, const char *output, const struct calibrated *c) {
+static wisp_status write_all(struct tensor_adder *a, const char *output,
+                             const struct calibrated *c) {
     struct directory *dir = a->dir;
     struct gguf_plan plan = {.hot_tokens = c->hot_tokens};
     const bool chooses_hot = c->hot != 0 || c->hot_bytes > 0;
-    TRY(open_adder(a, c));
     TRY(strip_calibration(dir, false, a->error));
     TRY(add_token_order(a, c->token_counts));
     for (size_t l = 0; l < c->n_layers; l++)
@@ -220,9 +146,11 @@ wisp_status check_calibrated_input(const struct directory *dir, const struct dir
 wisp_status write_calibrated(const char *input, const char *output,
                              const struct calibrated *calibrated, wisp_error *error) {
     struct directory dir;
-    struct adder adder = {.dir = &dir, .error = error};
+    struct tensor_adder adder = {0};
     TRY(directory_open_path(&dir, input, error));
     wisp_status status = check_calibrated_input(&dir, calibrated->input, error);
+    if (status == WISP_OK)
+        status = tensor_adder_open(&adder, &dir, count_floats(calibrated), error);
     if (status == WISP_OK)
         status = write_all(&adder, output, calibrated);
     arena_release(&adder.scratch);

@@ -5,7 +5,9 @@
 
 #include "calibrate/losses.h"
 
+/* Levels of the share of neurons that are computed, rising, for which a file has thresholds. */
 enum { CALIBRATED_LEVELS = 14 };
+extern const float calibrated_shares[CALIBRATED_LEVELS];
 
 /* The predictors of all layers, for tokens or for whole texts, and their thresholds. */
 struct predictor_set {
@@ -24,7 +26,6 @@ struct calibrated {
     struct predictor_formats formats;
     const uint32_t *token_counts;  /* [vocabulary_size]: how often calibration saw each token */
     const struct directory *input; /* the model that was calibrated */
-    const float *shares;           /* [CALIBRATED_LEVELS]: of neurons computed, rising */
     float share;                   /* the default */
     bool one_level;                /* write only the thresholds of the default share */
     float hot; /* as in wisp_calibrate_options: the neurons and tokens that are */

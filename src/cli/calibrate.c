@@ -26,10 +26,10 @@ static const char usage[] =
     "wisp embed then skips the others. Every eighth text is held out for measuring.\n"
     "\n"
     "For a model that generates, it writes thresholds for the gates of neurons (wisp generate\n"
-    "--predictor gate) and reports how many neurons are active. Such a model takes only the "
-    "options\n"
-    "--data, --output, --samples, --tokens, --sparsity (default: 0.5), --seed, --report and "
-    "--force.\n"
+    "--predictor gate) and reports how many neurons are active; with --rank it also writes\n"
+    "predictors (--predictor lowrank). The default of --sparsity is 0.5. Such a model does not "
+    "take\n"
+    "the options --one-sparsity, --sentence, --hot, --hot-bytes and --hot-tokens.\n"
     "\n"
     "With --attention a model that generates learns instead what its attention may leave out in\n"
     "texts like these, which are read as one: wisp generate --attention auto or learned.\n"
@@ -62,7 +62,8 @@ static const struct command_option options[] = {
            "use at most N of their tokens (default: 32768)"),
     MARKED(of_neurons, COUNT, rank, 1, 1 << 16, "rank", 0, "R",
            "rank of the predictors, a multiple of 32 (default: a third of\n"
-           "hidden_size, at most 256)"),
+           "hidden_size, at most 256; for a model that generates no\n"
+           "predictors)"),
     MARKED(of_neurons, SHARE, sparsity, 0, 0, "sparsity", 0, "SHARE",
            "the model's default share of neurons to skip (default: 0.84 with\n"
            "ReLU, else 0.7)"),
@@ -241,6 +242,7 @@ static void keep_gates(void *context, uint32_t layer, const wisp_calibrated_gate
 /* Measures, prints and writes what was found. */
 static int tell(const struct arguments *a, const struct sample *texts, struct run *run) {
     const bool generates = run->gates.layers > 0;
+    run->gates.predictors = run->report.layer;
     int code = generates ? EXIT_GOOD : measure(a, texts, &run->report);
     if (code != EXIT_GOOD)
         return code;

@@ -6,17 +6,21 @@
 #include "cli/bars.h"
 #include "cli/report_files.h"
 
-static void print_table(const struct calibration_report *r, bool sentence) {
+void report_print_layers(const wisp_calibrated_layer *layers, size_t n, bool sentence) {
     fprintf(program_output,
             "layer  computed    needed    recall precision  output error  hot neurons\n");
-    for (size_t l = 0; l < r->layers; l++) {
-        const wisp_calibrated_layer *layer = &r->layer[l];
+    for (size_t l = 0; l < n; l++) {
+        const wisp_calibrated_layer *layer = &layers[l];
         const wisp_calibrated_quality *q = sentence ? &layer->sentence : &layer->lowrank;
         fprintf(program_output,
                 "%5zu  %7.1f %%  %6.1f %%  %6.1f %%  %6.1f %%  %12.4f  %5zu of %zu\n", l,
                 100 * q->share, 100 * q->needed, 100 * q->recall, 100 * q->precision, q->error,
                 layer->hot, layer->neurons);
     }
+}
+
+static void print_table(const struct calibration_report *r, bool sentence) {
+    report_print_layers(r->layer, r->layers, sentence);
     const struct nearness *near = sentence ? &r->sentence : &r->lowrank;
     fprintf(program_output,
             "cosine to f32 on %zu held-out texts: mean %.5f, least %.5f (int8, dense: %.5f)\n",
@@ -34,9 +38,10 @@ void report_print(const struct calibration_report *r) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static void put_json_layers(FILE *stream, const struct calibration_report *r, bool sentence) {
-    for (size_t l = 0; l < r->layers; l++) {
-        const wisp_calibrated_layer *layer = &r->layer[l];
+void report_put_json_layers(FILE *stream, const wisp_calibrated_layer *layers, size_t n,
+                            bool sentence) {
+    for (size_t l = 0; l < n; l++) {
+        const wisp_calibrated_layer *layer = &layers[l];
         const wisp_calibrated_quality *q = sentence ? &layer->sentence : &layer->lowrank;
         fprintf(stream,
                 "%s\n{\"computed\":%.6g,\"needed\":%.6g,\"recall\":%.6g,\"precision\":%.6g,"
@@ -54,11 +59,11 @@ void report_put_json(FILE *stream, const void *report) {
             "\"mean_cosine\":%.7g,\"min_cosine\":%.7g,\"dense_mean_cosine\":%.7g,\"layers\":[",
             r->texts, r->held_out_texts, r->rank, r->sparsity, r->seconds, r->lowrank.mean,
             r->lowrank.least, r->dense.mean);
-    put_json_layers(stream, r, false);
+    report_put_json_layers(stream, r->layer, r->layers, false);
     if (r->has_sentence) {
         fprintf(stream, ",\n\"sentence\":{\"mean_cosine\":%.7g,\"min_cosine\":%.7g,\"layers\":[",
                 r->sentence.mean, r->sentence.least);
-        put_json_layers(stream, r, true);
+        report_put_json_layers(stream, r->layer, r->layers, true);
         fprintf(stream, "}");
     }
     fprintf(stream, "}\n");

@@ -20,6 +20,12 @@ struct calibration_report {
     struct nearness dense, lowrank, sentence; /* of each predictor, in int8 */
 };
 
+/* Print the quality of predictors of n layers, for tokens or for whole texts, as rows of a table
+ * and as the items of a JSON array. */
+void report_print_layers(const wisp_calibrated_layer *layers, size_t n, bool sentence);
+void report_put_json_layers(FILE *stream, const wisp_calibrated_layer *layers, size_t n,
+                            bool sentence);
+
 /* Prints the table to standard output. */
 void report_print(const struct calibration_report *report);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/bars.h"
+#include "cli/calibrate_report.h"
 #include "cli/report_files.h"
 
 bool gates_report_add(struct gates_report *r, const wisp_calibrated_gates *found) {
@@ -67,6 +68,11 @@ void gates_report_print(const struct gates_report *r) {
         fprintf(program_output, "%6.1f %%  %6.1f %%  %13.4f %%\n", 100 * mean.active,
                 100 * mean.recall, 100 * mean.loss);
     }
+    if (r->predictors) {
+        fprintf(program_output, "\npredictors of rank %u, %.3g %% of the neurons left out\n",
+                r->predictors->rank, 100 * (double)r->predictors->sparsity);
+        report_print_layers(r->predictors, r->layers, false);
+    }
     fprintf(program_output, "%.1f s\n", r->seconds);
 }
 
@@ -94,7 +100,13 @@ void gates_report_put_json(FILE *stream, const void *report) {
         }
         fprintf(stream, "]}");
     }
-    fprintf(stream, "\n]}\n");
+    fprintf(stream, "\n]");
+    if (r->predictors) {
+        fprintf(stream, ",\n\"rank\":%u,\"sparsity\":%g,\"predictors\":[", r->predictors->rank,
+                (double)r->predictors->sparsity);
+        report_put_json_layers(stream, r->predictors, r->layers, false);
+    }
+    fprintf(stream, "}\n");
 }
 
 enum { LEVEL_HEIGHT = 48 };

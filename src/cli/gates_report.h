@@ -5,10 +5,11 @@
 
 #include "cli/cli.h"
 
-/* The results of wisp_calibrate for each layer. The caller frees `layer` and the levels of each. */
+/* The results of wisp_calibrate for each layer. */
 struct gates_report {
     size_t layers;
-    wisp_calibrated_gates *layer; /* [layers] */
+    wisp_calibrated_gates *layer;            /* [layers] */
+    const wisp_calibrated_layer *predictors; /* [layers]: borrowed; NULL: there are none */
     size_t texts;
     double seconds;
 };
@@ -19,7 +20,8 @@ bool gates_report_add(struct gates_report *report, const wisp_calibrated_gates *
 void gates_report_release(struct gates_report *report);
 
 /* Prints, layer by layer, the share of neurons whose gate exceeds each threshold and the share that
- * is computed at each level, and over all layers what each level loses. */
+ * is computed at each level, over all layers what each level loses, and the quality of predictors.
+ */
 void gates_report_print(const struct gates_report *report);
 
 /* Writes a struct gates_report as a JSON object. */

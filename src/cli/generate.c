@@ -249,14 +249,21 @@ static void print_kv(const wisp_session *session) {
                 100 * (double)s.recurring_blocks / (double)s.chosen_blocks);
 }
 
-/* Prints what each layer has looked at. */
-static void print_attention(const wisp_session *session) {
+/* Prints what each layer has looked at and, if it skips neurons, which share of those of generated
+ * tokens it has computed. Tokens of prompts have all. */
+static void print_layers(const wisp_session *session, size_t prompt_tokens) {
     wisp_layer_stats s;
-    for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++)
+    for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++) {
+        const uint64_t prompt = s.tokens > 0 ? s.neurons / s.tokens * prompt_tokens : 0;
         if (s.keys_visible > 0)
             fprintf(stderr, "layer %u: attended to %.1f %% of %llu keys, %.1f MB read\n", l,
                     100 * (double)s.keys_seen / (double)s.keys_visible,
                     (unsigned long long)s.keys_visible, (double)s.kv_bytes / 1e6);
+        if (s.computed < s.neurons && prompt <= s.contributing && prompt < s.neurons)
+            fprintf(stderr, "layer %u: computed %.1f %% of the neurons, of which %.1f %% counted\n",
+                    l, 100 * (double)(s.computed - prompt) / (double)(s.neurons - prompt),
+                    100 * (double)(s.contributing - prompt) / (double)(s.computed - prompt));
+    }
 }
 
 /* Prints which experts were in memory, if the model has some. */
@@ -338,7 +345,7 @@ static void print_stats(const wisp_session *session, const wisp_generation *r, u
             fprintf(stderr, "%-16s %9.3f s\n", wisp_stage_name(i), stats.stage_seconds[i]);
     print_prompt_cache(session);
     print_kv(session);
-    print_attention(session);
+    print_layers(session, computed);
 }
 
 /* Writes a text of beam search. */

@@ -180,13 +180,15 @@ static struct batch_parts take_batch(struct workspace *space, size_t texts, size
     return p;
 }
 
-/* Returns the neurons that the session has computed. */
-static uint64_t computed_neurons(const wisp_session *session) {
-    uint64_t computed = 0;
+/* Returns the neurons that the session has computed, and that contributed. */
+static struct neuron_totals count_computed(const wisp_session *session) {
+    struct neuron_totals all = {0};
     for (uint32_t i = 0; i < session->n_workers; i++)
-        for (uint32_t l = 0; l < session->model->network.config.layers; l++)
-            computed += session->workers[i].counts[l].computed;
-    return computed;
+        for (uint32_t l = 0; l < session->model->network.config.layers; l++) {
+            all.computed += session->workers[i].counts[l].computed;
+            all.contributing += session->workers[i].counts[l].contributing;
+        }
+    return all;
 }
 
 /* Returns the keys that the session's key-value heads have looked at. */
@@ -291,7 +293,7 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
         pass->member[i] =
             (struct pass_member){&session->workers[i].trace, session->workers[i].counts,
                                  session->workers[i].attention, &session->workers[i].tokens};
-    g->computed = computed_neurons(session);
+    g->neurons = count_computed(session);
     g->looked_at = keys_looked_at(session);
     if (on_device)
         pass->tokens = size.tokens;
@@ -328,8 +330,10 @@ wisp_status generation_end(wisp_session *session, const struct addition *additio
         return *paused ? WISP_OK : ran;
     if (on_device && session->gates)
         count_neurons(session, pass->tokens);
-    session->generation->computed =
-        (computed_neurons(session) - session->generation->computed) / pass->tokens;
+    struct neuron_totals *neurons = &session->generation->neurons;
+    const struct neuron_totals now = count_computed(session);
+    neurons->computed = (now.computed - neurons->computed) / pass->tokens;
+    neurons->contributing = (now.contributing - neurons->contributing) / pass->tokens;
     session->generation->looked_at =
         (keys_looked_at(session) - session->generation->looked_at) / pass->tokens;
     const size_t rows = pass->batch.all_logits ? pass->tokens : n;
@@ -366,7 +370,9 @@ uint64_t generation_read_bytes(const wisp_session *session, const struct sequenc
     const struct network *network = &session->model->network;
     if (WEIGHTS_MAY_REST && network->rest)
         return 0;
-    const uint64_t unread = ffn_gate_unread_bytes(network, session->generation->computed);
+    const struct neuron_totals *neurons = &session->generation->neurons;
+    const uint64_t unread =
+        ffn_gate_unread_bytes(network, neurons->computed, neurons->contributing);
     return ffn_experts_read_bytes(network) - unread +
            session->generation->looked_at * kv_position_bytes(&sequence->cache.shape);
 }

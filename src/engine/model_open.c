@@ -16,7 +16,12 @@
 #include "formats/schema.h"
 #include "sparse/neuron_cold.h"
 
-enum { MIN_TOKENS = 3 };
+enum {
+    MIN_TOKENS = 3,
+    /* Rows of fewer inputs were not faster to gather by a low-rank predictor than all rows are to
+     * read (docs/sparse.md). */
+    LEAST_PREDICTED_SIZE = 2048
+};
 
 /* Returns whether the options ask for f32 or bf16. */
 static bool asks_for_floats(const wisp_model_options *options) {
@@ -38,6 +43,13 @@ static wisp_status choose_kernels(const wisp_model_options *options, const struc
     return WISP_OK;
 }
 
+/* Returns whether layers of the model choose neurons by their gates with this predictor. */
+static bool chooses_by_gates(const wisp_model *model, wisp_predictor predictor) {
+    return predictor == WISP_PREDICTOR_GATE || predictor == WISP_PREDICTOR_TOPK ||
+           (TEXT_IS_PREDICTED && predictor == WISP_PREDICTOR_LOWRANK &&
+            !config_embeds(&model->network.config));
+}
+
 /* Returns whether the layers of the model can choose neurons by their gates. */
 static bool can_gather(const wisp_model *model, const struct kernels *kernels) {
     const struct model_config *config = &model->network.config;
@@ -55,16 +67,28 @@ static wisp_status check_gates(const wisp_model *model, const struct kernels *ke
                     "%s is for models that generate, with gated layers without biases, whose "
                     "hidden_size (here %u) and intermediate_size (%u) are multiples of %d",
                     name, config->hidden_size, config->intermediate_size, GATHER_BLOCK);
-    if (model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0)
+    if (model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0 &&
+        (!TEXT_IS_PREDICTED || !activation_has_zeros(config->activation)))
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_GATE_SHARES,
                     "the model has no thresholds of gates: wisp calibrate makes them");
     return WISP_OK;
 }
 
-/* Resolves WISP_PREDICTOR_AUTO (docs/sparse.md). Of a model that generates chooses gate if the file
- * is calibrated for it and it is faster than dense. Of others chooses lowrank if the file is
- * calibrated for it and it is fastest; else exact if that is faster than dense, whose embeddings it
- * matches as closely as rounding allows. */
+/* Sets the plan of a predictor of layers that choose by their gates. Without thresholds gate leaves
+ * out the neurons whose gates are 0. */
+static void take_gate_plan(wisp_model *model) {
+    if (TEXT_IS_PREDICTED && model->predictor == WISP_PREDICTOR_LOWRANK)
+        model->plan.by_gate = model->plan.predicts = true;
+    else
+        model->plan = model->gate_plan;
+    if (TEXT_IS_PREDICTED && model->predictor == WISP_PREDICTOR_GATE && model->plan.levels == 0)
+        model->plan.share = 1;
+}
+
+/* Resolves WISP_PREDICTOR_AUTO (docs/sparse.md). Of a model that generates chooses lowrank, or else
+ * gate, if the file is calibrated for it and it is faster than dense. Of others chooses lowrank if
+ * the file is calibrated for it and it is fastest; else exact if that is faster than dense, whose
+ * embeddings it matches as closely as rounding allows. */
 static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_options *options,
                                      const struct kernels *kernels) {
     const struct model_config *config = &model->network.config;
@@ -75,6 +99,10 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
     const float rounding = 1e-4f; /* error of 1 - sparsity in floats */
     if (model->compute != WISP_COMPUTE_INT8 || options->portable)
         return WISP_PREDICTOR_DENSE;
+    if (TEXT_IS_PREDICTED && !config_embeds(config) && can_gather(model, kernels) &&
+        options->memory == 0 && config->hidden_size >= LEAST_PREDICTED_SIZE &&
+        model->plan.levels > 0 && model->plan.share <= kernels->predicted_most_share + rounding)
+        return WISP_PREDICTOR_LOWRANK;
     if (!config_embeds(config))
         return can_gather(model, kernels) && model->gate_plan.levels > 0 &&
                        model->gate_plan.share <= kernels->gate_most_share + rounding
@@ -88,11 +116,6 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
 }
 
 static const char sentence_tensor[] = TENSOR_LAYER_PREFIX "0." TENSOR_SENTENCE_P TENSOR_WEIGHT;
-
-/* Returns whether layers choose neurons by their gates. */
-static bool chooses_by_gates(wisp_predictor predictor) {
-    return predictor == WISP_PREDICTOR_GATE || predictor == WISP_PREDICTOR_TOPK;
-}
 
 /* Sets the predictor, its plan and int8, which all predictors but dense need. Fails if the model
  * lacks the predictor, or floats were asked for. */
@@ -127,10 +150,14 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     if (asks_for_floats(options))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "sparse layers compute in int8, but floats were asked for");
-    if (chooses_by_gates(model->predictor)) {
-        model->plan = model->gate_plan;
+    if (chooses_by_gates(model, model->predictor)) {
+        take_gate_plan(model);
         TRY(check_gates(model, kernels, error));
     }
+    if (!ONLY_EMBEDS && !TEXT_IS_PREDICTED && model->predictor == WISP_PREDICTOR_LOWRANK &&
+        !config_embeds(&model->network.config))
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
+                    "WebAssembly has no lowrank for models that generate");
     if (model->predictor == WISP_PREDICTOR_LOWRANK && model->plan.levels == 0)
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_SPARSE_SHARES,
                     "the model has no predictor: wisp calibrate makes one");
@@ -146,8 +173,9 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
 /* Refuses what only the processor computes. */
 static wisp_status check_device(const wisp_model *model, const wisp_model_options *options,
                                 wisp_error *error) {
-    const bool takes_sparse =
-        model->network.architecture->generates && chooses_by_gates(options->predictor);
+    const bool takes_sparse = model->network.architecture->generates &&
+                              options->predictor != WISP_PREDICTOR_LOWRANK &&
+                              chooses_by_gates(model, options->predictor);
     const char *what = options->portable     ? "portable results"
                        : options->hot_only   ? "models without their cold neurons"
                        : options->memory > 0 ? "models of limited memory"
@@ -164,7 +192,7 @@ static wisp_status open_on(wisp_model *model, const wisp_model_options *options,
                            wisp_error *error) {
     const wisp_status status =
         device_open(&model->device, name, &model->network, model->compute == WISP_COMPUTE_INT8,
-                    chooses_by_gates(options->predictor), error);
+                    chooses_by_gates(model, options->predictor), error);
     if (status != WISP_OK)
         device_close(&model->device);
     return status;
@@ -192,8 +220,11 @@ static wisp_status open_device(wisp_model *model, const wisp_model_options *opti
 static wisp_status load_network(wisp_model *model, const wisp_model_options *options,
                                 const struct kernels *kernels, wisp_error *error) {
     const struct model_config *config = &model->network.config;
-    TRY(sparse_read_plan(&model->dir, config->layers, config->intermediate_size, &model->plan,
-                         error));
+    if (ONLY_EMBEDS || config_embeds(config))
+        TRY(sparse_read_plan(&model->dir, config->layers, config->intermediate_size, &model->plan,
+                             error));
+    else if (TEXT_IS_PREDICTED)
+        TRY(sparse_read_plan_in_order(&model->dir, &model->plan, error));
     TRY(sparse_read_gate_plan(&model->dir, &model->gate_plan, error));
     TRY(open_device(model, options, error));
     TRY(choose_predictor(model, options, kernels, error));

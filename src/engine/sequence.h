@@ -20,6 +20,11 @@ struct sequence {
     struct device_sequence *on_device;
 };
 
+/* Neurons of all layers. */
+struct neuron_totals {
+    uint64_t computed, contributing;
+};
+
 struct generation {
     /* [count]: texts that are kept between calls. The first is that of the session's last call;
      * calls with several texts use all. */
@@ -27,8 +32,8 @@ struct generation {
     size_t count;
     struct workspace space; /* holds logits and the working memory of the pass */
     struct step_members step_members;
-    uint64_t computed; /* neurons of all layers, for each token of the last pass; before it ends,
-                          those that the session had computed before */
+    struct neuron_totals neurons; /* for each token of the last pass; before it ends, those that the
+                                     session had computed before */
     uint64_t
         looked_at; /* keys that a key-value head has looked at in all layers, in the same way */
     struct device_step step;  /* of a device, that generation_begin has prepared */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/number_text.h"
+#include "base/product.h"
 #include "engine/device_texts.h"
 #include "engine/sequence.h"
 #include "engine/text_store.h"
@@ -179,7 +180,12 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     if (model->plan.levels == 1 && fabsf(sparsity - own) > SPARSE_SAME_SHARE)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
                     "the file has thresholds for %s only", number_text((double)own, 6).text);
-    if (model->plan.by_gate)
+    if (TEXT_IS_PREDICTED && model->plan.levels == 0 && model->predictor == WISP_PREDICTOR_GATE &&
+        sparsity > 0)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
+                    "without thresholds of gates, which wisp calibrate makes, only neurons whose "
+                    "gates are 0 are left out");
+    if (model->plan.by_gate && !model->plan.predicts)
         return set_gates(session, 1 - sparsity, error);
     const struct network *network = &model->network;
     const uint32_t layers = network->config.layers;

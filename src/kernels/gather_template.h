@@ -55,21 +55,22 @@ ALWAYS_INLINE void gather_rows_of(const struct gather_input *x, const unsigned c
                                   const enum gather_code code) {
     const size_t row_bytes = gather_row_bytes(code, k), scales = gather_scales(k);
     const size_t header = scales * (gather_has_offsets(code) ? 4 : 2);
+    const size_t step = gather_row_bytes(code, 2 * GATHER_BLOCK) / 2 * GB_BLOCKS;
     for (size_t i = 0; i < n; i += GATHER_ROWS) {
-        const unsigned char *row[GATHER_ROWS];
+        const unsigned char *row[GATHER_ROWS], *ahead[GATHER_ROWS];
         gf total[GATHER_ROWS];
         UNROLL
         for (size_t r = 0; r < GATHER_ROWS; r++) {
-            const size_t ahead = i + r + GATHER_AHEAD * GATHER_ROWS;
+            const size_t later = i + r + GATHER_AHEAD * GATHER_ROWS;
             row[r] = packed + list[i + r < n ? i + r : i] * row_bytes;
+            ahead[r] = packed + list[later < n ? later : n - 1] * row_bytes;
             total[r] = gf_zero();
-            if (ahead < n)
-                gather_fetch(packed + list[ahead] * row_bytes, row_bytes);
         }
         for (size_t b = 0; b < k / GATHER_BLOCK; b += GB_BLOCKS) {
             const gf factor = gf_load(x->scale + b * GATHER_LANES);
             UNROLL
             for (size_t r = 0; r < GATHER_ROWS; r++) {
+                gather_fetch(ahead[r] + b / GB_BLOCKS * step, step);
                 const gi dots = gather_dots(x, row[r] + header, b, code);
                 total[r] = gf_fma(gf_mul(gf_of(dots), factor), gf_repeat(row[r] + 2 * b), total[r]);
                 if (gather_has_offsets(code))
@@ -174,22 +175,46 @@ ALWAYS_INLINE void gather_byte_strip(const struct gather_group *g, const struct 
     }
 }
 
+/* Returns the first group from number i on that has active neurons, or `groups`. */
+ALWAYS_INLINE size_t gather_next(const struct gather_active *active, size_t groups, size_t i) {
+    while (i < groups && active[i].n == 0)
+        i++;
+    return i;
+}
+
+ALWAYS_INLINE struct gather_group gather_group_at(const unsigned char *packed, size_t i,
+                                                  size_t size, const enum gather_code code) {
+    const size_t length = gather_column_length(size);
+    const unsigned char *scales = packed + i * gather_group_bytes(code, size);
+    return (struct gather_group){.scales = scales,
+                                 .offsets = scales + 2 * length,
+                                 .columns = scales + length * (gather_has_offsets(code) ? 4 : 2),
+                                 .column = gather_column_bytes(code, size)};
+}
+
+/* Fetches what outputs [first, end) read of a group. */
+ALWAYS_INLINE void gather_fetch_group(const struct gather_group *g, const struct gather_active *a,
+                                      size_t first, size_t end, const enum gather_code code) {
+    gather_fetch(g->scales + 2 * first, 2 * (end - first));
+    if (gather_has_offsets(code))
+        gather_fetch(g->offsets + 2 * first, 2 * (end - first));
+    for (size_t i = 0; i < a->n; i++)
+        gather_fetch(gather_column(g, a, i, first, code),
+                     (end - first) * gather_code_bits(code) / 8);
+}
+
 ALWAYS_INLINE void gather_columns_of(const struct gather_active *active, size_t groups,
                                      const unsigned char *packed, size_t size, size_t first,
                                      size_t end, float *y, const enum gather_code code) {
-    const size_t length = gather_column_length(size), bytes = gather_group_bytes(code, size);
-    for (size_t i = 0; i < groups; i++, packed += bytes) {
+    for (size_t i = gather_next(active, groups, 0), next; i < groups; i = next) {
         const struct gather_active *a = &active[i];
-        const struct gather_group g = {.scales = packed,
-                                       .offsets = packed + 2 * length,
-                                       .columns =
-                                           packed + length * (gather_has_offsets(code) ? 4 : 2),
-                                       .column = gather_column_bytes(code, size)};
-        const size_t part = first * gather_code_bits(code) / 8;
-        for (size_t j = 0; i + 1 < groups && j < a[1].n; j++)
-            gather_fetch(g.columns + bytes + a[1].index[j] * g.column + part,
-                         (end - first) * gather_code_bits(code) / 8);
-        for (size_t c = first; c < end && a->n > 0; c += GATHER_STRIP) {
+        const struct gather_group g = gather_group_at(packed, i, size, code);
+        next = gather_next(active, groups, i + 1);
+        if (next < groups) {
+            const struct gather_group then = gather_group_at(packed, next, size, code);
+            gather_fetch_group(&then, &active[next], first, end, code);
+        }
+        for (size_t c = first; c < end; c += GATHER_STRIP) {
             if (code == GATHER_Q8_0)
                 gather_byte_strip(&g, a, c, end, y);
             else

@@ -360,4 +360,5 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
      .lowrank_most_share = (float)MOST_PERCENT / 100,                                              \
      .lowrank_most_share_relu = (float)MOST_PERCENT_RELU / 100,                                    \
      .gate_most_share = (float)MOST_PERCENT_GATE / 100,                                            \
+     .predicted_most_share = (float)MOST_PERCENT_PREDICTED / 100,                                  \
      .exact_wins = EXACT_WINS}

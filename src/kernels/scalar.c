@@ -304,6 +304,7 @@ const struct kernels kernels_scalar = {
     .sparse = &sparse_scalar,
     .lowrank_most_share = 0.5f,
     .gate_most_share = 0,
+    .predicted_most_share = 0,
     .lowrank_most_share_relu = 0.5f,
     .exact_wins = true,
 };

@@ -18,7 +18,8 @@ struct feed_forward {
     /* ffn_dense: W_gate [intermediate_size, hidden_size], empty in ungated layers; W_up, which has
      * W_gate's shape; W_down [hidden_size, intermediate_size]. */
     struct linear gate, up, down;
-    struct sparse_ffn sparse;     /* ffn_sparse; its neurons are in network->neurons */
+    struct sparse_ffn sparse;     /* ffn_sparse, whose neurons are in network->neurons; of ffn_gate
+                                     the predictor, which may be empty */
     struct gathered_ffn gathered; /* ffn_gate, which has those of ffn_dense, too; if neurons may be
                                      absent, up and down rest in the file */
     struct linear router;         /* ffn_experts [experts, hidden_size], in floats; its experts are

@@ -47,6 +47,13 @@ wisp_status sparse_ffn_load(struct sparse_ffn *ffn, struct neuron_store *store,
 
 void sparse_ffn_release(struct sparse_ffn *ffn);
 
+/* Loads the predictor of layer `index` of the plan, and its compensation if the file has one, into
+ * an `ffn` that has its kernels and sizes. Fails as sparse_ffn_load does; the caller then releases
+ * the layer. */
+wisp_status sparse_ffn_load_predictor(struct sparse_ffn *ffn, const struct directory *dir,
+                                      const struct sparse_plan *plan, size_t index,
+                                      wisp_error *error);
+
 /* Read parts of the predictor of a layer that was loaded, after they were released: P and Q; B and
  * b, which the file must have; or the thresholds. `by_text` is that of the plan. Fail as
  * sparse_ffn_load does; what was read of the part stays until it is released. */

@@ -81,18 +81,19 @@ wisp_status sparse_ffn_read_compensation(struct sparse_ffn *ffn, const struct di
     return load_part(&l, TENSOR_COMPENSATION, ffn->hidden_size, ffn->rank, &ffn->compensation);
 }
 
-static wisp_status load_predictor(struct sparse_ffn *f, const struct directory *dir,
-                                  const struct sparse_plan *plan, size_t index, wisp_error *error) {
+wisp_status sparse_ffn_load_predictor(struct sparse_ffn *ffn, const struct directory *dir,
+                                      const struct sparse_plan *plan, size_t index,
+                                      wisp_error *error) {
     char name[TENSOR_NAME_BYTES];
-    TRY(sparse_ffn_read_choice(f, dir, plan->by_text, index, error));
-    f->rank = f->p.n;
-    f->levels = plan->levels;
-    TRY(sparse_ffn_read_thresholds(f, dir, plan->by_text, index, error));
+    TRY(sparse_ffn_read_choice(ffn, dir, plan->by_text, index, error));
+    ffn->rank = ffn->p.n;
+    ffn->levels = plan->levels;
+    TRY(sparse_ffn_read_thresholds(ffn, dir, plan->by_text, index, error));
     layer_tensor_name(name, index, TENSOR_COMPENSATION, TENSOR_WEIGHT);
     if (!plan->by_text && directory_find_tensor(dir, name))
-        TRY(sparse_ffn_read_compensation(f, dir, index, error));
-    f->bytes = f->p.bytes + f->q.bytes + f->compensation.bytes +
-               f->levels * f->intermediate_size * sizeof *f->thresholds;
+        TRY(sparse_ffn_read_compensation(ffn, dir, index, error));
+    ffn->bytes = ffn->p.bytes + ffn->q.bytes + ffn->compensation.bytes +
+                 ffn->levels * ffn->intermediate_size * sizeof *ffn->thresholds;
     return WISP_OK;
 }
 
@@ -106,7 +107,7 @@ wisp_status sparse_ffn_load(struct sparse_ffn *ffn, struct neuron_store *store,
                                .neurons = &store->layer[index]};
     wisp_status status = neuron_store_load_layer(store, index, cache, error);
     if (status == WISP_OK && store->by_rows)
-        status = load_predictor(ffn, store->dir, plan, index, error);
+        status = sparse_ffn_load_predictor(ffn, store->dir, plan, index, error);
     store->rank = larger(store->rank, ffn->rank);
     if (status != WISP_OK)
         sparse_ffn_release(ffn);

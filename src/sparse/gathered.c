@@ -27,11 +27,13 @@ struct gate_limit gathered_limit(const struct gathered_ffn *ffn, const struct sp
             .most = (uint32_t)fmaxf(roundf(share * (float)ffn->intermediate_size), 1)};
     while (above + 1 < plan->levels && plan->shares[above] < share)
         above++;
+    if (share >= 1)
+        return (struct gate_limit){0};
     const size_t below = above > 0 ? above - 1 : 0;
     const float low = plan->shares[below], high = plan->shares[above];
     const float part = high > low ? fminf(fmaxf((share - low) / (high - low), 0), 1) : 0;
     const float from = ffn->levels[below], to = ffn->levels[above];
-    return (struct gate_limit){.least = share < 1 ? from + part * (to - from) : 0};
+    return (struct gate_limit){.least = from + part * (to - from)};
 }
 
 /* Finds it by the digits of the bits of floats, which are in the same order. */
@@ -87,6 +89,14 @@ size_t gathered_workspace_bytes(size_t hidden_size, size_t intermediate_size) {
     struct scratch s;
     take_scratch(&s, &measured, hidden_size, intermediate_size);
     return measured.used;
+}
+
+void gathered_gates(const struct gathered_ffn *ffn, const float *x, const uint16_t *list, size_t n,
+                    float *gates, struct workspace space) {
+    struct scratch s;
+    take_scratch(&s, &space, ffn->hidden_size, ffn->intermediate_size);
+    gather_quantise(x, ffn->hidden_size, ffn->gate_code, &s.x);
+    ffn->kernels->rows(&s.x, ffn->gate_code, ffn->gate, list, n, ffn->hidden_size, gates);
 }
 
 size_t gathered_apply(const struct gathered_ffn *ffn, const float *x, const float *values,

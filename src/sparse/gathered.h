@@ -37,8 +37,10 @@ struct gathered_products {
 struct gathered_ffn {
     const struct gather_kernels *kernels;
     size_t hidden_size, intermediate_size;
-    enum gather_code up_code, down_code;
-    unsigned char *up, *down; /* packed rows, and groups of columns (kernels/gather.h) */
+    enum gather_code gate_code, up_code, down_code;
+    unsigned char *gate;      /* packed rows (kernels/gather.h); NULL unless the plan predicts whose
+                                 gates are computed */
+    unsigned char *up, *down; /* packed rows, and groups of columns */
     float *weights;           /* [intermediate_size]: of scores */
     float *levels; /* [plan->levels]: the least score of a computed neuron at each level of the
                       plan; NULL if there are no levels */
@@ -82,8 +84,12 @@ float gathered_least(const struct gathered_ffn *ffn, struct gate_limit limit, co
 /* Returns the `most`-th largest, from 1 to n, of n values that are not negative. */
 float gathered_select(const float *values, size_t n, size_t most);
 
-/* Returns the bytes of working memory that gathered_apply needs. */
+/* Returns the bytes of working memory that gathered_apply and gathered_gates need. */
 size_t gathered_workspace_bytes(size_t hidden_size, size_t intermediate_size);
+
+/* Computes gates[i] = w_gate x of neuron list[i], for i < n, of a layer that has rows of gates. */
+void gathered_gates(const struct gathered_ffn *ffn, const float *x, const uint16_t *list, size_t n,
+                    float *gates, struct workspace space);
 
 /* Computes neurons [first, first + n), in whole groups, of those whose score is at least `least`,
  * of one token x [hidden_size]. values [intermediate_size] are f(w_gate x). Writes the values of

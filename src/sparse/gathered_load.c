@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/product.h"
 #include "formats/schema.h"
 #include "sparse/gathered_frames.h"
 
@@ -72,20 +73,21 @@ static wisp_status read_row(struct row_reader *r, size_t row, const unsigned cha
     return WISP_OK;
 }
 
-static wisp_status load_up(struct gathered_ffn *ffn, const struct directory *dir, size_t layer,
-                           struct tensor_cache *cache, wisp_error *error) {
+/* Loads the rows of a matrix [intermediate_size, hidden_size]. */
+static wisp_status load_rows(struct gathered_ffn *ffn, const struct directory *dir, size_t layer,
+                             struct tensor_cache *cache, const char *matrix, enum gather_code *code,
+                             unsigned char **packed, wisp_error *error) {
     const size_t neurons = ffn->intermediate_size, k = ffn->hidden_size;
     struct row_reader r;
     const unsigned char *blocks;
-    wisp_status status =
-        open_reader(&r, dir, cache, layer, TENSOR_FFN_UP, neurons, k, &ffn->up_code, error);
-    const size_t row = gather_row_bytes(ffn->up_code, k), bytes = neurons * row + GATHER_SLACK;
-    if (status == WISP_OK && !(ffn->up = memory_allocate_zeros(bytes)))
+    wisp_status status = open_reader(&r, dir, cache, layer, matrix, neurons, k, code, error);
+    const size_t row = gather_row_bytes(*code, k), bytes = neurons * row + GATHER_SLACK;
+    if (status == WISP_OK && !(*packed = memory_allocate_zeros(bytes)))
         status = fail_memory(error, bytes);
     for (size_t i = 0; i < neurons && status == WISP_OK; i++) {
         status = read_row(&r, i, &blocks, error);
         if (status == WISP_OK)
-            gather_pack_row(ffn->up_code, blocks, k, ffn->up + i * row);
+            gather_pack_row(*code, blocks, k, *packed + i * row);
     }
     close_reader(&r);
     ffn->bytes += bytes;
@@ -146,12 +148,16 @@ wisp_status gathered_load(struct gathered_ffn *ffn, const struct directory *dir,
     *ffn = (struct gathered_ffn){.kernels = kernels->gather,
                                  .hidden_size = hidden_size,
                                  .intermediate_size = intermediate_size};
-    TRY(load_up(ffn, dir, index, cache, error));
+    if (TEXT_IS_PREDICTED && plan->predicts)
+        TRY(load_rows(ffn, dir, index, cache, TENSOR_FFN_GATE, &ffn->gate_code, &ffn->gate, error));
+    TRY(load_rows(ffn, dir, index, cache, TENSOR_FFN_UP, &ffn->up_code, &ffn->up, error));
     TRY(load_down(ffn, dir, index, cache, error));
-    return plan->levels > 0 ? load_calibration(ffn, dir, plan, index, error) : WISP_OK;
+    return plan->levels > 0 && !plan->predicts ? load_calibration(ffn, dir, plan, index, error)
+                                               : WISP_OK;
 }
 
 void gathered_release(struct gathered_ffn *ffn) {
+    memory_free_zeros(ffn->gate);
     memory_free_zeros(ffn->up);
     memory_free_zeros(ffn->down);
     memory_free_zeros(ffn->weights);

@@ -47,6 +47,15 @@ wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t 
     return WISP_OK;
 }
 
+wisp_status sparse_read_plan_in_order(const struct directory *dir, struct sparse_plan *plan,
+                                      wisp_error *error) {
+    TRY(read_levels(dir, KEY_SPARSE_SHARES, KEY_SPARSE_SHARE, plan, error));
+    if (directory_find_metadata(dir, KEY_SPARSE_ORDER))
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_SPARSE_ORDER,
+                    "neurons of models that generate have no order");
+    return WISP_OK;
+}
+
 wisp_status sparse_read_gate_plan(const struct directory *dir, struct sparse_plan *plan,
                                   wisp_error *error) {
     TRY(read_levels(dir, KEY_GATE_SHARES, KEY_GATE_SHARE, plan, error));

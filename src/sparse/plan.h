@@ -22,6 +22,7 @@ struct sparse_plan {
     bool exact;       /* layers load no predictor and compute all neurons */
     bool by_text;     /* layers load the predictor for whole texts */
     bool by_gate;     /* gated layers choose by their gates (gathered.h); there may be no levels */
+    bool predicts;    /* with by_gate: a low-rank predictor says whose gates are computed */
 };
 
 /* Reads the plan of a calibrated model; zeroes *plan if the model is not calibrated. The order
@@ -29,6 +30,11 @@ struct sparse_plan {
  * rise from above 0 to 1, or the order of a layer is not a permutation of its neurons. */
 wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t intermediate_size,
                              struct sparse_plan *plan, wisp_error *error);
+
+/* Reads the plan of a model that generates, whose neurons have no order. Fails as sparse_read_plan
+ * does, and if the file has one. */
+wisp_status sparse_read_plan_in_order(const struct directory *dir, struct sparse_plan *plan,
+                                      wisp_error *error);
 
 /* Reads the plan of a model whose layers choose by their gates, which has no levels, and a share of
  * half of the neurons, if it is not calibrated. Fails as sparse_read_plan does. */

@@ -318,7 +318,7 @@ typedef struct wisp_calibrated_gates {
 
 typedef struct wisp_calibrate_options {
     uint32_t rank;  /* of the predictors: above 32 a multiple of 32, except for type f32. 0: a third
-                       of hidden_size, at most 256 */
+                       of hidden_size, at most 256; of a model that generates no predictors */
     float sparsity; /* the model's default share of neurons to skip. 0: 0.84 with ReLU, else 0.7 */
     const char *predictor_type; /* of the predictors' matrices in the file: "f32", "q8_0" or "q4_0".
                                    NULL: q8_0, or f32 if a row is not whole blocks of q8_0 */
@@ -341,7 +341,7 @@ typedef struct wisp_calibrate_options {
     bool (*cancelled)(void *context);
     /* Called for each layer in order. `found` and its arrays live until the function returns. */
     void (*layer)(void *context, uint32_t layer, const wisp_calibrated_layer *found);
-    /* Called instead of `layer` for models that generate. */
+    /* Called for models that generate, `layer` only with a rank. */
     void (*gates)(void *context, uint32_t layer, const wisp_calibrated_gates *found);
 } wisp_calibrate_options;
 
@@ -354,9 +354,8 @@ typedef struct wisp_calibrate_options {
  * input changes meanwhile. Native only.
  *
  * For a model that generates, whose layers must be gated and without biases, it writes the
- * thresholds of the predictor gate instead of predictors, and the model stays plain. Only the
- * options sparsity (0: 0.5) and tokens and the functions except `layer` apply; others are refused.
- */
+ * thresholds of the predictor gate and, with a rank, predictors; the model stays plain. The options
+ * sentence, one_sparsity, hot, hot_bytes and hot_tokens are refused, and sparsity 0 means 0.5. */
 WISP_API wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts,
                                     size_t n, const wisp_calibrate_options *options,
                                     wisp_error *error);

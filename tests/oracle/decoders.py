@@ -9,6 +9,7 @@ chooses greedily for 200 further positions must be those with wisp's largest log
 have it.
 """
 
+import copy
 import re
 import struct
 import subprocess
@@ -39,6 +40,7 @@ except ImportError as error:
     sys.exit(0)
 
 VOCABULARY, READ, GREEDY, TOLERANCE, EXPERT_TOLERANCE = 300, 300, 200, 1e-4, 1e-5
+RANK, PREDICTED_COSINE = 24, 0.98
 BRIEF = 100  # tokens of a short text, which LongRoPE rotates otherwise
 
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=112, num_hidden_layers=3, num_attention_heads=4,
@@ -471,7 +473,34 @@ def tensors_of(architecture, model):
         yield f"blk.{parts[1]}.{names[part]}.{kind}", tensor
 
 
-def write_gguf(path, architecture, model):
+class Predicted(torch.nn.Module):
+    """A gated layer of which a token computes the neurons whose logits Q (P x + p) + q exceed their thresholds."""
+
+    def __init__(self, mlp):
+        super().__init__()
+        neurons, size = mlp.gate_proj.weight.shape
+        self.mlp, self.p, self.q = mlp, torch.nn.Linear(size, RANK), torch.nn.Linear(RANK, neurons)
+        self.threshold = torch.nn.Parameter(torch.randn(neurons))
+
+    def forward(self, x):
+        chosen = self.q(self.p(x)) > self.threshold
+        return self.mlp.down_proj(self.mlp.act_fn(self.mlp.gate_proj(x)) * self.mlp.up_proj(x) * chosen)
+
+    def tensors(self):
+        return {"ffn_predictor_p.weight": self.p.weight, "ffn_predictor_p.bias": self.p.bias,
+                "ffn_predictor_q.weight": self.q.weight, "ffn_predictor_q.bias": self.q.bias, "ffn_thresholds": self.threshold}
+
+
+def predict(model, writer):
+    """Puts predictors before the model's layers, and writes them."""
+    for i, layer in enumerate(model.model.layers):
+        layer.mlp = Predicted(layer.mlp)
+        for name, tensor in layer.mlp.tensors().items():
+            writer.add_tensor(f"blk.{i}.{name}", tensor.numpy())
+    writer.add_array("wisp.sparse.shares", [0.5])
+
+
+def write_gguf(path, architecture, model, predicts=False):
     writer = gguf.GGUFWriter(path, architecture)
     write_config(writer, architecture, model.config)
     write_vocabulary(writer)
@@ -485,30 +514,37 @@ def write_gguf(path, architecture, model):
         for name in ("short", "long"):
             factors = np.array(rope[f"{name}_factor"], dtype=np.float32)
             writer.add_tensor(f"rope_factors_{name}.weight", factors)
+    if predicts:
+        predict(model, writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
-def logits_of(driver, path, ids, kernels, threads):
-    run = subprocess.run([driver, path, kernels, str(threads)], input=struct.pack(f"<{len(ids)}i", *ids),
+def logits_of(driver, path, ids, kernels, threads, predictor=()):
+    run = subprocess.run([driver, path, kernels, str(threads), *predictor], input=struct.pack(f"<{len(ids)}i", *ids),
                          capture_output=True, check=False)
     if run.returncode != 0:
         raise SystemExit(f"{path}: {run.stderr.decode()}")
     return np.frombuffer(run.stdout, dtype="<f4").reshape(len(ids), VOCABULARY)
 
 
-@torch.inference_mode()
-def compare(driver, folder, index, name, sets):
-    architecture, kind, config = MODELS[name]
+def random_model(kind, config, seed):
     config._attn_implementation = "eager"  # the only one that bounds scores softly
-    config._experts_implementation = "eager"  # the only one for experts of any number of neurons
-    torch.manual_seed(index)
+    torch.manual_seed(seed)
     model = kind(config).eval()
     for parameter in model.parameters():  # norms and biases too, which would else be 1 and 0
         parameter.copy_(torch.randn_like(parameter) * (0.3 if parameter.dim() == 1 else 0.12) +
                         (1 if parameter.dim() == 1 else 0))
+    return model
+
+
+@torch.inference_mode()
+def compare(driver, folder, index, name, sets):
+    architecture, kind, config = MODELS[name]
+    config._experts_implementation = "eager"  # the only one for experts of any number of neurons
+    model = random_model(kind, config, index)
     for buffer in (buffer for name, buffer in model.named_buffers() if name.endswith(("expert_bias", "correction_bias"))):
         buffer.copy_(torch.randn_like(buffer) * 0.3)
     path = folder / f"{index}.gguf"
@@ -533,6 +569,29 @@ def compare(driver, folder, index, name, sets):
     return worst <= (EXPERT_TOLERANCE if architecture.endswith(("moe", "gpt-oss", "deepseek2")) else TOLERANCE)
 
 
+def likeness(a, b):
+    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
+
+
+@torch.inference_mode()
+def compare_predicted(driver, folder, name, sets):
+    """Gates of ReLU, in int8: all that are open, and those of the neurons that a predictor chooses."""
+    architecture, kind, config = MODELS[name]
+    config = copy.deepcopy(config)
+    config.intermediate_size = 128  # whole blocks
+    model, path = random_model(kind, config, 0), folder / "predicted.gguf"
+    ids = torch.randint(0, VOCABULARY, (1, READ))
+    dense = model(ids).logits[0].numpy()
+    write_gguf(path, architecture, model, predicts=True)
+    predicted = model(ids).logits[0].numpy()
+    apart = likeness(dense, predicted)
+    least = min(likeness(logits_of(driver, path, ids[0].tolist(), kernels, threads, ("int8", predictor, "0")), expected)
+                for kernels in sets for threads in (1, 3)
+                for predictor, expected in (("gate", dense), ("lowrank", predicted)))
+    print(f"{name}, predicted: {READ} positions, least cosine {least:.5f}, of dense logits {apart:.3f}")
+    return least > PREDICTED_COSINE and apart < 0.9
+
+
 def main():
     driver = sys.argv[1]
     program = Path(driver).resolve().parents[3] / "wisp"
@@ -541,6 +600,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         good = [compare(driver, Path(folder), i, name, sets) for i, name in enumerate(MODELS)
                 if len(sys.argv) < 3 or sys.argv[2] in name]
+        good += [compare_predicted(driver, Path(folder), name, sets) for name in MODELS
+                 if "gates of" in name and (len(sys.argv) < 3 or sys.argv[2] in name)]
     return 0 if all(good) else 1
 
 

@@ -71,28 +71,32 @@ static void add_factors(struct gguf *file, uint32_t layer, uint64_t hidden) {
         bytes_set_f32(data, c * sizeof(float), exp2f(bytes_get_f32(data, c * sizeof(float)) / 4));
 }
 
+static void add_p(struct gguf *file, uint32_t layer, uint64_t hidden, uint64_t rank,
+                  uint32_t type) {
+    add_tensor(file, layer, "ffn_predictor_p.weight", hidden, rank, type);
+    add_tensor(file, layer, "ffn_predictor_p.bias", rank, 1, BLOCK_F32);
+}
+
+static const char *const token_suffixes[] = {"ffn_predictor_q.weight", "ffn_predictor_q.bias",
+                                             "ffn_thresholds"};
+
 /* Adds Q, q and thresholds. */
-static void add_q(struct gguf *file, const struct predicting *p, uint32_t layer,
+static void add_q(struct gguf *file, uint32_t layer, uint64_t rank, uint64_t wide, uint32_t type,
                   const char *const *suffixes) {
-    const uint64_t wide = p->shape->wide;
-    add_tensor(file, layer, suffixes[0], p->rank, wide, p->type);
+    add_tensor(file, layer, suffixes[0], rank, wide, type);
     add_tensor(file, layer, suffixes[1], wide, 1, BLOCK_F32);
     add_tensor(file, layer, suffixes[2], wide, PREDICTING_LEVELS, BLOCK_F32);
 }
 
 static void add_predictor(struct gguf *file, const struct predicting *p, uint32_t layer) {
     const uint64_t hidden = p->shape->hidden, wide = p->shape->wide;
-    if (!p->shared) {
-        add_tensor(file, layer, "ffn_predictor_p.weight", hidden, p->rank, p->type);
-        add_tensor(file, layer, "ffn_predictor_p.bias", p->rank, 1, BLOCK_F32);
-    }
-    add_q(
-        file, p, layer,
-        (const char *const[]){"ffn_predictor_q.weight", "ffn_predictor_q.bias", "ffn_thresholds"});
+    if (!p->shared)
+        add_p(file, layer, hidden, p->rank, p->type);
+    add_q(file, layer, p->rank, wide, p->type, token_suffixes);
     if (p->by_text) {
         add_tensor(file, layer, "ffn_sentence_p.weight", hidden, p->rank, p->type);
         add_tensor(file, layer, "ffn_sentence_p.bias", p->rank, 1, BLOCK_F32);
-        add_q(file, p, layer,
+        add_q(file, layer, p->rank, wide, p->type,
               (const char *const[]){"ffn_sentence_q.weight", "ffn_sentence_q.bias",
                                     "ffn_sentence_thresholds"});
     }
@@ -117,8 +121,18 @@ static void set_order(struct gguf *file, const struct tiny_shape *shape) {
     free(order);
 }
 
-void make_predicting(struct gguf *file, const struct predicting *p) {
+/* Says for which shares there are thresholds. */
+static void set_shares(struct gguf *file) {
     struct bytes shares = {0};
+    bytes_put_u32(&shares, VALUE_F32);
+    bytes_put_u64(&shares, PREDICTING_LEVELS);
+    bytes_put_f32s(&shares, predicting_shares, PREDICTING_LEVELS);
+    gguf_set(file, "wisp.sparse.shares", VALUE_ARRAY, shares.data, shares.size);
+    gguf_settle(file);
+    bytes_release(&shares);
+}
+
+void make_predicting(struct gguf *file, const struct predicting *p) {
     gguf_make(file, p->shape);
     gguf_set_text(file, "wisp.hidden_act", p->activation);
     for (uint32_t l = 0; l < p->shape->layers; l++)
@@ -128,12 +142,16 @@ void make_predicting(struct gguf *file, const struct predicting *p) {
         tiny_add_tensor(file, "ffn_predictor_p.bias", p->rank, 1, BLOCK_F32);
     }
     set_order(file, p->shape);
-    bytes_put_u32(&shares, VALUE_F32);
-    bytes_put_u64(&shares, PREDICTING_LEVELS);
-    bytes_put_f32s(&shares, predicting_shares, PREDICTING_LEVELS);
-    gguf_set(file, "wisp.sparse.shares", VALUE_ARRAY, shares.data, shares.size);
-    gguf_settle(file);
-    bytes_release(&shares);
+    set_shares(file);
+}
+
+void add_predictors(struct gguf *file, uint32_t layers, uint64_t hidden, uint64_t wide,
+                    uint64_t rank) {
+    for (uint32_t l = 0; l < layers; l++) {
+        add_p(file, l, hidden, rank, BLOCK_F32);
+        add_q(file, l, rank, wide, BLOCK_F32, token_suffixes);
+    }
+    set_shares(file);
 }
 
 const char *predicting_model(const char *name, const struct predicting *predicting) {

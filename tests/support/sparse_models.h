@@ -49,6 +49,10 @@ extern const float predicting_shares[PREDICTING_LEVELS];
 /* Makes a tiny model with such predictors, orders, factors and, for GELU, centers. */
 void make_predicting(struct gguf *file, const struct predicting *predicting);
 
+/* Adds such predictors, of f32, to the file of a model that generates. */
+void add_predictors(struct gguf *file, uint32_t layers, uint64_t hidden, uint64_t wide,
+                    uint64_t rank);
+
 /* Writes that model to a file and returns its path. */
 const char *predicting_model(const char *name, const struct predicting *predicting);
 

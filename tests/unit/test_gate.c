@@ -339,11 +339,16 @@ static void what_cannot_be_is_refused(void **state) {
                    "predictor");
     path = write_decoder(find_tiny("llama"), "refused.gguf");
     const wisp_text texts[] = {wisp_text_of("a"), wisp_text_of("b")};
-    const wisp_calibrate_options ranked = {.rank = 32}, plain = {0};
+    const wisp_calibrate_options ranked = {.rank = 27}, typed = {.predictor_type = "f32"};
+    const wisp_calibrate_options hot = {.hot_tokens = 1}, plain = {0};
     const char *output = temporary_path("refused-output.gguf");
-    assert_int_equal(wisp_calibrate(path, output, texts, 2, &ranked, &error),
-                     WISP_ERROR_UNSUPPORTED);
+    assert_int_equal(wisp_calibrate(path, output, texts, 2, &ranked, &error), WISP_ERROR_ARGUMENT);
     assert_string_equal(error.field, "rank");
+    assert_non_null(strstr(error.message, "27; this model allows 1 to 26"));
+    assert_int_equal(wisp_calibrate(path, output, texts, 2, &typed, &error), WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "predictor_type");
+    assert_int_equal(wisp_calibrate(path, output, texts, 2, &hot, &error), WISP_ERROR_UNSUPPORTED);
+    assert_string_equal(error.field, "hot_tokens");
     assert_int_equal(wisp_calibrate(path, output, texts, 2, &plain, &error), WISP_ERROR_ARGUMENT);
     assert_string_equal(error.field, "texts");
 }
