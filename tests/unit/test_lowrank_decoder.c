@@ -263,12 +263,13 @@ struct told {
 
 static void keep(void *context, uint32_t layer, const wisp_calibrated_layer *found) {
     struct told *told = context;
+    const double part = 1.0 / (double)DECODER_LAYERS;
     assert_int_equal(layer, told->layers++);
     assert_int_equal(found->rank, 16);
-    told->share += found->lowrank.share / DECODER_LAYERS;
-    told->needed += found->lowrank.needed / DECODER_LAYERS;
-    told->recall += found->lowrank.recall / DECODER_LAYERS;
-    told->precision += found->lowrank.precision / DECODER_LAYERS;
+    told->share += found->lowrank.share * part;
+    told->needed += found->lowrank.needed * part;
+    told->recall += found->lowrank.recall * part;
+    told->precision += found->lowrank.precision * part;
 }
 
 static void make_lines(wisp_text *texts) {
