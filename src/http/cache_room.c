@@ -94,12 +94,22 @@ static int lock_use(const char *path, int kind) {
     return -1;
 }
 
+/* Sets the time by which the entry is ordered. The system's own is that of its last tick, which
+ * several uses may share, but anyone who may write the file may set it. */
+static void note_use(int use) {
+    struct timespec now[2];
+    clock_gettime(CLOCK_REALTIME, &now[0]);
+    now[1] = now[0];
+    if (futimens(use, now) != 0)
+        futimens(use, NULL);
+}
+
 void cached_file_use(struct cached_file *file) {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s.use", file->stem);
     file->use = lock_use(path, LOCK_SH);
     if (file->use >= 0)
-        futimens(file->use, NULL); /* the time by which the entry is ordered */
+        note_use(file->use);
 }
 
 /* Deletes an entry that nobody uses. When the process ends before it is done, the next one that

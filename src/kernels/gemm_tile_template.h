@@ -24,8 +24,16 @@ ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigne
 }
 
 /* A product of few rows prefetches if it has at least so many weights: those of models with smaller
- * layers stay in the third-level cache, from where they come without it. */
-enum { LARGE_PRODUCT = 1 << 20 };
+ * layers stay in the third-level cache, from where they come without it. Modules leave it out for
+ * their size. */
+ALWAYS_INLINE bool prefetches_few(size_t n, size_t k) {
+#ifdef __wasm__
+    (void)n, (void)k;
+    return false;
+#else
+    return n * k >= (size_t)1 << 20;
+#endif
+}
 
 /* Prefetches a part of the next panel, because a layer's weights come from beyond the second-level
  * cache once for each batch. */
@@ -81,7 +89,7 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
     const size_t panel_bytes = INT8_PANEL * (t.blocks * 2 * sizeof(float) + t.row_bytes);
     size_t j = 0;
     const size_t tiles = (m + INT8_ROWS - 1) / INT8_ROWS;
-    const bool fetches = tiles >= 4 || (m > FEW_ROWS && n * k >= LARGE_PRODUCT);
+    const bool fetches = tiles >= 4 || (m > FEW_ROWS && prefetches_few(n, k));
     for (; j + INT8_PANEL <= n; j += INT8_PANEL, t.w += panel_bytes) {
         t.next = t.w + panel_bytes;
         t.fetched = fetches && j + 2 * INT8_PANEL <= n ? panel_bytes / (tiles * t.blocks) : 0;

@@ -19,6 +19,21 @@ static struct kv_file *of_tier(struct kv_tier *tier) {
     return (struct kv_file *)(void *)((char *)tier - offsetof(struct kv_file, tier));
 }
 
+/* A fork has no reader, and the reader of its parent may have held the lock. */
+static bool is_forked(const struct kv_file *f) {
+    return getpid() != f->process;
+}
+
+static void lock(struct kv_file *f) {
+    if (!is_forked(f))
+        pthread_mutex_lock(&f->lock);
+}
+
+static void unlock(struct kv_file *f) {
+    if (!is_forked(f))
+        pthread_mutex_unlock(&f->lock);
+}
+
 /* ---- blocks that are held ------------------------------------------------------------------- */
 
 static void note_use(struct kv_file *f, struct kv_block block, struct kv_frame *frame,
@@ -44,7 +59,7 @@ static unsigned char *hold(struct kv_tier *tier, struct kv_block block, bool wri
     struct kv_file *f = of_tier(tier);
     unsigned char *bytes = writes ? NULL : f->zeros;
     double waits_since = 0;
-    pthread_mutex_lock(&f->lock);
+    lock(f);
     while (!f->failed) {
         const int32_t index = kv_entry_of(f, block)->frame;
         if (index != KV_NO_FRAME && !f->frames[index].moving) {
@@ -63,25 +78,25 @@ static unsigned char *hold(struct kv_tier *tier, struct kv_block block, bool wri
         f->stats.waited_blocks++;
         f->stats.waited_seconds += clock_seconds() - waits_since;
     }
-    pthread_mutex_unlock(&f->lock);
+    unlock(f);
     return bytes;
 }
 
 static void let_go(struct kv_tier *tier, struct kv_block block) {
     struct kv_file *f = of_tier(tier);
-    pthread_mutex_lock(&f->lock);
+    lock(f);
     const int32_t index = kv_entry_of(f, block)->frame;
     /* After a failure a block may have been given out that has no frame. */
     if (index != KV_NO_FRAME && f->frames[index].holders > 0) {
         f->frames[index].holders--;
         pthread_cond_broadcast(&f->changed);
     }
-    pthread_mutex_unlock(&f->lock);
+    unlock(f);
 }
 
 static void want(struct kv_tier *tier, struct kv_block block, size_t keys) {
     struct kv_file *f = of_tier(tier);
-    pthread_mutex_lock(&f->lock);
+    lock(f);
     struct kv_entry *entry = kv_entry_of(f, block);
     f->caches[block.cache].named[block.layer] = keys;
     if (entry->wanted != keys) {
@@ -89,14 +104,14 @@ static void want(struct kv_tier *tier, struct kv_block block, size_t keys) {
         f->stats.recurring_blocks += entry->wanted + 1 == keys;
         entry->wanted = keys;
     }
-    pthread_mutex_unlock(&f->lock);
+    unlock(f);
 }
 /* ---- caches --------------------------------------------------------------------------------- */
 
 static wisp_status open_cache(struct kv_tier *tier, size_t *cache, wisp_error *error) {
     struct kv_file *f = of_tier(tier);
     wisp_status status = WISP_OK;
-    pthread_mutex_lock(&f->lock);
+    lock(f);
     size_t i = 0;
     while (i < f->n_caches && f->caches[i].open)
         i++;
@@ -117,7 +132,7 @@ static wisp_status open_cache(struct kv_tier *tier, size_t *cache, wisp_error *e
         *cache = i;
     } else
         free(named);
-    pthread_mutex_unlock(&f->lock);
+    unlock(f);
     return status;
 }
 
@@ -126,7 +141,7 @@ static void forget_pages(struct kv_file *f, size_t cache, size_t pages) {
     const struct kv_pages *c = &f->caches[cache];
     for (size_t i = 0; i < f->n_frames; i++) {
         struct kv_frame *frame = &f->frames[i];
-        while (frame->taken && frame->moving && frame->block.cache == cache &&
+        while (!is_forked(f) && frame->taken && frame->moving && frame->block.cache == cache &&
                frame->block.page >= pages)
             pthread_cond_wait(&f->changed, &f->lock);
         if (frame->taken && frame->block.cache == cache && frame->block.page >= pages)
@@ -140,31 +155,31 @@ static void forget_pages(struct kv_file *f, size_t cache, size_t pages) {
 
 static void forget(struct kv_tier *tier, size_t cache, size_t pages) {
     struct kv_file *f = of_tier(tier);
-    pthread_mutex_lock(&f->lock);
+    lock(f);
     forget_pages(f, cache, pages);
-    pthread_mutex_unlock(&f->lock);
+    unlock(f);
 }
 
 static void close_cache(struct kv_tier *tier, size_t cache) {
     struct kv_file *f = of_tier(tier);
-    pthread_mutex_lock(&f->lock);
+    lock(f);
     forget_pages(f, cache, 0);
     free(f->caches[cache].entries);
     free(f->caches[cache].named);
     f->caches[cache] = (struct kv_pages){0};
-    pthread_mutex_unlock(&f->lock);
+    unlock(f);
 }
 
 static wisp_status reserve(struct kv_tier *tier, size_t cache, size_t pages, wisp_error *error) {
     struct kv_file *f = of_tier(tier);
-    if (getpid() != f->process)
+    if (is_forked(f))
         return fail(error, WISP_ERROR_UNSUPPORTED, f->folder, "kv_memory",
                     "a session with a limit of keys and values stays with the process that opened "
                     "it");
     if (pages > f->most_pages)
         return fail(error, WISP_ERROR_ARGUMENT, f->folder, "kv_memory",
                     "%zu pages of a text, and the model's context has %zu", pages, f->most_pages);
-    pthread_mutex_lock(&f->lock);
+    lock(f);
     struct kv_pages *c = &f->caches[cache];
     wisp_status status = WISP_OK;
     if (pages > c->pages) {
@@ -179,7 +194,7 @@ static wisp_status reserve(struct kv_tier *tier, size_t cache, size_t pages, wis
             c->pages = pages;
         }
     }
-    pthread_mutex_unlock(&f->lock);
+    unlock(f);
     return status;
 }
 
@@ -194,27 +209,27 @@ static wisp_status check(const struct kv_tier *tier, wisp_error *error) {
 
 static void forget_all(struct kv_tier *tier) {
     struct kv_file *f = of_tier(tier);
-    pthread_mutex_lock(&f->lock);
+    lock(f);
     for (size_t i = 0; i < f->n_caches; i++)
         forget_pages(f, i, 0);
     for (size_t i = 0; i < f->n_frames; i++)
         f->frames[i].holders = 0;
     f->failed = false;
-    pthread_mutex_unlock(&f->lock);
+    unlock(f);
 }
 
 static void get_stats(struct kv_tier *tier, wisp_kv_stats *stats) {
     struct kv_file *f = of_tier(tier);
-    pthread_mutex_lock(&f->lock);
+    lock(f);
     *stats = f->stats;
     for (size_t i = 0; i < f->n_frames; i++)
         stats->resident_bytes += f->frames[i].bytes ? f->block_bytes : 0;
-    pthread_mutex_unlock(&f->lock);
+    unlock(f);
 }
 
 static void close_file(struct kv_tier *tier) {
     struct kv_file *f = of_tier(tier);
-    if (f->reading && getpid() == f->process) {
+    if (f->reading && !is_forked(f)) {
         pthread_mutex_lock(&f->lock);
         f->ending = true;
         pthread_cond_signal(&f->moved);

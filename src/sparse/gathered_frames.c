@@ -255,7 +255,7 @@ static void keep(const struct gathered_ffn *ffn, size_t neuron) {
 
 /* Gives the next token's uses more weight, as if those before had lost some. */
 static void age(struct gathered_frames *f) {
-    f->weight *= exp2f(1.0F / HALF_LIFE);
+    f->weight *= exp2f(1.0F / (float)HALF_LIFE);
     for (size_t i = 0; i < f->neurons && f->weight > MOST_WEIGHT; i++)
         f->use[i] /= f->weight;
     if (f->weight > MOST_WEIGHT) {

@@ -87,7 +87,8 @@ function optionsOf(args) {
 const TYPES = [[], ...['f32', 'f16', 'q8_0', 'q4_0'].map((type) => ['--type', type])];
 
 describe('what is written has the bytes of wisp convert', () => {
-  for (const [i, name] of readdirSync(MODELS).entries()) {
+  const names = readdirSync(MODELS).filter((name) => !/^clip/.test(name)); // which the module does not read
+  for (const [i, name] of names.entries()) {
     const types = onlyInAll ? [TYPES[i % TYPES.length]] : TYPES;
     test(`${name} as it is and in each type`, async () => {
       for (const args of types) {
@@ -325,7 +326,9 @@ describe('what goes wrong is what wisp convert says', () => {
         },
       );
       // The module converts fewer types of models than the program, and a message names them.
-      const said = (/** @type {string} */ err) => err.replace(/(models of type .*), only .*/, '$1');
+      // So it does with the steps of tokenizers.
+      const said = (/** @type {string} */ err) =>
+        err.replace(/(models of type .*), only .*|(normalizer: ).*/, '$1$2');
       assert.deepEqual(
         { ...outcome, err: said(outcome.err) },
         { code: native.code, err: said(native.err) },

@@ -324,3 +324,25 @@ void decoder_release(struct opened_decoder *decoder) {
     wisp_model_close(decoder->model);
     bytes_release(&decoder->bytes);
 }
+
+/* Sets the ids of the text [DECODER_POSITIONS]. */
+static void make_ids(int32_t *ids) {
+    for (int32_t t = 0; t < DECODER_POSITIONS; t++)
+        ids[t] = (t * t * 31 + t * 7 + 3) % DECODER_VOCABULARY;
+}
+
+wisp_status decoder_logits(wisp_session *session, size_t n, float *logits, wisp_error *error) {
+    int32_t ids[DECODER_POSITIONS];
+    make_ids(ids);
+    return wisp_logits(session, ids, n, logits, error);
+}
+
+wisp_status decoder_logits_one_by_one(wisp_session *session, size_t n, float *logits,
+                                      wisp_error *error) {
+    int32_t ids[DECODER_POSITIONS];
+    wisp_status status = WISP_OK;
+    make_ids(ids);
+    for (size_t t = 0; t < n && status == WISP_OK; t++)
+        status = wisp_next_logits(session, ids, t + 1, logits + t * DECODER_VOCABULARY, error);
+    return status;
+}

@@ -43,4 +43,10 @@ struct opened_decoder {
 wisp_status decoder_open(struct gguf *file, struct opened_decoder *decoder, wisp_error *error);
 void decoder_release(struct opened_decoder *decoder);
 
+/* Writes the logits after each of the first n tokens of an arbitrary text, which come together or
+ * one by one, to logits [n, DECODER_VOCABULARY]. n is at most DECODER_POSITIONS. */
+wisp_status decoder_logits(wisp_session *session, size_t n, float *logits, wisp_error *error);
+wisp_status decoder_logits_one_by_one(wisp_session *session, size_t n, float *logits,
+                                      wisp_error *error);
+
 #endif

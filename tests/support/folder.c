@@ -119,7 +119,8 @@ void folder_write(const struct folder *folder, const char *path) {
         snprintf(full, sizeof full, "%s/%s", path, file->name);
         make_parent(full);
         FILE *stream = fopen(full, "wb");
-        if (!stream || fwrite(file->bytes.data, 1, file->bytes.size, stream) != file->bytes.size)
+        const size_t size = file->bytes.size; /* of no bytes, data may be NULL */
+        if (!stream || (size > 0 && fwrite(file->bytes.data, 1, size, stream) != size))
             give_up("cannot write", full);
         fclose(stream);
     }

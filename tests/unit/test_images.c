@@ -62,7 +62,7 @@ static void read_golden(struct golden_images *g) {
             bytes_of(&g->arena, json_get(c, "pixels"), (size_t)3 * width * height), width, height};
         size_t i = 0;
         for (const struct json *v = json_get(c, "row")->first; v; v = v->next) {
-            double value;
+            double value = 0;
             assert_true(i < SIZE && json_to_double(v, &value));
             g->rows[g->n][i++] = (float)value;
         }

@@ -56,11 +56,16 @@ static const char *write_decoder(struct gguf *made, const char *name) {
 }
 
 static void logits_of(wisp_session *session, float *logits) {
-    int32_t ids[TOKENS];
-    for (int32_t t = 0; t < TOKENS; t++)
-        ids[t] = (t * t * 31 + t * 7 + 3) % DECODER_VOCABULARY;
-    if (wisp_logits(session, ids, TOKENS, logits, &error) != WISP_OK)
+    if (decoder_logits(session, TOKENS, logits, &error) != WISP_OK)
         fail_msg("%s", error.message);
+}
+
+static void dense_logits_of(const char *path, float *logits) {
+    wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_DENSE, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    logits_of(session, logits);
+    wisp_session_close(session);
+    wisp_model_close(model);
 }
 
 static wisp_layer_stats all_layers(const wisp_session *session) {
@@ -190,26 +195,16 @@ static void logits_do_not_depend_on_threads_or_batches(void **state) {
         struct gguf made;
         make_predicting_decoder(&made, *name, RANK);
         const char *path = write_decoder(&made, "pass.gguf");
-        wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_DENSE, NULL);
+        dense_logits_of(path, dense);
+        wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
         wisp_session *session = open_session_or_fail(model, 1);
-        logits_of(session, dense);
-        wisp_session_close(session);
-        wisp_model_close(model);
-        model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
-        session = open_session_or_fail(model, 1);
         logits_of(session, some);
         const wisp_layer_stats stats = all_layers(session);
         assert_in_range(stats.computed, stats.neurons / 4, stats.neurons * 3 / 4);
         assert_true(cosine(dense, some, VALUES) < 0.9999);
         for (uint32_t threads = 1; threads <= 3; threads++) {
             wisp_session *other = open_session_or_fail(model, threads);
-            int32_t ids[TOKENS];
-            for (int32_t t = 0; t < TOKENS; t++)
-                ids[t] = (t * t * 31 + t * 7 + 3) % DECODER_VOCABULARY;
-            for (size_t t = 0; t < TOKENS; t++)
-                assert_int_equal(
-                    wisp_next_logits(other, ids, t + 1, again + t * DECODER_VOCABULARY, &error),
-                    WISP_OK);
+            assert_int_equal(decoder_logits_one_by_one(other, TOKENS, again, &error), WISP_OK);
             assert_memory_equal(some, again, sizeof some);
             wisp_session_close(other);
         }
@@ -231,13 +226,9 @@ static void closed_gates_are_left_out(void **state) {
         struct gguf made;
         make_tiny(&made, *name);
         const char *path = write_decoder(&made, "closed.gguf");
-        wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_DENSE, NULL);
-        wisp_session *session = open_session_or_fail(model, 1);
-        logits_of(session, dense);
-        wisp_session_close(session);
-        wisp_model_close(model);
-        model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_GATE, NULL);
-        session = open_session_or_fail(model, 2);
+        dense_logits_of(path, dense);
+        wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_GATE, NULL);
+        wisp_session *session = open_session_or_fail(model, 2);
         logits_of(session, open);
         const wisp_layer_stats stats = all_layers(session);
         assert_in_range(stats.contributing, stats.neurons / 5, stats.neurons * 7 / 10);
@@ -263,12 +254,13 @@ struct told {
 
 static void keep(void *context, uint32_t layer, const wisp_calibrated_layer *found) {
     struct told *told = context;
+    const double part = 1.0 / (double)DECODER_LAYERS;
     assert_int_equal(layer, told->layers++);
     assert_int_equal(found->rank, 16);
-    told->share += found->lowrank.share / DECODER_LAYERS;
-    told->needed += found->lowrank.needed / DECODER_LAYERS;
-    told->recall += found->lowrank.recall / DECODER_LAYERS;
-    told->precision += found->lowrank.precision / DECODER_LAYERS;
+    told->share += found->lowrank.share * part;
+    told->needed += found->lowrank.needed * part;
+    told->recall += found->lowrank.recall * part;
+    told->precision += found->lowrank.precision * part;
 }
 
 static void make_lines(wisp_text *texts) {
