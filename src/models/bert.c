@@ -444,8 +444,8 @@ const char *const nomic_bert_layer_tensors[] = {
     "attn_qkv",    "attn_output",   "attn_output_norm", "layer_output_norm",
     TENSOR_FFN_UP, TENSOR_FFN_GATE, TENSOR_FFN_DOWN,    NULL};
 
-const struct architecture architecture_bert =
-    BERT("bert", read_bert, bert_tensors, bert_layer_tensors);
+const struct architecture architecture_bert = {
+    BERT_MEMBERS("bert", read_bert, bert_tensors, bert_layer_tensors), .on_devices = true};
 const struct architecture architecture_nomic_bert =
     BERT("nomic-bert", read_nomic_bert, nomic_bert_tensors, nomic_bert_layer_tensors);
 const struct architecture architecture_mpnet =

@@ -148,12 +148,22 @@ static const char *const layer_tensors[] = {"attn_norm", "ffn_norm", LLAMA_LAYER
 static const char *const qwen3_layer_tensors[] = {"attn_norm",   "ffn_norm",          "attn_q_norm",
                                                   "attn_k_norm", LLAMA_LAYER_TENSORS, NULL};
 
-const struct architecture architecture_llama = {
-    LLAMA_PAGE, .name = "llama", .tensors = llama_tensors, .layer_tensors = layer_tensors,
-    .read_config = llama_read_config};
-const struct architecture architecture_qwen2 = {
-    LLAMA_PAGE, .name = "qwen2", .tensors = llama_tensors, .layer_tensors = layer_tensors,
-    .read_config = qwen2_read_config};
-const struct architecture architecture_qwen3 = {
-    LLAMA_PAGE, .name = "qwen3", .tensors = llama_tensors, .layer_tensors = qwen3_layer_tensors,
-    .read_config = qwen3_read_config};
+const struct architecture architecture_llama = {LLAMA_PAGE,
+                                                .name = "llama",
+                                                .tensors = llama_tensors,
+                                                .layer_tensors = layer_tensors,
+                                                .on_devices = true,
+                                                .read_config = llama_read_config};
+const struct architecture architecture_qwen2 = {LLAMA_PAGE,
+                                                .name = "qwen2",
+                                                .tensors = llama_tensors,
+                                                .layer_tensors = layer_tensors,
+                                                .on_devices = true,
+                                                .read_config = qwen2_read_config};
+const struct architecture architecture_qwen3 = {LLAMA_PAGE,
+                                                .name = "qwen3",
+                                                .tensors = llama_tensors,
+                                                .layer_tensors = qwen3_layer_tensors,
+                                                .on_devices = true,
+                                                .judges = true,
+                                                .read_config = qwen3_read_config};
