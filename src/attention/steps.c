@@ -53,16 +53,9 @@ static enum kv_type type_of(const struct query_block *b) {
 
 float step_quantise(const float *restrict x, size_t n, int8_t *restrict bytes,
                     int32_t *restrict sums) {
-    uint32_t most = 0; /* magnitudes are in the order of their bits */
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t magnitude = bits_of_float(x[i]) & 0x7fffffff;
-        most = magnitude > most ? magnitude : most;
-    }
-    const float largest = float_of_bits(most), inverse = largest < 0x1p-100f ? 0 : 127 / largest;
-    for (size_t i = n; i < kv_key_bytes(n); i++)
-        bytes[i] = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes[i] = (int8_t)(bits_of_float(x[i] * inverse + 12582912.0f) & 0xff);
+    const float largest = kv_largest(x, n);
+    kv_round(x, n, largest < 0x1p-100f ? 0 : 127 / largest, bytes);
+    memset(bytes + n, 0, kv_key_bytes(n) - n);
     for (size_t start = 0; start < n; start += KV_BLOCK, sums++) {
         int32_t sum = 0;
         for (size_t i = start; i < smaller(n, start + KV_BLOCK); i++)
