@@ -121,17 +121,21 @@ static void each_kind_of_model_says_what_it_does(void **state) {
 }
 
 static void settings_are_checked(void **state) {
-    enum { UNSUPPORTED = WISP_ERROR_UNSUPPORTED, NOT_FOUND = WISP_ERROR_NOT_FOUND };
+    enum {
+        UNSUPPORTED = WISP_ERROR_UNSUPPORTED,
+        FORMAT = WISP_ERROR_FORMAT,
+        NOT_FOUND = WISP_ERROR_NOT_FOUND
+    };
     static const char CONFIG[] = "config.json", WEIGHTS[] = "model.safetensors";
     static const struct {
         const char *model, *file, *old, *with;
         int status;
         const char *field, *says;
     } edits[] = {
-        {"rank-bert", CONFIG, "\"0\": \"LABEL_0\"", "\"0\": \"LABEL_0\",\"1\":\"b\"", UNSUPPORTED,
-         "id2label", "2 labels"},
-        {"rank-bert", CONFIG, "\"id2label\"", "\"id2labels\"", UNSUPPORTED, "num_labels",
-         "2 labels"},
+        {"rank-bert", CONFIG, "\"0\": \"LABEL_0\"", "\"0\": \"LABEL_0\",\"1\":\"b\"", FORMAT,
+         "bert.classifier.output_labels", "not a list of 1 strings"},
+        {"rank-bert", CONFIG, "\"id2label\"", "\"id2labels\"", FORMAT,
+         "bert.classifier.output_labels", "not a list of 1 strings"},
         {"rank-bert", CONFIG, "{", "{\"sbert_ce_default_activation_function\":\"x.Softmax\",",
          UNSUPPORTED, "activation_fn", "only Sigmoid and Identity"},
         {"rank-bert", CONFIG, "{",
