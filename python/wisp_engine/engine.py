@@ -96,7 +96,7 @@ def close_all(model: Any, sessions: list[Any]) -> None:
 
 
 class OpenModel:
-    """What an Embedder, a Generator and a Reranker have in common: an engine that closes, and that pickles as the
+    """What an Embedder, a Generator, a Reranker and a Classifier have in common: an engine that closes, and that pickles as the
     model's path and its options."""
 
     def __init__(self, model: str | os.PathLike[str] | None, default: str, **options: Any) -> None:

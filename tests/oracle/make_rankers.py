@@ -29,6 +29,9 @@ from make_models import OUT, SETTINGS, TEXTS, edit, trained_tokenizer, words_tok
 
 SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 2,
          "max_position_embeddings": 50, "layer_norm_eps": 1e-12}
+MODERN = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48, "num_hidden_layers": 3,
+          "max_position_embeddings": 64, "local_attention": 8, "pad_token_id": 1, "bos_token_id": 0, "cls_token_id": 0,
+          "eos_token_id": 2, "sep_token_id": 2, "initializer_range": 0.2}
 VARIANTS = {
     "rank-bert": (BertConfig, BertForSequenceClassification, SIZES, None),
     "rank-roberta": (RobertaConfig, RobertaForSequenceClassification,
@@ -41,6 +44,9 @@ VARIANTS = {
                      {**SIZES, "type_vocab_size": 0, "position_biased_input": False, "relative_attention": True,
                       "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True,
                       "pos_att_type": ["p2c", "c2p"], "pooler_hidden_act": "tanh", "pad_token_id": 1}, "deberta"),
+    # the mean of tokens, with a norm behind the first layer
+    "rank-modernbert": (ModernBertConfig, ModernBertForSequenceClassification,
+                        {**MODERN, "classifier_pooling": "mean", "classifier_activation": "relu"}, "bytes"),
     # two types of tokens, of which RoBERTa's tokenizer gives one; a bias by distance
     "rank-jina-v2": (JinaV2Config, JinaV2Ranker, {**SIZES, "max_position_embeddings": 256}, "bytes"),
     # rotary positions
@@ -51,9 +57,6 @@ VARIANTS = {
 # config.json as the authors' classes write it.
 AUTHORS = {"rank-jina-v2": {**SETTINGS["jina-v2"], "architectures": ["JinaBertForSequenceClassification"]},
            "rank-jina-v3": {**SETTINGS["jina-v3"], "architectures": ["XLMRobertaForSequenceClassification"]}}
-MODERN = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48, "num_hidden_layers": 3,
-          "max_position_embeddings": 64, "local_attention": 8, "pad_token_id": 1, "bos_token_id": 0, "cls_token_id": 0,
-          "eos_token_id": 2, "sep_token_id": 2, "initializer_range": 0.2}
 # The classes of a model and its sizes, its tokenizer, and its labels.
 CLASSIFIERS = {
     "labels-bert": (*VARIANTS["rank-bert"], {"id2label": {0: "contradiction", 1: "entailment", 2: "neutral"}}),
@@ -67,8 +70,6 @@ CLASSIFIERS = {
     "labels-regression": (*VARIANTS["rank-electra"], {"num_labels": 1, "problem_type": "regression"}),
     "labels-modernbert": (ModernBertConfig, ModernBertForSequenceClassification,
                           {**MODERN, "classifier_pooling": "cls", "classifier_bias": True}, "bytes", {"num_labels": 4}),
-    "labels-modernbert-mean": (ModernBertConfig, ModernBertForSequenceClassification,
-                               {**MODERN, "classifier_pooling": "mean", "classifier_activation": "relu"}, "bytes", {"num_labels": 1}),
 }
 QUERIES = ["the cat sat", "", "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 2]
 
@@ -83,7 +84,7 @@ def build(name):
     tokenizer.model_max_length = 48
     tokenizer.save_pretrained(folder)
     (folder / "vocab.txt").unlink(missing_ok=True)
-    model = model_type(config_type(vocab_size=len(tokenizer), initializer_range=0.2, num_labels=1, **sizes))
+    model = model_type(config_type(**{"vocab_size": len(tokenizer), "initializer_range": 0.2, "num_labels": 1, **sizes}))
     for parameter in model.parameters():
         if parameter.dim() == 1:
             parameter.data += 0.1 * torch.randn_like(parameter)

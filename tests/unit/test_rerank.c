@@ -17,9 +17,10 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-static const char *const models[] = {
-    "models/rank-bert",    "models/rank-roberta", "models/rank-distilbert", "models/rank-electra",
-    "models/rank-jina-v2", "models/rank-jina-v3", "models/rank-deberta"};
+static const char *const models[] = {"models/rank-bert",       "models/rank-roberta",
+                                     "models/rank-distilbert", "models/rank-electra",
+                                     "models/rank-jina-v2",    "models/rank-jina-v3",
+                                     "models/rank-deberta",    "models/rank-modernbert"};
 
 enum { MOST_TEXTS = 16 };
 
