@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "quant/blocks.h"
 #include "support/folder.h"
 #include "support/golden.h"
 #include "support/opening.h"
@@ -193,12 +194,84 @@ static void settings_are_checked(void **state) {
     }
 }
 
+/* Makes a tiny BERT with a head of three outputs. */
+static void make_head(struct gguf *file) {
+    const uint32_t size = tiny_shape.hidden;
+    gguf_make(file, &tiny_shape);
+    gguf_set_u32(file, "bert.pooling_type", 4);
+    gguf_drop_key(file, "wisp.normalize");
+    tiny_add_tensor(file, "cls.weight", size, size, BLOCK_F32);
+    tiny_add_tensor(file, "cls.bias", size, 1, BLOCK_F32);
+    tiny_add_tensor(file, "cls.output.weight", size, 3, BLOCK_F32);
+    tiny_add_tensor(file, "cls.output.bias", 3, 1, BLOCK_F32);
+}
+
+static void set_labels(struct gguf *file) {
+    static const char *const labels[] = {"a", "b"};
+    gguf_set_texts(file, "bert.classifier.output_labels", labels, 2);
+}
+
+static void set_function(struct gguf *file) {
+    gguf_set_text(file, "wisp.classifier.function", "sparsemax");
+}
+
+static void set_pooling(struct gguf *file) {
+    gguf_set_u32(file, "wisp.head_pooling", 3);
+}
+
+static void set_dimensions(struct gguf *file) {
+    gguf_set_u32(file, "wisp.dimensions", 2);
+}
+
+static void add_norm(struct gguf *file) {
+    tiny_add_tensor(file, "cls.norm.bias", tiny_shape.hidden, 1, BLOCK_F32);
+}
+
+static void keys_of_files_are_checked(void **state) {
+    const wisp_status unsupported = WISP_ERROR_UNSUPPORTED;
+    const struct {
+        void (*edit)(struct gguf *file);
+        wisp_status status;
+        const char *field, *says;
+    } edits[] = {
+        {NULL, unsupported, "pooling_type",
+         "it scores labels of texts"}, /* embedding, not opening */
+        {set_labels, WISP_ERROR_FORMAT, "bert.classifier.output_labels", "not a list of 3 strings"},
+        {set_function, unsupported, "wisp.classifier.function", "sparsemax is not supported"},
+        {set_pooling, unsupported, "wisp.head_pooling", "pooling type 3"},
+        {set_dimensions, unsupported, "wisp.dimensions", "2 of 3 scores"},
+        {add_norm, WISP_ERROR_NOT_FOUND, "cls.norm.weight", "missing"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        struct gguf file;
+        struct bytes bytes = {0};
+        make_head(&file);
+        if (edits[i].edit)
+            edits[i].edit(&file);
+        gguf_settle(&file);
+        gguf_write_bytes(&file, &bytes);
+        const struct opening opening = open_data(bytes.data, bytes.size);
+        expect_outcome(&opening, edits[i].status, edits[i].field, edits[i].says);
+        bytes_release(&bytes);
+        gguf_release(&file);
+    }
+}
+
+static void memory_may_run_out(void **state) {
+    char path[GOLDEN_PATH_BYTES];
+    (void)state;
+    expect_memory_errors(data_path("models/labels-bert", path));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_match_transformers),
         cmocka_unit_test(converted_files_match_too),
         cmocka_unit_test(each_kind_of_model_says_what_it_does),
         cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test(keys_of_files_are_checked),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests_name("classify", tests, NULL, tear_down_temporary_folder);
 }
