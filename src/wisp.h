@@ -246,6 +246,9 @@ typedef struct wisp_model_info {
 
 WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info);
 
+/* Returns whether wisp_rerank scores texts with the model. */
+WISP_API bool wisp_model_ranks(const wisp_model *model);
+
 /* Returns the number of values in an embedding: hidden_size, fewer if the file says so
  * (wisp.dimensions), or vocabulary_size of a model with the pooling "splade". Of a model that
  * scores pairs or labels, returns the number of scores. */

@@ -155,6 +155,7 @@ CODEC_DRIVER := build/native/tests/oracle/codec_driver
 LOGITS_DRIVER := build/native/tests/oracle/logits_driver
 CHAT_DRIVER := build/native/tests/oracle/chat_driver
 JINJA_DRIVER := build/native/tests/oracle/jinja_driver
+NEEDLES_DRIVER := build/native/tests/oracle/needles_driver
 ORACLE_tokenizer = $(TOKENIZE_DRIVER)
 ORACLE_codecs = $(CODEC_DRIVER)
 ORACLE_codec_folders = $(CODEC_DRIVER) build/wisp
@@ -165,12 +166,13 @@ ORACLE_chunks = build/wisp
 ORACLE_indexes = build/wisp
 ORACLE_quantise = build/wisp $(LOGITS_DRIVER)
 ORACLE_bitnet = build/wisp
+ORACLE_induction = $(NEEDLES_DRIVER) build/wisp
 RUNS_oracle := $(addprefix run/oracle/,tokenizer codecs codec_folders vocabularies jinja neurons chunks indexes quantise \
-    bitnet)
+    bitnet induction)
 
 .PHONY: $(RUNS_oracle) run/oracle/unicode run/oracle/grammars run/oracle/schemas
-$(RUNS_oracle): run/oracle/%: tests/oracle/%.py $(TOKENIZE_DRIVER) $(CODEC_DRIVER) $(LOGITS_DRIVER) $(JINJA_DRIVER) build/wisp \
-    | .tools/stamp/python
+$(RUNS_oracle): run/oracle/%: tests/oracle/%.py $(TOKENIZE_DRIVER) $(CODEC_DRIVER) $(LOGITS_DRIVER) $(JINJA_DRIVER) \
+    $(NEEDLES_DRIVER) build/wisp | .tools/stamp/python
 	$(RUN) oracle/$* -- .tools/bin/python $< $(ORACLE_$*)
 test-oracle: $(RUNS_oracle)
 

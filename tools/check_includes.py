@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that includes form no circle and that each folder includes only folders below it.
 
+It also checks that architectures are named where they are computed, and nowhere else.
+
 The program in src/cli is a user of the library: it includes wisp.h, its own headers, and the
 general tools of base/, host/ and http/, which know nothing of models.
 
@@ -69,6 +71,17 @@ SCRIPT_ORDER = [
     "",
     "program",
 ]
+# Where an architecture's name may stand besides src/models. Importers write it into files, a page finds it in them before it
+# loads a module, and the tokenizers and pre-tokenizers that files name are other things with some of the same names.
+MAY_NAME_ARCHITECTURES = (
+    "src/models/",
+    "src/huggingface/",
+    "src/tokenizers/",
+    "src/formats/pretokenizers.c",
+    "js/convert/",
+    "js/hub/hub-architecture.js",
+)
+ARCHITECTURE = re.compile(r'^const struct architecture \w+ =[^;"]*"([^"]+)"', re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*", re.MULTILINE | re.DOTALL)
 IMPORT = re.compile(r"\b(?:from |import |import\(|require\()'(\.[^']+)'")
 
@@ -160,11 +173,25 @@ def wrong_imports(scripts: dict[str, set[str]]) -> list[str]:
     ]
 
 
+def named_architectures(root: Path) -> list[str]:
+    models = (file.read_text() for file in sorted((root / "src/models").glob("*.c")))
+    names = {name for text in models for name in ARCHITECTURE.findall(text)}
+    literal = re.compile("[\"'](" + "|".join(sorted(map(re.escape, names))) + ")[\"']")
+    files = [*root.glob("src/**/*.[ch]"), *root.glob("js/**/*.js"), *root.glob("python/wisp_engine/*.py")]
+    paths = sorted(file.relative_to(root).as_posix() for file in files)
+    return [
+        f"{path} names the architecture {found}, which a field of struct architecture can say"
+        for path in paths
+        if not path.startswith(MAY_NAME_ARCHITECTURES)
+        for found in literal.findall((root / path).read_text())
+    ]
+
+
 def main() -> int:
     root = Path(__file__).resolve().parent.parent
     modules = read_modules(root / "src")
     scripts = read_scripts(root / "js")
-    problems = wrong_layers(modules) + wrong_imports(scripts)
+    problems = wrong_layers(modules) + wrong_imports(scripts) + named_architectures(root)
     for circle in find_circles(modules) + find_circles(scripts):
         problems.append("includes form a circle: " + ", ".join(sorted(circle)))
     for problem in problems:

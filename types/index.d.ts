@@ -308,6 +308,8 @@ export interface EngineInfo {
   prompt: string;
   parameters: number;
   residentBytes: number;
+  /** Whether a Reranker scores texts with the model. */
+  ranks: boolean;
   build: string;
   features: string;
 }

@@ -28,9 +28,7 @@ export async function loadReranker(platform, own, source, options = {}) {
   for (const name of NOT_FOR_RERANKERS)
     if (options?.[name] !== undefined) throw wrong(name, 'rerankers do not have this option');
   const loaded = await load(platform, own, source, options);
-  const { info } = loaded.pool;
-  const isAsked = info?.pooling === '' && info.architecture === 'qwen3'; // by a prompt, natively
-  if (isAsked || ['rank', 'tokens'].includes(info?.pooling ?? '')) return loaded;
+  if (loaded.pool.info?.ranks) return loaded;
   await loaded.pool.destroy();
   await loaded.release();
   throw new WispError('unsupported', 'the model does not score pairs of texts: it is not a cross-encoder', { field: 'pooling' }); // prettier-ignore

@@ -37,9 +37,7 @@ class Reranker(OpenModel):
     def __init__(self, model: str | os.PathLike[str], *, threads: int | None = None, compute: str | None = None,
                  kernels: str | None = None) -> None:
         super().__init__(model, "wisp-default", threads=threads, compute=compute, kernels=kernels)
-        info = self._engine.info()
-        asked = info["pooling"] == "" and info["architecture"] == "qwen3"
-        if not asked and info["pooling"] not in ("rank", "tokens"):
+        if not lib.wisp_model_ranks(self._engine.model):
             self._engine.close()
             raise errors.UnsupportedError(f"{self._path}: the model does not score pairs of texts", file=self._path)
 

@@ -334,10 +334,11 @@ EXPORT("engine_info") const char *engine_info(struct engine *engine) {
     put(engine,
         "\"dimensions\":%zu,\"hiddenSize\":%u,\"intermediateSize\":%u,\"layers\":%u,\"heads\":%u,"
         "\"vocabularySize\":%u,\"maxTokens\":%u,\"parameters\":%llu,\"residentBytes\":%llu,"
-        "\"build\":\"%s\",\"features\":\"%s\"}",
+        "\"ranks\":%s,\"build\":\"%s\",\"features\":\"%s\"}",
         wisp_model_dimensions(engine->model), info.hidden_size, info.intermediate_size, info.layers,
         info.heads, info.vocabulary_size, info.max_tokens, (unsigned long long)info.parameters,
-        (unsigned long long)info.resident_bytes, wisp_build(), wisp_cpu_features());
+        (unsigned long long)info.resident_bytes, wisp_model_ranks(engine->model) ? "true" : "false",
+        wisp_build(), wisp_cpu_features());
     return engine->out_of_memory ? NULL : engine->text;
 }
 

@@ -132,7 +132,7 @@ static const struct command_option options[] = {
           "also answer requests to this host name, such as a proxy's; may be\n"
           "repeated (a server that other machines reach accepts any name)"),
     COUNT(server.connections, 1, 4096, "connections", 0, "N",
-          "serve at most N connections at a time (default: 64)"),
+          "serve at most N connections at a time (default: 256)"),
     OPTION(TEXT, server.chat_format, "chat-format", 0, "NAME",
            "for models without a chat template: chatml or plain"),
     COUNT(server.parallel, 1, 256, "parallel", 0, "N",

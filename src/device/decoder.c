@@ -13,9 +13,6 @@
 /* Rows of a matrix that are copied at a time. */
 enum { ROWS_AT_ONCE = 1024 };
 
-/* The families whose layers the device computes. */
-static const char *const families[] = {"llama", "qwen2", "qwen3"};
-
 static const struct {
     enum activation activation;
     enum device_gate gate;
@@ -23,19 +20,15 @@ static const struct {
              {ACTIVATION_GATED_RELU, DEVICE_GATE_RELU},
              {ACTIVATION_GATED_RELU_SQUARED, DEVICE_GATE_RELU_SQUARED}};
 
-/* Returns what of a network the device does not compute, or NULL. */
-static const char *find_missing(const struct network *network, enum device_gate *gate) {
-    const struct model_config *c = &network->config;
-    bool known = false, gated = false;
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        known = known || strcmp(network->architecture->name, families[i]) == 0;
+/* Returns what of a decoder the device does not compute, or NULL. */
+static const char *find_missing(const struct model_config *c, enum device_gate *gate) {
+    bool gated = false;
     for (size_t i = 0; i < sizeof gates / sizeof *gates; i++)
         if (gates[i].activation == c->activation) {
             *gate = gates[i].gate;
             gated = true;
         }
-    return !known                 ? network->architecture->name
-           : config_embeds(c)     ? "decoders that embed"
+    return config_embeds(c)       ? "decoders that embed"
            : c->experts.count > 0 ? "layers of experts"
            : !gated               ? "feed-forward layers of this activation"
            : c->window > 0        ? "windows of attention"
@@ -65,12 +58,14 @@ wisp_status device_decoder_open(struct device *device, const char *name,
                                          .sparse = sparse,
                                          .norm_epsilon = c->norm_epsilon,
                                          .attention_scale = c->attention_scale};
-    const char *missing = find_missing(network, &shape.gate);
+    if (!network->architecture->on_devices)
+        return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "device",
+                    "%s does not compute decoders of the architecture %.40s: use the device cpu",
+                    name, network->architecture->name);
+    const char *missing = find_missing(c, &shape.gate);
     if (missing)
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "device",
-                    "%s computes decoders of the architectures llama, qwen2 and qwen3, and not "
-                    "%.40s: use the device cpu",
-                    name, missing);
+                    "%s does not compute %s: use the device cpu", name, missing);
     return device_check(device->library->decoder.open(&shape, &device->decoder, message),
                         network->dir->file, message, error);
 }

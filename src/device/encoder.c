@@ -171,12 +171,11 @@ wisp_status device_encoder_open(struct device *device, const char *name,
                     : c->pooling == POOLING_SPLADE ? "makes sparse vectors"
                     : c->pooling == POOLING_LAST   ? "pools the last token of a text"
                                                    : "makes vectors of tokens");
-    if (strcmp(network->architecture->name, "bert") != 0 ||
-        !find_activation(c->activation, &shape.activation))
+    if (!network->architecture->on_devices || !find_activation(c->activation, &shape.activation))
         return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, "device",
-                    "%s computes encoders of the architecture bert, and this model is of %.40s: "
-                    "use the device cpu",
-                    name, network->architecture->name);
+                    "%s does not compute %s of the architecture %.40s: use the device cpu", name,
+                    network->architecture->on_devices ? "this activation" : "encoders",
+                    network->architecture->name);
     return device_check(device->library->open(&shape, &device->encoder, message),
                         network->dir->file, message, error);
 }

@@ -11,7 +11,6 @@
 #include "engine/image_pixels.h"
 #include "engine/model.h"
 #include "layers/norm.h"
-#include "models/clip.h"
 #include "models/pass.h"
 #include "models/tensor_names.h"
 
@@ -119,7 +118,7 @@ static wisp_status load(struct wisp_images *images, wisp_error *error) {
     const struct network *texts = &images->model->network;
     struct network *network = &images->network;
     const size_t dimensions = wisp_model_dimensions(images->model);
-    *network = (struct network){.dir = &images->dir, .architecture = &architecture_clip_image};
+    *network = (struct network){.dir = &images->dir, .architecture = texts->architecture->images};
     TRY(network->architecture->read_config(&images->dir, &network->config, error));
     TRY(tensor_names_check(&images->dir, network->architecture, &network->config, error));
     TRY(read_settings(images, error));
@@ -143,7 +142,7 @@ static wisp_status load(struct wisp_images *images, wisp_error *error) {
 }
 
 static wisp_status check_model(const wisp_model *model, wisp_error *error) {
-    if (strcmp(model->network.architecture->name, architecture_clip.name) != 0 ||
+    if (!model->network.architecture->images ||
         !directory_find_tensor(&model->dir, CLIP_IMAGE_PREFIX "class_embd"))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "images",
                     "the model has no image tower");

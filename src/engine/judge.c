@@ -76,7 +76,7 @@ static wisp_status find_answer(const wisp_model *model, const char *text, int32_
 
 static wisp_status judge_open(struct judge *j, const wisp_model *model, wisp_error *error) {
     const size_t bytes = model->network.config.vocabulary_size * sizeof *j->logits;
-    if (strcmp(model->network.architecture->name, "qwen3") != 0)
+    if (!model->network.architecture->judges)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "general.architecture",
                     "the model does not score pairs of texts: it is neither a cross-encoder nor "
                     "a Qwen3-Reranker");

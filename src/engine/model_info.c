@@ -143,6 +143,13 @@ bool wisp_model_get_expert_stats(const wisp_model *model, wisp_expert_stats *sta
     return true;
 }
 
+bool wisp_model_ranks(const wisp_model *model) {
+    const enum pooling pooling = model->network.config.pooling;
+    return RANKS && (pooling == POOLING_RANK || pooling == POOLING_TOKENS ||
+                     (rank_by_asking && model->network.architecture->judges &&
+                      !config_embeds(&model->network.config)));
+}
+
 size_t wisp_model_dimensions(const wisp_model *model) {
     return model->dimensions;
 }

@@ -41,42 +41,44 @@ static bool ends_with(const char *text, const char *ending) {
     return length >= tail && strcmp(text + length - tail, ending) == 0;
 }
 
-wisp_status stacked_divide_phi3(struct directory *dir, wisp_error *error) {
+wisp_status stacked_divide_qkv(struct directory *dir, wisp_error *error) {
     static const char qkv[] = ".attn_qkv.weight", up[] = ".ffn_up.weight";
     static const char *const qkv_names[] = {".attn_q.weight", ".attn_k.weight", ".attn_v.weight"};
     static const char *const up_names[] = {".ffn_gate.weight", up};
-    const struct metadata *name = directory_find_metadata(dir, "general.architecture");
-    uint32_t heads, kv_heads, hidden_size, head_size, neurons, layers;
-    if (!name || name->type != VALUE_STRING || strcmp(name->as.text.bytes, "phi3") != 0 ||
-        dir->n_tensors == 0 || directory_find_tensor(dir, "blk.0.attn_q.weight"))
-        return WISP_OK; /* a file with only a vocabulary has nothing to divide */
-    TRY(metadata_u32(dir, "phi3.block_count", &layers, error));
-    TRY(metadata_u32(dir, "phi3.attention.head_count", &heads, error));
-    TRY(metadata_u32(dir, "phi3.embedding_length", &hidden_size, error));
-    TRY(metadata_u32(dir, "phi3.feed_forward_length", &neurons, error));
-    kv_heads = heads;
-    head_size = heads > 0 ? hidden_size / heads : 0;
-    TRY(metadata_u32_or(dir, "phi3.attention.head_count_kv", &kv_heads, error));
-    TRY(metadata_u32_or(dir, "phi3.attention.key_length", &head_size, error));
-    const uint64_t kv_rows = (uint64_t)kv_heads * head_size;
-    const uint64_t qkv_rows[] = {(uint64_t)heads * head_size, kv_rows, kv_rows};
-    const uint64_t up_rows[] = {neurons, neurons};
-    for (uint32_t l = 0; l < layers; l++) {
-        const struct tensor *found;
-        char stacked[TENSOR_NAME_BYTES];
-        TRY(directory_require_tensor(dir, layer_tensor_name(stacked, l, "attn_qkv", ".weight"),
-                                     hidden_size, qkv_rows[0] + 2 * kv_rows, &found, error));
-        TRY(directory_require_tensor(dir, layer_tensor_name(stacked, l, "ffn_up", ".weight"),
-                                     hidden_size, 2 * (uint64_t)neurons, &found, error));
+    enum { LAYERS, HIDDEN, NEURONS, HEADS, KV_HEADS, HEAD_SIZE, SIZES };
+    static const char *const keys[SIZES] = {
+        "block_count",          "embedding_length",        "feed_forward_length",
+        "attention.head_count", "attention.head_count_kv", "attention.key_length"};
+    const char *architecture;
+    uint32_t size[SIZES] = {0};
+    TRY(metadata_text(dir, "general.architecture", &architecture, error));
+    for (size_t i = 0; i < SIZES; i++) {
+        char key[TENSOR_NAME_BYTES];
+        snprintf(key, sizeof key, "%s.%s", architecture, keys[i]);
+        if (i == KV_HEADS) {
+            size[KV_HEADS] = size[HEADS];
+            size[HEAD_SIZE] = size[HEADS] > 0 ? size[HIDDEN] / size[HEADS] : 0;
+        }
+        TRY((i < KV_HEADS ? metadata_u32 : metadata_u32_or)(dir, key, &size[i], error));
     }
-    TRY(directory_keep_stored(dir, error));
+    const uint64_t kv_rows = (uint64_t)size[KV_HEADS] * size[HEAD_SIZE];
+    const uint64_t qkv_rows[] = {(uint64_t)size[HEADS] * size[HEAD_SIZE], kv_rows, kv_rows};
+    const uint64_t up_rows[] = {size[NEURONS], size[NEURONS]};
+    for (uint32_t l = 0; l < size[LAYERS]; l++) {
+        const struct tensor *found;
+        char name[TENSOR_NAME_BYTES];
+        TRY(directory_require_tensor(dir, layer_tensor_name(name, l, "attn_qkv", ".weight"),
+                                     size[HIDDEN], qkv_rows[0] + 2 * kv_rows, &found, error));
+        TRY(directory_require_tensor(dir, layer_tensor_name(name, l, "ffn_up", ".weight"),
+                                     size[HIDDEN], 2 * up_rows[0], &found, error));
+    }
     for (size_t i = 0, n = dir->n_tensors; i < n; i++) {
         if (ends_with(dir->tensors[i].name, qkv))
             TRY(stacked_divide(dir, i, qkv, qkv_names, qkv_rows, 3, error));
         else if (ends_with(dir->tensors[i].name, up))
             TRY(stacked_divide(dir, i, up, up_names, up_rows, 2, error));
     }
-    return directory_finish(dir, error);
+    return WISP_OK;
 }
 
 wisp_status stacked_divide_halves(struct directory *dir, const char *const *names,
@@ -95,20 +97,16 @@ wisp_status stacked_divide_gates(struct directory *dir, wisp_error *error) {
     return stacked_divide_halves(dir, names, error);
 }
 
-/* Returns whether files of the architecture may have W_gate above W_up. */
-static bool may_stack_gates(const struct directory *dir) {
-    static const char *const names[] = {"modern-bert", "glm4", "jina-bert-v2"};
+wisp_status stacked_divide_file(struct directory *dir, wisp_error *error) {
     const struct metadata *name = directory_find_metadata(dir, "general.architecture");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (name && name->type == VALUE_STRING && strcmp(name->as.text.bytes, names[i]) == 0)
-            return true;
-    return false;
-}
-
-wisp_status stacked_divide_gated(struct directory *dir, wisp_error *error) {
-    if (!may_stack_gates(dir) || directory_find_tensor(dir, "blk.0.ffn_gate.weight"))
+    const struct stacking *stacking = stackings;
+    if (!name || name->type != VALUE_STRING || dir->n_tensors == 0)
+        return WISP_OK; /* a file with only a vocabulary has nothing to divide */
+    while (stacking->architecture && strcmp(name->as.text.bytes, stacking->architecture) != 0)
+        stacking++;
+    if (!stacking->architecture || directory_find_tensor(dir, "blk.0.ffn_gate.weight"))
         return WISP_OK;
     TRY(directory_keep_stored(dir, error));
-    TRY(stacked_divide_gates(dir, error));
+    TRY(stacking->divide(dir, error));
     return directory_finish(dir, error);
 }

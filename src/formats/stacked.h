@@ -12,11 +12,6 @@ wisp_status stacked_divide(struct directory *dir, size_t at, const char *ending,
                            const char *const *names, const uint64_t *rows, size_t parts,
                            wisp_error *error);
 
-/* Divides the tensors that GGUF files of phi3 stack: attn_qkv into attn_q, attn_k and attn_v, and
- * ffn_up into ffn_gate and ffn_up. dir->stored then lists the tensors of the file. Does nothing to
- * other files, and to those that have attn_q, as wisp writes them. */
-wisp_status stacked_divide_phi3(struct directory *dir, wisp_error *error);
-
 /* Divides each ffn_up into two tensors of as many rows, whose names end with names[0] and names[1].
  * directory_finish must follow. */
 wisp_status stacked_divide_halves(struct directory *dir, const char *const *names,
@@ -26,9 +21,23 @@ wisp_status stacked_divide_halves(struct directory *dir, const char *const *name
  * them. directory_finish must follow. */
 wisp_status stacked_divide_gates(struct directory *dir, wisp_error *error);
 
-/* Does so for GGUF files of modern-bert, glm4 and jina-bert-v2, and finishes the directory.
+/* Does so, and divides each attn_qkv into attn_q, attn_k and attn_v by the sizes that the keys of
+ * the file's architecture say. Every layer must have both. */
+wisp_status stacked_divide_qkv(struct directory *dir, wisp_error *error);
+
+/* An architecture whose GGUF files stack matrices that wisp has apart, and what divides them. */
+struct stacking {
+    const char *architecture;
+    wisp_status (*divide)(struct directory *dir, wisp_error *error);
+};
+
+/* Those of this product (src/products), each from the header of the architecture. A NULL name ends
+ * the list. */
+extern const struct stacking stackings[];
+
+/* Divides the tensors of a GGUF file of such an architecture, and finishes the directory.
  * dir->stored then lists the tensors of the file. Does nothing to other files, and to those that
  * have ffn_gate, as wisp writes them. */
-wisp_status stacked_divide_gated(struct directory *dir, wisp_error *error);
+wisp_status stacked_divide_file(struct directory *dir, wisp_error *error);
 
 #endif

@@ -27,12 +27,12 @@ struct pass_size {
 
 /* The blocks of a pass, in this order; each layer has an attention and a feed-forward block. The
  * output block pools embeddings or computes logits. */
-enum block { BLOCK_EMBED, BLOCK_ATTENTION, BLOCK_FEED_FORWARD, BLOCK_OUTPUT, BLOCK_END };
+enum pass_block { PASS_EMBED, PASS_ATTENTION, PASS_FEED_FORWARD, PASS_OUTPUT, PASS_END };
 
 /* A block of a pass. */
 struct cursor {
-    uint32_t layer; /* 0 at BLOCK_EMBED, the number of layers at BLOCK_OUTPUT and BLOCK_END */
-    enum block block;
+    uint32_t layer; /* 0 at PASS_EMBED, the number of layers at PASS_OUTPUT and PASS_END */
+    enum pass_block block;
 };
 
 struct architecture {
@@ -42,6 +42,12 @@ struct architecture {
     bool norms_first; /* norms are before blocks: pass->x is not the hidden states */
     /* Outputs that end blocks go through a norm before they are added to the hidden states. */
     bool norms_outputs;
+    /* Passes begin with batch.hidden: there are no tokens, and no embeddings of them. */
+    bool takes_hidden;
+    /* src/device has its layers: those of bert.c or, if it generates, of llama.c. */
+    bool on_devices;
+    /* A decoder that a prompt can ask whether a text answers a query (engine/judge.c). */
+    bool judges;
 
     /* The names of its tensors: those outside of layers, and those within a layer, without
      * "blk.<layer>.". Each list ends with NULL. A name also allows tensors of that name with
@@ -52,8 +58,8 @@ struct architecture {
      * that shares the file; NULL: the file has no such tensors. */
     const char *others;
 
-    /* Passes begin with batch.hidden: there are no tokens, and no embeddings of them. */
-    bool takes_hidden;
+    /* The architecture of the image tower in the same file; NULL: there is none. */
+    const struct architecture *images;
 
     /* Reads the hyper-parameters and checks them. Writes all of *config, defaults included. Fails
      * if one is missing, out of range or not supported. */

@@ -57,19 +57,14 @@ void bert_take(const struct network *network, const struct pass_size *size, stru
                struct pass *pass);
 wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor at, wisp_error *error);
 
-#define BERT(its_name, its_read_config, its_tensors, its_layer_tensors)                            \
-    {.name = (its_name),                                                                           \
-     .tensors = (its_tensors),                                                                     \
-     .layer_tensors = (its_layer_tensors),                                                         \
-     .read_config = (its_read_config),                                                             \
-     .weights_bytes = sizeof(struct bert_weights),                                                 \
-     .layer_bytes = sizeof(struct bert_layer),                                                     \
-     .linears = bert_linears,                                                                      \
-     .load = bert_load,                                                                            \
-     .load_layer = bert_load_layer,                                                                \
-     .release = bert_release,                                                                      \
-     .attention = bert_attention,                                                                  \
-     .take = bert_take,                                                                            \
-     .step = bert_step}
+/* An architecture of this page, and its members alone. */
+#define BERT(name, read_config, tensors, layer_tensors)                                            \
+    {BERT_MEMBERS(name, read_config, tensors, layer_tensors)}
+#define BERT_MEMBERS(its_name, its_read_config, its_tensors, its_layer_tensors)                    \
+    .name = (its_name), .tensors = (its_tensors), .layer_tensors = (its_layer_tensors),            \
+    .read_config = (its_read_config), .weights_bytes = sizeof(struct bert_weights),                \
+    .layer_bytes = sizeof(struct bert_layer), .linears = bert_linears, .load = bert_load,          \
+    .load_layer = bert_load_layer, .release = bert_release, .attention = bert_attention,           \
+    .take = bert_take, .step = bert_step
 
 #endif

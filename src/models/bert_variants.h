@@ -15,4 +15,7 @@
 extern const struct architecture architecture_electra, architecture_deberta_v2, architecture_gte,
     architecture_jina_bert_v2, architecture_jina_bert_v3, architecture_nomic_bert_moe;
 
+/* A row of `stackings` (formats/stacked.h). */
+#define STACKING_JINA_BERT_V2 {"jina-bert-v2", stacked_divide_gates}
+
 #endif

@@ -12,7 +12,7 @@ static wisp_status clip_step(struct pass *pass, uint32_t member, struct cursor a
                              wisp_error *error) {
     const struct gpt2_weights *w = pass->network->weights;
     const struct decoder_state *s = pass->state;
-    if (at.block != BLOCK_EMBED)
+    if (at.block != PASS_EMBED)
         return gpt2_step(pass, member, at, error);
     if (member > 0)
         return WISP_OK;
@@ -28,7 +28,7 @@ static wisp_status image_step(struct pass *pass, uint32_t member, struct cursor 
     const struct gpt2_weights *w = pass->network->weights;
     const struct decoder_state *s = pass->state;
     const size_t values = pass->tokens * pass->network->config.hidden_size;
-    if (at.block != BLOCK_EMBED)
+    if (at.block != PASS_EMBED)
         return gpt2_step(pass, member, at, error);
     if (member > 0)
         return WISP_OK;
@@ -68,10 +68,11 @@ static wisp_status clip_read_config(const struct directory *dir, struct model_co
                       POOLING_LAST);
 }
 
+static const char image_name[] = "clip.vision";
+
 static wisp_status image_read_config(const struct directory *dir, struct model_config *config,
                                      wisp_error *error) {
-    return read_tower(&(struct config_reader){dir, architecture_clip_image.name, config, error},
-                      POOLING_CLS);
+    return read_tower(&(struct config_reader){dir, image_name, config, error}, POOLING_CLS);
 }
 
 static const char *const tensors[] = {"token_embd", "position_embd", "output_norm", NULL};
@@ -89,15 +90,19 @@ static const char *const layer_tensors[] = {"attn_norm",   "attn_q",        "att
     .release = gpt2_release, .attention = decoder_attention_shape, .take = decoder_take,           \
     .rope = gpt2_rope
 
+/* Its tensors have the prefix "v." in the file, and the names here without it (engine/images.h). A
+ * pass begins with the states of patches behind that of a class, whose last hidden state is the
+ * embedding, projected. */
+static const struct architecture image_tower = {TOWER,
+                                                .name = image_name,
+                                                .tensors = image_tensors,
+                                                .takes_hidden = true,
+                                                .read_config = image_read_config,
+                                                .step = image_step};
 const struct architecture architecture_clip = {TOWER,
                                                .name = "clip",
                                                .tensors = tensors,
                                                .others = CLIP_IMAGE_PREFIX,
+                                               .images = &image_tower,
                                                .read_config = clip_read_config,
                                                .step = clip_step};
-const struct architecture architecture_clip_image = {TOWER,
-                                                     .name = "clip.vision",
-                                                     .tensors = image_tensors,
-                                                     .takes_hidden = true,
-                                                     .read_config = image_read_config,
-                                                     .step = image_step};

@@ -12,9 +12,4 @@
 
 extern const struct architecture architecture_clip;
 
-/* The image tower of CLIP. Its tensors have the prefix "v." in the file, and the names here without
- * it (engine/images.h). A pass begins with the states of patches behind that of a class, whose last
- * hidden state is the embedding, projected. */
-extern const struct architecture architecture_clip_image;
-
 #endif

@@ -9,4 +9,7 @@
 
 extern const struct architecture architecture_glm4;
 
+/* Its row of `stackings` (formats/stacked.h). */
+#define STACKING_GLM4 {"glm4", stacked_divide_gates}
+
 #endif

@@ -17,7 +17,7 @@ wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor at, wis
     const bool last = at.layer + 1 == c->layers;
 
     switch (at.block) {
-    case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
+    case PASS_EMBED: /* member 0 looks up all tokens: that is quick */
         if (member > 0)
             break;
         TRY(decoder_look_up(pass, error));
@@ -25,23 +25,23 @@ wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor at, wis
         pass_mark(pass, member, at, STAGE_LOOK_UP);
         break;
 
-    case BLOCK_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
+    case PASS_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
         TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->common.rope, error));
         decoder_add_and_norm(pass, member, at, layer->attention_post_norm,
                              layer->feed_forward_norm);
         break;
 
-    case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
+    case PASS_FEED_FORWARD: /* h = h + feed_forward(x) */
         TRY(decoder_feed_forward(pass, member, at, error));
         decoder_add_and_norm(pass, member, at, layer->feed_forward_post_norm,
                              last ? w->common.output_norm : w->layer[at.layer + 1].attention_norm);
         break;
 
-    case BLOCK_OUTPUT:
+    case PASS_OUTPUT:
         TRY(decoder_output(pass, member, at, &w->common.logits, error));
         break;
 
-    case BLOCK_END:
+    case PASS_END:
         break;
     }
     return WISP_OK;
@@ -148,12 +148,22 @@ static const char *const layer_tensors[] = {"attn_norm", "ffn_norm", LLAMA_LAYER
 static const char *const qwen3_layer_tensors[] = {"attn_norm",   "ffn_norm",          "attn_q_norm",
                                                   "attn_k_norm", LLAMA_LAYER_TENSORS, NULL};
 
-const struct architecture architecture_llama = {
-    LLAMA_PAGE, .name = "llama", .tensors = llama_tensors, .layer_tensors = layer_tensors,
-    .read_config = llama_read_config};
-const struct architecture architecture_qwen2 = {
-    LLAMA_PAGE, .name = "qwen2", .tensors = llama_tensors, .layer_tensors = layer_tensors,
-    .read_config = qwen2_read_config};
-const struct architecture architecture_qwen3 = {
-    LLAMA_PAGE, .name = "qwen3", .tensors = llama_tensors, .layer_tensors = qwen3_layer_tensors,
-    .read_config = qwen3_read_config};
+const struct architecture architecture_llama = {LLAMA_PAGE,
+                                                .name = "llama",
+                                                .tensors = llama_tensors,
+                                                .layer_tensors = layer_tensors,
+                                                .on_devices = true,
+                                                .read_config = llama_read_config};
+const struct architecture architecture_qwen2 = {LLAMA_PAGE,
+                                                .name = "qwen2",
+                                                .tensors = llama_tensors,
+                                                .layer_tensors = layer_tensors,
+                                                .on_devices = true,
+                                                .read_config = qwen2_read_config};
+const struct architecture architecture_qwen3 = {LLAMA_PAGE,
+                                                .name = "qwen3",
+                                                .tensors = llama_tensors,
+                                                .layer_tensors = qwen3_layer_tensors,
+                                                .on_devices = true,
+                                                .judges = true,
+                                                .read_config = qwen3_read_config};

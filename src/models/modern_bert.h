@@ -9,4 +9,7 @@
 
 extern const struct architecture architecture_modern_bert;
 
+/* Its row of `stackings` (formats/stacked.h). */
+#define STACKING_MODERN_BERT {"modern-bert", stacked_divide_gates}
+
 #endif

@@ -6,6 +6,7 @@
 #include "formats/stacked.h"
 #include "formats/token_split.h"
 #include "huggingface/decoders.h"
+#include "products/lists.h"
 #include "quant/block_rows.h"
 
 const struct block_format block_formats[] = {
@@ -16,5 +17,6 @@ const struct hf_decoder *const hf_decoders[] = {HF_DECODERS, NULL};
 const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, NULL};
 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
-    neurons_read,     stacked_divide_phi3, stacked_divide_gated,
-    token_split_read, bitnet_make_rows,    NULL};
+    neurons_read, stacked_divide_file, token_split_read, bitnet_make_rows, NULL};
+
+const struct stacking stackings[] = {ENCODER_STACKINGS, DECODER_STACKINGS, {NULL, NULL}};

@@ -34,7 +34,9 @@ const struct block_format block_formats[] = {
 const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, NULL};
 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
-    neurons_read, stacked_divide_gated, token_split_read, bitnet_make_rows, NULL};
+    neurons_read, stacked_divide_file, token_split_read, bitnet_make_rows, NULL};
+
+const struct stacking stackings[] = {ENCODER_STACKINGS, {NULL, NULL}};
 
 wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {token_settings_load,
                                                                             NULL};

@@ -30,7 +30,9 @@ const struct block_format block_formats[] = {
 const struct bitnet_maker *const bitnet_makers[] = {&bitnet_t158, &bitnet_i2_s, NULL};
 
 wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
-    neurons_read, stacked_divide_phi3, stacked_divide_gated, bitnet_make_rows, NULL};
+    neurons_read, stacked_divide_file, bitnet_make_rows, NULL};
+
+const struct stacking stackings[] = {DECODER_STACKINGS, {NULL, NULL}};
 
 wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {NULL};
 

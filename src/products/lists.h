@@ -42,6 +42,10 @@
         &architecture_granitemoe, &architecture_lfm2moe, &architecture_mistral3,                   \
         &architecture_glm4, &architecture_eurobert
 
+/* Those of them whose GGUF files stack matrices. */
+#define ENCODER_STACKINGS STACKING_MODERN_BERT, STACKING_JINA_BERT_V2
+#define DECODER_STACKINGS STACKING_PHI3, STACKING_GLM4
+
 /* Policies of products that generate. */
 #define POLICIES                                                                                   \
     &attention_full, &attention_cached, &attention_local, &attention_strided, &attention_mass,     \

@@ -28,11 +28,9 @@ static wisp_status begin(const struct models *models, struct served_model *serve
                          wisp_error *error) {
     wisp_model_get_info(served->model, &served->info);
     served->bytes = served->info.resident_bytes;
-    const char *pooling = served->info.pooling;
-    const bool generates = !*pooling;
-    const bool judges = generates && strcmp(served->info.architecture, "qwen3") == 0;
-    served->ranks = judges || strcmp(pooling, "rank") == 0 || strcmp(pooling, "tokens") == 0;
-    if (!generates || judges) {
+    const bool generates = !*served->info.pooling;
+    served->ranks = wisp_model_ranks(served->model);
+    if (!generates || served->ranks) {
         const struct models_options *options = &models->options;
         if (options->vector_cache && !served->ranks)
             TRY(wisp_vector_cache_open(served->session, options->vector_cache,

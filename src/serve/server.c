@@ -14,7 +14,7 @@ struct server_options server_defaults(void) {
     return (struct server_options){.address = "127.0.0.1",
                                    .port = 8080,
                                    .models_wait = 30,
-                                   .connections = 64,
+                                   .connections = 256,
                                    .parallel = 4,
                                    .most_waiting = 8192,
                                    .batch_tokens = 8192,

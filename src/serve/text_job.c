@@ -125,8 +125,9 @@ static bool open_schema(struct text_job *w, wisp_text schema) {
 static bool take_format(struct text_job *w) {
     const struct json *format = json_get(w->call->body, "response_format");
     const struct json *schema = json_get(json_get(format, "json_schema"), "schema");
-    if (json_is_absent(format)) { /* as the API of responses has it */
-        format = json_get(json_get(w->call->body, "text"), "format");
+    static const char *const places[] = {"text", "output_config"}; /* of responses, of messages */
+    for (size_t i = 0; i < sizeof places / sizeof *places && json_is_absent(format); i++) {
+        format = json_get(json_get(w->call->body, places[i]), "format");
         schema = json_get(format, "schema");
     }
     const struct json *type = json_get(format, "type");
@@ -235,6 +236,7 @@ bool text_job_take_messages(struct text_job *w, const struct json *messages,
     if (!json_is_absent(variables) && !json_is(variables, JSON_OBJECT))
         return refuse(w, "chat_template_kwargs", "must be an object");
     w->chats = true;
+    w->messages = messages;
     w->conversation.format = w->call->served->chat_format;
     w->conversation.json = (wisp_text){messages->raw, messages->raw_length};
     w->has_tools = json_is(tools, JSON_ARRAY) && tools->count > 0 && !json_equals(choice, "none");
@@ -283,6 +285,29 @@ static bool receive_piece(void *context, const wisp_piece *piece) {
     return !w->receive || w->receive(w, piece);
 }
 
+/* Makes "" of each content that is null, which clients send beside calls of tools. Returns whether
+ * there was one. */
+static bool fill_contents(struct text_job *w) {
+    const wisp_text json = w->conversation.json;
+    char *copy = w->chats ? arena_copy_text(&w->call->arena, json.bytes, json.length) : NULL;
+    bool found = false;
+    for (const struct json *m = copy ? w->messages->first : NULL; m; m = m->next) {
+        const struct json *content = json_get(m, "content");
+        if (content && json_is_absent(content)) {
+            memcpy(copy + (content->raw - json.bytes), "\"\"  ", content->raw_length);
+            found = true;
+        }
+    }
+    if (found)
+        w->conversation.json.bytes = copy;
+    return found;
+}
+
+static wisp_status write_text(struct text_job *w, wisp_session *session, wisp_error *error) {
+    return w->chats ? wisp_chat(session, &w->conversation, &w->options, &w->result, error)
+                    : wisp_generate(session, w->prompt, &w->options, &w->result, error);
+}
+
 bool text_job_run(struct text_job *w, wisp_error *error) {
     struct writers *writers = w->call->served->writers;
     wisp_session *session = NULL;
@@ -298,9 +323,10 @@ bool text_job_run(struct text_job *w, wisp_error *error) {
     }
     w->options.piece = receive_piece;
     w->options.context = w;
-    const wisp_status status =
-        w->chats ? wisp_chat(session, &w->conversation, &w->options, &w->result, error)
-                 : wisp_generate(session, w->prompt, &w->options, &w->result, error);
+    wisp_status status = write_text(w, session, error);
+    /* Some templates ask whether a content is null, and others fail if it is. */
+    if (status != WISP_OK && w->n_ids == 0 && w->call->request->status == 0 && fill_contents(w))
+        status = write_text(w, session, error);
     writers_give(writers, session);
     metrics_count_tokens(&w->call->api->metrics, w->result.prompt_tokens + w->result.tokens);
     if (status == WISP_OK && w->text.failed && w->call->request->status == 0)

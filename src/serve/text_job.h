@@ -10,6 +10,7 @@ struct text_job {
     bool chats;                     /* `conversation`, not `prompt`, is what the text continues */
     wisp_text prompt;               /* any text */
     wisp_conversation conversation; /* its JSON lives in the call's arena */
+    const struct json *messages;    /* the array that this JSON is */
     bool has_tools;
     wisp_generate_options options;
     wisp_grammar *grammar; /* that `options` names; text_job_release closes it */

@@ -21,6 +21,7 @@ import time
 import unicodedata
 from pathlib import Path
 
+from byte_level import ALPHABET
 import tokenizer as texts_of  # tests/oracle/tokenizer.py: texts, samples and the comparison of ids
 
 try:
@@ -42,17 +43,6 @@ PIECES = ["'s", "'S", "'\u017f", "'t", "'RE", "'re", "'vE", "'m", "'ll", "'LL", 
           "e\u0301", "\u0301", "日", "日本語", "\u1100\u1161\u11a8", "각", "\u212b", "ﬁ", "\u0f73", "👍🏽", "👩\u200d👩", ".", ",", "...", "!?", "-", "_", "=", "\x00",
           "\x1c", "\ufffd", "\U00020000", "\U000323b0", "\U0010ffff", "ǅ", "ʰ", "ª", "ꟲ", "\u19da"]
 ADDED = ["<tool>", "<tool>x", "<|user|>", "  ", "\n\n\n", "日本", "é", "e\u0301", "a'", "'s", "12", "word", "\ufffd!", "x" * 200]
-
-
-def byte_alphabet():
-    """The character that spells each byte, in the order of bytes."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    rest = [b for b in range(256) if b not in printable]
-    spelled = {b: chr(b) for b in printable} | {b: chr(256 + i) for i, b in enumerate(rest)}
-    return [spelled[b] for b in range(256)]
-
-
-ALPHABET = byte_alphabet()
 
 
 def cutting_merges():

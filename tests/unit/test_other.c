@@ -178,6 +178,29 @@ static void files_say_what_they_are(void **state) {
     wisp_model_close(model);
 }
 
+/* A decoder judges texts if its architecture says so: this one does, but its vocabulary lacks the
+ * words. */
+static void a_decoder_says_that_it_judges(void **state) {
+    static const char *const names[] = {"llama", "other-decoder"};
+    const wisp_text text = wisp_text_of("a");
+    float score;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const struct tiny_decoder tiny = {.name = names[i], .architecture = names[i]};
+        struct gguf file;
+        decoder_make(&file, &tiny);
+        wisp_model *model =
+            open_model_or_fail(write_made(&file, "judge.gguf"), WISP_COMPUTE_AUTO, NULL);
+        wisp_session *session = open_session_or_fail(model, 1);
+        assert_int_equal(wisp_model_ranks(model), i == 1);
+        assert_int_equal(wisp_judge(session, text, &text, 1, &score, &error),
+                         WISP_ERROR_UNSUPPORTED);
+        assert_string_equal(error.field, i == 1 ? "tokenizer.ggml.tokens" : "general.architecture");
+        wisp_session_close(session);
+        wisp_model_close(model);
+    }
+}
+
 /* A session is refused whose attention policy does not compute what the architecture asks for. */
 static void attention_that_no_policy_computes(void **state) {
     struct gguf file;
@@ -208,6 +231,7 @@ int main(void) {
         cmocka_unit_test(an_encoder_is_quantised_by_texts),
         cmocka_unit_test(a_decoder_is_as_its_likeness),
         cmocka_unit_test(files_say_what_they_are),
+        cmocka_unit_test(a_decoder_says_that_it_judges),
         cmocka_unit_test(attention_that_no_policy_computes),
         cmocka_unit_test(memory_may_run_out),
     };

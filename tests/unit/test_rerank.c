@@ -108,6 +108,7 @@ static void each_kind_of_model_says_what_it_does(void **state) {
     wisp_session *session = open_session_or_fail(model, 1);
     assert_int_equal(wisp_embed(session, &text, 1, NULL, row, &error), WISP_ERROR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "wisp_rerank"));
+    assert_true(wisp_model_ranks(model));
     assert_int_equal(wisp_rerank(session, text, &text, 0, NULL, &error), WISP_OK);
     assert_int_equal(wisp_rerank(session, text, &text, 1, NULL, &error), WISP_ERROR_ARGUMENT);
     assert_int_equal(wisp_rerank(NULL, text, &text, 1, row, &error), WISP_ERROR_ARGUMENT);
@@ -117,6 +118,7 @@ static void each_kind_of_model_says_what_it_does(void **state) {
     session = open_session_or_fail(model, 1);
     assert_int_equal(wisp_rerank(session, text, &text, 1, row, &error), WISP_ERROR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "not a cross-encoder"));
+    assert_false(wisp_model_ranks(model));
     wisp_session_close(session);
     wisp_model_close(model);
 }
