@@ -37,7 +37,8 @@ class Classifier(OpenModel):
     def __init__(self, model: str | os.PathLike[str], *, threads: int | None = None, compute: str | None = None,
                  kernels: str | None = None) -> None:
         super().__init__(model, "wisp-default", threads=threads, compute=compute, kernels=kernels)
-        names = (lib.wisp_model_label(self._engine.model, i) for i in range(lib.wisp_model_dimensions(self._engine.model)))
+        opened = self._engine.model
+        names = (lib.wisp_model_label(opened, i) for i in range(lib.wisp_model_dimensions(opened)))
         self.labels: list[str] = [name.decode() for name in names if name]
         if not self.labels:
             self._engine.close()

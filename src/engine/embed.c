@@ -429,7 +429,7 @@ wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text 
     if (model->network.config.pooling != POOLING_RANK)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
                     "the model does not score pairs of texts: it is not a cross-encoder");
-    if (CLASSIFIES && model->dimensions > 1)
+    if (CLASSIFIES && !wisp_model_ranks(model))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
                     "the model gives a text or a pair scores of %u labels, and not one: wisp "
                     "classify and wisp_classify write these",

@@ -145,7 +145,8 @@ bool wisp_model_get_expert_stats(const wisp_model *model, wisp_expert_stats *sta
 
 bool wisp_model_ranks(const wisp_model *model) {
     const enum pooling pooling = model->network.config.pooling;
-    return RANKS && (pooling == POOLING_RANK || pooling == POOLING_TOKENS ||
+    const bool scores_pairs = pooling == POOLING_RANK && !(CLASSIFIES && model->dimensions > 1);
+    return RANKS && (scores_pairs || pooling == POOLING_TOKENS ||
                      (rank_by_asking && model->network.architecture->judges &&
                       !config_embeds(&model->network.config)));
 }

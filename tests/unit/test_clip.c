@@ -135,7 +135,7 @@ static void a_clip_model_is_a_module(void **state) {
 #define CLIP_MODULE "{\"type\":\"sentence_transformers.models.CLIPModel\",\"path\":\"0_CLIPModel\"}"
     static const struct {
         const char *model, *modules;
-        int status;
+        wisp_status status;
         const char *says;
     } wrong[] = {
         {"clip",
