@@ -74,7 +74,7 @@ static bool enough(void *context, size_t index) {
     return wanted->left == 0;
 }
 
-static void select_heaviest(const struct step_block *block, struct step_looks *looks) {
+static void select_heaviest(const struct query_block *block, struct step_looks *looks) {
     const size_t n = looks->end - looks->first;
     step_weigh(block, looks);
     for (size_t i = 0; i < block->queries; i++) {
@@ -92,7 +92,7 @@ static const struct attention_policy oracle = {
     .name = "oracle",
     .masks = 1u << ATTENTION_CAUSAL | 1u << ATTENTION_WINDOW,
     .needs_cache = true,
-    .select_blocks = select_heaviest,
+    .select_steps = select_heaviest,
     .workspace_bytes = attention_cached_bytes,
     .run = attention_cached_run,
 };

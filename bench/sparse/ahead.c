@@ -75,7 +75,7 @@ static void join(size_t layer, const uint64_t *masks, struct set *set) {
  * those of the next. */
 static wisp_status look(void *context, struct cursor at, const float *x, wisp_error *error) {
     (void)context, (void)error;
-    if (at.block != BLOCK_FEED_FORWARD)
+    if (at.block != PASS_FEED_FORWARD)
         return WISP_OK;
     const size_t l = at.layer, n = m.tokens * m.words;
     /* The masks of the layer before are those that were chosen ahead for this one. */

@@ -120,7 +120,7 @@ struct attention_sequence {
     size_t first, end;               /* first < end <= queries */
 };
 
-struct step_block;      /* steps.h */
+struct query_block;     /* steps.h */
 struct attention_masks; /* learned.h */
 struct directory;       /* formats/directory.h */
 
@@ -141,10 +141,10 @@ struct attention_policy {
     const char *name;               /* a policy with a cache may have the name of one without */
     bool only_prefill, only_decode; /* it computes calls that read a text alone, or calls that add
                                        one token */
-    bool selects_blocks; /* what is looked at decides what is brought to memory (kv_tier.h) */
-    unsigned masks;      /* 1 << mask for each mask that it computes */
-    bool biases;         /* computes a bias */
-    bool needs_cache;    /* keeps something of a sequence between calls */
+    bool selects_steps; /* what is looked at decides what is brought to memory (kv_tier.h) */
+    unsigned masks;     /* 1 << mask for each mask that it computes */
+    bool biases;        /* computes a bias */
+    bool needs_cache;   /* keeps something of a sequence between calls */
 
     unsigned settings; /* the bits of those that it takes */
     struct attention_settings defaults, least;
@@ -154,14 +154,14 @@ struct attention_policy {
     /* Chooses the steps at whose keys the queries of a block look, as far as their mask lets them
      * see these. On entry none is chosen; a query's own step is looked at in any case. NULL: all
      * are. What a query looks at does not depend on which others are in the block. */
-    void (*select_blocks)(const struct step_block *block, struct step_looks *looks);
+    void (*select_steps)(const struct query_block *block, struct step_looks *looks);
 
     /* Sees the keys of a step when all of them are written, while they are in memory, and keeps
-     * what select_blocks needs of them (kv_cache_kept): kept_bytes(shape) for KV_KEPT_STEPS steps
+     * what select_steps needs of them (kv_cache_kept): kept_bytes(shape) for KV_KEPT_STEPS steps
      * of a key-value head. Only of the policy for calls that add one token, which sees the keys of
      * all calls. Threads call it for different key-value heads or groups of KV_KEPT_STEPS. */
     size_t (*kept_bytes)(const struct kv_shape *shape);
-    void (*keep_block)(const struct kv_cache *cache, size_t layer, size_t kv_head, size_t step);
+    void (*keep_step)(const struct kv_cache *cache, size_t layer, size_t kv_head, size_t step);
 
     /* Plans a call for a key-value head before its queries are computed: plan
      * [plan_bytes(keys)], which the calls of `run` then find in the sequence. Has workspace_bytes

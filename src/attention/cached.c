@@ -20,7 +20,7 @@ static void take_looks(const struct attention_shape *shape, size_t keys, struct 
 size_t attention_cached_bytes(const struct kernels *kernels, const struct attention_shape *shape,
                               size_t keys) {
     struct workspace measured = {0};
-    struct step_block block;
+    struct query_block block;
     struct step_looks looks;
     step_take(kernels, shape, &measured, &block);
     take_looks(shape, keys, &measured, &looks);
@@ -30,7 +30,7 @@ size_t attention_cached_bytes(const struct kernels *kernels, const struct attent
 static size_t attention_full_bytes(const struct kernels *kernels,
                                    const struct attention_shape *shape, size_t keys) {
     struct workspace measured = {0};
-    struct step_block block;
+    struct query_block block;
     (void)keys;
     step_take(kernels, shape, &measured, &block);
     return measured.used;
@@ -38,7 +38,7 @@ static size_t attention_full_bytes(const struct kernels *kernels,
 
 /* Counts keys, and the bytes of so many steps: those of the values only if the policy has counted
  * the keys, whose scores it has kept. */
-static void count(const struct step_block *block, uint64_t seen, uint64_t visible, size_t steps,
+static void count(const struct query_block *block, uint64_t seen, uint64_t visible, size_t steps,
                   bool scored) {
     struct attention_counts *counts = block->sequence->counts;
     const struct kv_shape *shape = &block->sequence->cache->shape;
@@ -50,25 +50,25 @@ static void count(const struct step_block *block, uint64_t seen, uint64_t visibl
 }
 
 /* Returns the keys of a step that the queries of a block see. */
-static uint64_t visible_in(const struct step_block *block, size_t step) {
+static uint64_t visible_in(const struct query_block *block, size_t step) {
     uint64_t visible = 0;
     for (size_t i = 0; i < block->queries; i++)
         visible += step_keys_seen(block, i, step, step + 1);
     return visible;
 }
 
-static void show(const struct step_block *block, size_t step, uint64_t seen, uint64_t visible) {
+static void show(const struct query_block *block, size_t step, uint64_t seen, uint64_t visible) {
     const struct attention_counts *counts = block->sequence->counts;
     counts->see(counts->map, block->sequence->kv_head + block->kv_head, step_own(block), step, seen,
                 visible);
 }
 
-static bool is_shown(const struct step_block *block) {
+static bool is_shown(const struct query_block *block) {
     return block->sequence->counts && block->sequence->counts->see;
 }
 
 /* Goes through all steps. */
-static void look_at_all(struct step_block *block) {
+static void look_at_all(struct query_block *block) {
     const size_t first = step_first_key(block) / KV_STEP, end = step_own(block) + 1;
     uint64_t seen = 0;
     for (size_t s = first; s < end; s++)
@@ -81,22 +81,22 @@ static void look_at_all(struct step_block *block) {
 }
 
 /* Asks the policy which steps the queries of a block look at. */
-static void select_steps(const struct step_block *block, struct step_looks *looks) {
+static void ask_policy(const struct query_block *block, struct step_looks *looks) {
     looks->first = step_first_key(block) / KV_STEP;
     looks->end = step_own(block) + 1;
     looks->scores = NULL;
     for (size_t i = 0; i < block->queries; i++)
         memset(looks->at + i * looks->ld, 0, looks->end * sizeof *looks->at);
-    block->sequence->policy->select_blocks(block, looks);
+    block->sequence->policy->select_steps(block, looks);
     for (size_t i = 0; i < block->queries; i++)
         looks->at[i * looks->ld + looks->end - 1] = true;
 }
 
 /* Goes through the chosen steps. Neighbouring queries that look at a step are computed together. */
-static void look_at_chosen(struct step_block *block, struct step_looks *looks) {
+static void look_at_chosen(struct query_block *block, struct step_looks *looks) {
     uint64_t seen = 0, visible = 0;
     size_t steps = 0;
-    select_steps(block, looks);
+    ask_policy(block, looks);
     for (size_t s = looks->first; s < looks->end; s++) {
         const uint64_t before = seen;
         bool any = false;
@@ -107,7 +107,7 @@ static void look_at_chosen(struct step_block *block, struct step_looks *looks) {
                 seen += step_keys_seen(block, end, s, s + 1);
             if (i >= end)
                 continue;
-            struct step_block part = step_part(block, i, end);
+            struct query_block part = step_part(block, i, end);
             if (looks->scores) {
                 part.scores = looks->scores + (s * block->rows + i * step_heads(block)) * KV_STEP;
                 part.scored = true;
@@ -126,19 +126,19 @@ static void look_at_chosen(struct step_block *block, struct step_looks *looks) {
 
 /* Tells a tier which pages a call for one token looks at, in all of its key-value heads, before it
  * looks at the first. */
-static void plan_pages(struct step_block *block, struct step_looks *looks) {
+static void plan_pages(struct query_block *block, struct step_looks *looks) {
     const struct attention_sequence *s = block->sequence;
     struct kv_tier *tier = s->cache->tier;
     block->first = s->first;
     block->queries = 1;
     for (block->kv_head = 0; block->kv_head < block->shape->kv_heads; block->kv_head++) {
         step_begin(block);
-        select_steps(block, looks);
+        ask_policy(block, looks);
         for (size_t step = looks->first; step < looks->end; step++)
             if (looks->at[step])
                 tier->want(
                     tier,
-                    (struct kv_block){s->cache->tier_cache, s->layer, step * KV_STEP / KV_PAGE},
+                    (struct kv_slice){s->cache->tier_cache, s->layer, step * KV_STEP / KV_PAGE},
                     s->keys);
     }
 }
@@ -146,15 +146,15 @@ static void plan_pages(struct step_block *block, struct step_looks *looks) {
 void attention_cached_run(const struct kernels *kernels, const struct attention_shape *shape,
                           const struct attention_sequence *s, float *context, size_t ld_context,
                           struct workspace space) {
-    const bool chooses = s->policy && s->policy->select_blocks;
-    struct step_block block = {.sequence = s};
+    const bool chooses = s->policy && s->policy->select_steps;
+    struct query_block block = {.sequence = s};
     struct step_looks looks = {0};
     const size_t most = step_queries(shape), past = s->keys - s->queries;
     step_take(kernels, shape, &space, &block);
     if (chooses)
         take_looks(shape, s->keys, &space, &looks);
     looks.space = space;
-    if (chooses && s->policy->selects_blocks && s->cache->tier && s->queries == 1)
+    if (chooses && s->policy->selects_steps && s->cache->tier && s->queries == 1)
         plan_pages(&block, &looks);
     for (block.kv_head = 0; block.kv_head < shape->kv_heads; block.kv_head++)
         for (block.first = s->first; block.first < s->end; block.first += block.queries) {

@@ -34,9 +34,9 @@ static size_t value_scales(const struct kv_shape *shape) {
     return shape->type == KV_INT8 ? 1 : 0;
 }
 
-/* The places of a key-value head's parts in a block, in bytes. */
+/* The places of a key-value head's parts in a slice, in bytes. */
 struct places {
-    size_t keys, values, key_scales, value_scales, block; /* `block`: the bytes of a block */
+    size_t keys, values, key_scales, value_scales, slice; /* `slice`: the bytes of a slice */
 };
 
 static struct places places_of(const struct kv_shape *shape, size_t kv_head) {
@@ -45,7 +45,7 @@ static struct places places_of(const struct kv_shape *shape, size_t kv_head) {
     const size_t values = KV_PAGE * padded_value(shape) * number;
     const size_t of_keys = KV_PAGE * key_scales(shape) * sizeof(float);
     const size_t of_values = KV_PAGE * value_scales(shape) * sizeof(float);
-    struct places p = {.block = shape->kv_heads * (keys + values + of_keys + of_values)};
+    struct places p = {.slice = shape->kv_heads * (keys + values + of_keys + of_values)};
     p.keys = kv_head * keys;
     p.values = shape->kv_heads * keys + kv_head * values;
     p.key_scales = shape->kv_heads * (keys + values) + kv_head * of_keys;
@@ -53,8 +53,8 @@ static struct places places_of(const struct kv_shape *shape, size_t kv_head) {
     return p;
 }
 
-size_t kv_block_bytes(const struct kv_shape *shape) {
-    return places_of(shape, 0).block;
+size_t kv_slice_bytes(const struct kv_shape *shape) {
+    return places_of(shape, 0).slice;
 }
 
 size_t kv_step_key_bytes(const struct kv_shape *shape) {
@@ -68,17 +68,17 @@ size_t kv_step_value_bytes(const struct kv_shape *shape) {
 }
 
 static size_t page_bytes(const struct kv_shape *shape) {
-    return shape->layers * kv_block_bytes(shape);
+    return shape->layers * kv_slice_bytes(shape);
 }
 
-/* Returns the bytes of a block, which the caller holds until kv_cache_let_go. NULL if they cannot
+/* Returns the bytes of a slice, which the caller holds until kv_cache_let_go. NULL if they cannot
  * be written (kv_tier.h). */
-static unsigned char *hold_block(const struct kv_cache *cache, size_t page, size_t layer,
+static unsigned char *hold_slice(const struct kv_cache *cache, size_t page, size_t layer,
                                  bool writes) {
     if (cache->tier)
-        return cache->tier->hold(cache->tier, (struct kv_block){cache->tier_cache, layer, page},
+        return cache->tier->hold(cache->tier, (struct kv_slice){cache->tier_cache, layer, page},
                                  writes);
-    return cache->page[page] + layer * kv_block_bytes(&cache->shape);
+    return cache->page[page] + layer * kv_slice_bytes(&cache->shape);
 }
 
 /* Return the number that is value i of the key, or of the value vector, of position `at` of a page.
@@ -205,19 +205,19 @@ static uint16_t half_within_range(float x) {
     return half_of_float(low < -HALF_LARGEST ? -HALF_LARGEST : low);
 }
 
-/* The parts of one key-value head in a block. */
+/* The parts of one key-value head in a slice. */
 struct head_parts {
     unsigned char *keys, *values;
     float *key_scales, *value_scales;
 };
 
-static struct head_parts parts_of(const struct kv_shape *shape, unsigned char *block,
+static struct head_parts parts_of(const struct kv_shape *shape, unsigned char *slice,
                                   size_t kv_head) {
     const struct places p = places_of(shape, kv_head);
-    return (struct head_parts){.keys = block + p.keys,
-                               .values = block + p.values,
-                               .key_scales = (float *)(void *)(block + p.key_scales),
-                               .value_scales = (float *)(void *)(block + p.value_scales)};
+    return (struct head_parts){.keys = slice + p.keys,
+                               .values = slice + p.values,
+                               .key_scales = (float *)(void *)(slice + p.key_scales),
+                               .value_scales = (float *)(void *)(slice + p.value_scales)};
 }
 
 static void write_floats(const struct kv_shape *shape, const struct head_parts *to, size_t at,
@@ -268,8 +268,8 @@ static void write_bytes(const struct kv_shape *shape, const struct head_parts *t
         to->values[value_place(shape, at, c)] = byte_of(v[c] * inverse);
 }
 
-/* Writes positions of one block. */
-static void write_in_block(const struct kv_shape *shape, unsigned char *bytes, size_t position,
+/* Writes positions of one slice. */
+static void write_in_slice(const struct kv_shape *shape, unsigned char *bytes, size_t position,
                            size_t tokens, const float *keys, const float *values, size_t ld) {
     static void (*const write[])(const struct kv_shape *, const struct head_parts *, size_t,
                                  const float *, const float *) = {
@@ -286,11 +286,11 @@ void kv_cache_write(const struct kv_cache *cache, size_t layer, size_t position,
                     const float *keys, const float *values, size_t ld) {
     for (size_t n; tokens > 0; tokens -= n, position += n, keys += n * ld, values += n * ld) {
         const size_t page = position / KV_PAGE;
-        unsigned char *block = hold_block(cache, page, layer, true);
+        unsigned char *slice = hold_slice(cache, page, layer, true);
         n = smaller(tokens, (page + 1) * KV_PAGE - position);
-        if (!block)
+        if (!slice)
             return;
-        write_in_block(&cache->shape, block, position, n, keys, values, ld);
+        write_in_slice(&cache->shape, slice, position, n, keys, values, ld);
         kv_cache_let_go(cache, page, layer);
     }
 }
@@ -298,7 +298,7 @@ void kv_cache_write(const struct kv_cache *cache, size_t layer, size_t position,
 struct kv_head kv_cache_head(const struct kv_cache *cache, size_t page, size_t layer,
                              size_t kv_head) {
     const struct places p = places_of(&cache->shape, kv_head);
-    const unsigned char *base = hold_block(cache, page, layer, false);
+    const unsigned char *base = hold_slice(cache, page, layer, false);
     return (struct kv_head){.keys = base + p.keys,
                             .values = base + p.values,
                             .key_scales = (const float *)(const void *)(base + p.key_scales),
@@ -342,9 +342,9 @@ size_t kv_cache_bytes(const struct kv_cache *cache) {
                cache->rope_positions * cache->shape.head_size * sizeof *cache->rope;
 }
 
-/* Copies the positions [first, end) of a block. Keys, and values in bytes, are copied by whole
+/* Copies the positions [first, end) of a slice. Keys, and values in bytes, are copied by whole
  * panels or steps, and so some of their neighbours too. */
-static void copy_in_block(const struct kv_shape *shape, unsigned char *to,
+static void copy_in_slice(const struct kv_shape *shape, unsigned char *to,
                           const unsigned char *from, size_t first, size_t end) {
     const bool bytes = shape->type == KV_INT8;
     const size_t panel = bytes ? KV_STEP : shape->panel, number = kv_number_bytes(shape->type);
@@ -369,19 +369,19 @@ static void copy_in_block(const struct kv_shape *shape, unsigned char *to,
     }
 }
 
-/* Copies the positions [first, end) of a page, layer by layer. A tier gives out one block at a
+/* Copies the positions [first, end) of a page, layer by layer. A tier gives out one slice at a
  * time, so each goes through `bytes`. */
 static void copy_in_page(const struct kv_cache *to, const struct kv_cache *from, size_t page,
                          size_t first, size_t end, unsigned char *bytes) {
     for (size_t layer = 0; layer < from->shape.layers; layer++) {
-        const unsigned char *source = hold_block(from, page, layer, false);
+        const unsigned char *source = hold_slice(from, page, layer, false);
         if (bytes)
-            source = memcpy(bytes, source, kv_block_bytes(&from->shape));
+            source = memcpy(bytes, source, kv_slice_bytes(&from->shape));
         kv_cache_let_go(from, page, layer);
-        unsigned char *block = hold_block(to, page, layer, true);
-        if (!block)
+        unsigned char *slice = hold_slice(to, page, layer, true);
+        if (!slice)
             return;
-        copy_in_block(&from->shape, block, source, first, end);
+        copy_in_slice(&from->shape, slice, source, first, end);
         kv_cache_let_go(to, page, layer);
     }
 }
@@ -389,7 +389,7 @@ static void copy_in_page(const struct kv_cache *to, const struct kv_cache *from,
 wisp_status kv_cache_copy(struct kv_cache *to, const struct kv_cache *from, size_t first,
                           size_t end, wisp_error *error) {
     to->kept_steps = smaller(to->kept_steps, first / KV_STEP);
-    const size_t size = kv_block_bytes(&from->shape);
+    const size_t size = kv_slice_bytes(&from->shape);
     unsigned char *bytes = from->tier ? malloc(size) : NULL;
     if (from->tier && !bytes)
         return fail_memory(error, size);
@@ -426,7 +426,7 @@ static unsigned char *move(void *in_cache, unsigned char *in_file, size_t n, boo
 }
 
 /* Copies a position to a file's bytes, or the other way. */
-static void move_position(const struct kv_shape *shape, unsigned char *block, size_t position,
+static void move_position(const struct kv_shape *shape, unsigned char *slice, size_t position,
                           unsigned char *bytes, bool out) {
     const size_t size = shape->head_size, at = position % KV_PAGE;
     const size_t number = kv_number_bytes(shape->type);
@@ -434,7 +434,7 @@ static void move_position(const struct kv_shape *shape, unsigned char *block, si
     unsigned char *of_keys = values + shape->kv_heads * size * number;
     unsigned char *of_values = of_keys + shape->kv_heads * key_scales(shape) * sizeof(float);
     for (size_t h = 0; h < shape->kv_heads; h++) {
-        const struct head_parts p = parts_of(shape, block, h);
+        const struct head_parts p = parts_of(shape, slice, h);
         for (size_t i = 0; i < size; i++) {
             keys = move(p.keys + key_place(shape, at, i) * number, keys, number, out);
             values = move(p.values + value_place(shape, at, i) * number, values, number, out);
@@ -462,8 +462,8 @@ static void swap_position(const struct kv_shape *shape, unsigned char *bytes) {
 void kv_cache_export(const struct kv_cache *cache, size_t layer, size_t position,
                      unsigned char *bytes) {
     const size_t page = position / KV_PAGE;
-    unsigned char *block = hold_block(cache, page, layer, false);
-    move_position(&cache->shape, block, position, bytes, true);
+    unsigned char *slice = hold_slice(cache, page, layer, false);
+    move_position(&cache->shape, slice, position, bytes, true);
     kv_cache_let_go(cache, page, layer);
     swap_position(&cache->shape, bytes);
 }
@@ -482,10 +482,10 @@ bool kv_cache_import(const struct kv_cache *cache, size_t layer, size_t position
             return false;
     swap_position(shape, bytes);
     const size_t page = position / KV_PAGE;
-    unsigned char *block = hold_block(cache, page, layer, true);
-    if (!block) /* the tier says why */
+    unsigned char *slice = hold_slice(cache, page, layer, true);
+    if (!slice) /* the tier says why */
         return true;
-    move_position(shape, block, position, bytes, false);
+    move_position(shape, slice, position, bytes, false);
     kv_cache_let_go(cache, page, layer);
     return true;
 }

@@ -45,7 +45,7 @@ struct kv_cache {
      * values, the scales of the keys and those of the values. */
     unsigned char **page;
     size_t page_slots; /* pointers that `page` has room for */
-    /* Has the blocks instead of `page`, if memory is limited; else NULL. tier_cache is the number
+    /* Has the slices instead of `page`, if memory is limited; else NULL. tier_cache is the number
      * that this cache has there. */
     struct kv_tier *tier;
     size_t tier_cache;
@@ -79,11 +79,11 @@ struct kv_head {
  * kv_cache_release, also after an error. */
 wisp_status kv_cache_open(struct kv_cache *cache, const struct kv_shape *shape, wisp_error *error);
 
-/* Makes a tier have the blocks of a cache without positions. On failure the cache is as before. */
+/* Makes a tier have the slices of a cache without positions. On failure the cache is as before. */
 wisp_status kv_cache_limit(struct kv_cache *cache, struct kv_tier *tier, wisp_error *error);
 
-/* Returns the bytes of a block: the keys and values of a page in one layer. */
-size_t kv_block_bytes(const struct kv_shape *shape);
+/* Returns the bytes of a slice: the keys and values of a page in one layer. */
+size_t kv_slice_bytes(const struct kv_shape *shape);
 
 /* Makes room for at least this many positions, whose rotations are those of `rope`. Positions that
  * the cache has keep their keys and values; on failure the cache is as before. */
@@ -98,13 +98,13 @@ void kv_cache_write(const struct kv_cache *cache, size_t layer, size_t position,
                     const float *keys, const float *values, size_t ld);
 
 /* Returns the keys and values of a key-value head in page `page`, which the caller holds until it
- * calls kv_cache_let_go. A thread holds one block at a time. */
+ * calls kv_cache_let_go. A thread holds one slice at a time. */
 struct kv_head kv_cache_head(const struct kv_cache *cache, size_t page, size_t layer,
                              size_t kv_head);
 
 static inline void kv_cache_let_go(const struct kv_cache *cache, size_t page, size_t layer) {
     if (cache->tier)
-        cache->tier->let_go(cache->tier, (struct kv_block){cache->tier_cache, layer, page});
+        cache->tier->let_go(cache->tier, (struct kv_slice){cache->tier_cache, layer, page});
 }
 
 /* Writes the values [first, first + n) of the key at position `at` of a page as floats. */

@@ -53,7 +53,7 @@ bool attention_mask_keeps(const struct attention_masks *masks,
     }
 }
 
-static void select_blocks(const struct step_block *block, struct step_looks *looks) {
+static void select_steps(const struct query_block *block, struct step_looks *looks) {
     const struct attention_sequence *s = block->sequence;
     const struct attention_mask_of_head mask =
         attention_mask_at(s->masks, s->layer, s->kv_head + block->kv_head);
@@ -65,10 +65,10 @@ static void select_blocks(const struct step_block *block, struct step_looks *loo
 
 const struct attention_policy attention_learned = {
     .name = "learned",
-    .selects_blocks = true,
+    .selects_steps = true,
     .masks = 1u << ATTENTION_CAUSAL | 1u << ATTENTION_WINDOW,
     .needs_cache = true,
-    .select_blocks = select_blocks,
+    .select_steps = select_steps,
     .workspace_bytes = attention_cached_bytes,
     .run = attention_cached_run,
 };

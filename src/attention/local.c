@@ -11,7 +11,7 @@ bool attention_sees_local(const struct attention_settings *settings, size_t quer
            (query_step - key_step) * KV_STEP < settings->window + KV_STEP;
 }
 
-static void select_blocks(const struct step_block *block, struct step_looks *looks) {
+static void select_steps(const struct query_block *block, struct step_looks *looks) {
     step_look_by(block, looks, attention_sees_local);
 }
 
@@ -22,7 +22,7 @@ const struct attention_policy attention_local = {
     .settings = ATTENTION_TAKES_WINDOW | ATTENTION_TAKES_SINKS,
     .defaults = {.window = 1024, .sinks = 64},
     .least = {.window = KV_STEP},
-    .select_blocks = select_blocks,
+    .select_steps = select_steps,
     .workspace_bytes = attention_cached_bytes,
     .run = attention_cached_run,
 };

@@ -34,13 +34,13 @@ static bool enough(void *context, size_t index) {
     return wanted->sum >= wanted->most;
 }
 
-static void look_at_all(const struct step_block *block, const struct step_looks *looks) {
+static void look_at_all(const struct query_block *block, const struct step_looks *looks) {
     for (size_t i = 0; i < block->queries; i++)
         for (size_t s = looks->first; s < looks->end; s++)
             looks->at[i * looks->ld + s] = true;
 }
 
-static void select_blocks(const struct step_block *block, struct step_looks *looks) {
+static void select_steps(const struct query_block *block, struct step_looks *looks) {
     const struct attention_sequence *sequence = block->sequence;
     const size_t n = looks->end - looks->first, mass = sequence->settings->mass;
     struct workspace space = looks->space;
@@ -66,7 +66,7 @@ const struct attention_policy attention_mass = {
     .settings = ATTENTION_TAKES_MASS,
     .defaults = {.mass = 980},
     .least = {.mass = 1},
-    .select_blocks = select_blocks,
+    .select_steps = select_steps,
     .workspace_bytes = workspace_bytes,
     .run = attention_cached_run,
 };

@@ -44,7 +44,7 @@ static struct parts take_parts(const struct attention_shape *shape, size_t keys,
 static size_t workspace_bytes(const struct kernels *kernels, const struct attention_shape *shape,
                               size_t keys) {
     struct workspace measured = {0};
-    struct step_block block;
+    struct query_block block;
     step_take(kernels, shape, &measured, &block);
     (void)take_parts(shape, keys, &measured);
     return larger(measured.used, attention_cached_bytes(kernels, shape, keys));
@@ -72,7 +72,7 @@ static size_t lines_of(size_t positions, size_t n, size_t budget, size_t fifths)
 }
 
 /* Adds what the queries of a block give to the lines. */
-static void add_block(struct step_block *block, struct parts *p) {
+static void add_block(struct query_block *block, struct parts *p) {
     const size_t own = step_own(block);
     p->looks.first = step_first_key(block) / KV_STEP;
     p->looks.end = own + 1;
@@ -92,7 +92,7 @@ static void prepare(const struct kernels *kernels, const struct attention_shape 
     const struct attention_settings *set = s->settings;
     const size_t n = (s->keys - 1) / KV_STEP + 1, most = step_queries(shape);
     const size_t past = s->keys - s->queries;
-    struct step_block block = {.sequence = s, .kv_head = kv_head};
+    struct query_block block = {.sequence = s, .kv_head = kv_head};
     step_take(kernels, shape, &space, &block);
     struct parts p = take_parts(shape, s->keys, &space);
     memset(p.vertical, 0, n * sizeof *p.vertical);
@@ -111,7 +111,7 @@ static void prepare(const struct kernels *kernels, const struct attention_shape 
     (void)attention_order(p.slash, n, p.looks.order, enough, &slash);
 }
 
-static void select_blocks(const struct step_block *block, struct step_looks *looks) {
+static void select_steps(const struct query_block *block, struct step_looks *looks) {
     const struct attention_sequence *s = block->sequence;
     const bool *vertical = (const bool *)(s->plan + block->kv_head * s->plan_bytes);
     const bool *slash = vertical + lines(s->keys);
@@ -131,7 +131,7 @@ const struct attention_policy attention_minference = {
     .settings = ATTENTION_TAKES_WINDOW | ATTENTION_TAKES_SINKS | ATTENTION_TAKES_BUDGET,
     .defaults = {.window = 100, .sinks = 30, .budget = 30},
     .least = {.window = KV_STEP, .budget = 1},
-    .select_blocks = select_blocks,
+    .select_steps = select_steps,
     .plan_bytes = plan_bytes,
     .prepare = prepare,
     .workspace_bytes = workspace_bytes,

@@ -46,7 +46,7 @@ static void find_range(const struct kv_shape *shape, const struct kv_head *head,
     }
 }
 
-static void keep_block(const struct kv_cache *cache, size_t layer, size_t kv_head, size_t step) {
+static void keep_step(const struct kv_cache *cache, size_t layer, size_t kv_head, size_t step) {
     const struct kv_shape *shape = &cache->shape;
     const size_t size = shape->head_size, page = step * KV_STEP / KV_PAGE;
     unsigned char *kept = kv_cache_kept(cache, step, layer, kv_head);
@@ -87,7 +87,7 @@ static size_t workspace_bytes(const struct kernels *kernels, const struct attent
 }
 
 /* Sets weights[s] of each step to the bound of the row's scores, less the largest one. */
-static void find_bounds(const struct step_block *b, size_t row, const struct step_looks *looks,
+static void find_bounds(const struct query_block *b, size_t row, const struct step_looks *looks,
                         float *weights) {
     const struct attention_sequence *s = b->sequence;
     const size_t size = b->shape->head_size;
@@ -122,10 +122,10 @@ static void find_bounds(const struct step_block *b, size_t row, const struct ste
 }
 
 /* Keeps what is not kept yet: the keys of texts that come from files, or that were copied. */
-static void keep_all(const struct step_block *b) {
+static void keep_all(const struct query_block *b) {
     const struct attention_sequence *s = b->sequence;
     for (size_t step = s->cache->kept_steps; step < step_own(b); step++)
-        keep_block(s->cache, s->layer, s->kv_head + b->kv_head, step);
+        keep_step(s->cache, s->layer, s->kv_head + b->kv_head, step);
 }
 
 struct wanted {
@@ -145,7 +145,7 @@ static bool enough(void *context, size_t index) {
     return false;
 }
 
-static void select_blocks(const struct step_block *b, struct step_looks *looks) {
+static void select_steps(const struct query_block *b, struct step_looks *looks) {
     const struct attention_settings *settings = b->sequence->settings;
     const size_t n = looks->end - looks->first, steps = settings->tokens / KV_STEP;
     const bool whole = b->sequence->layer < WHOLE_LAYERS || n <= larger(steps, WHOLE_STEPS);
@@ -170,15 +170,15 @@ static void select_blocks(const struct step_block *b, struct step_looks *looks) 
 const struct attention_policy attention_quest = {
     .name = "quest",
     .only_decode = true,
-    .selects_blocks = true,
+    .selects_steps = true,
     .masks = 1u << ATTENTION_CAUSAL | 1u << ATTENTION_WINDOW,
     .needs_cache = true,
     .settings = ATTENTION_TAKES_WINDOW | ATTENTION_TAKES_SINKS | ATTENTION_TAKES_TOKENS,
     .defaults = {.window = 128, .sinks = 64, .tokens = 1024},
     .least = {.window = 128, .sinks = 1, .tokens = KV_STEP},
-    .select_blocks = select_blocks,
+    .select_steps = select_steps,
     .kept_bytes = kept_bytes,
-    .keep_block = keep_block,
+    .keep_step = keep_step,
     .workspace_bytes = workspace_bytes,
     .run = attention_cached_run,
 };

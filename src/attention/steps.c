@@ -17,7 +17,7 @@ static size_t group_of(const struct attention_shape *shape) {
     return shape->heads / shape->kv_heads;
 }
 
-size_t step_heads(const struct step_block *block) {
+size_t step_heads(const struct query_block *block) {
     return group_of(block->shape);
 }
 
@@ -29,7 +29,7 @@ size_t step_queries(const struct attention_shape *shape) {
 }
 
 void step_take(const struct kernels *kernels, const struct attention_shape *shape,
-               struct workspace *space, struct step_block *b) {
+               struct workspace *space, struct query_block *b) {
     const size_t rows = step_queries(shape) * group_of(shape), size = shape->head_size;
     b->kernels = kernels;
     b->shape = shape;
@@ -46,7 +46,7 @@ void step_take(const struct kernels *kernels, const struct attention_shape *shap
     b->panel = workspace_take(space, larger(KV_STEP, size), kernels->f32_panel, sizeof *b->panel);
 }
 
-static enum kv_type type_of(const struct step_block *b) {
+static enum kv_type type_of(const struct query_block *b) {
     return b->sequence->cache->shape.type;
 }
 
@@ -72,11 +72,11 @@ float step_quantise(const float *restrict x, size_t n, int8_t *restrict bytes,
 }
 
 /* Returns the position in the sequence of the block's first query. */
-static size_t position_of(const struct step_block *b) {
+static size_t position_of(const struct query_block *b) {
     return b->sequence->keys - b->sequence->queries + b->first;
 }
 
-void step_begin(struct step_block *b) {
+void step_begin(struct query_block *b) {
     const struct attention_sequence *s = b->sequence;
     const size_t size = b->shape->head_size, group = group_of(b->shape);
     b->rows = b->queries * group;
@@ -103,7 +103,7 @@ static size_t first_seen(const struct attention_shape *shape, size_t position) {
                : 0;
 }
 
-size_t step_first_key(const struct step_block *b) {
+size_t step_first_key(const struct query_block *b) {
     return first_seen(b->shape, position_of(b));
 }
 
@@ -113,7 +113,7 @@ static void expand_halves(const uint16_t *halves, size_t n, float *y) {
 }
 
 /* Computes the scores of a step's keys, from position `at` of a page on. */
-static void score(const struct step_block *b, const struct kv_head *head, size_t at) {
+static void score(const struct query_block *b, const struct kv_head *head, size_t at) {
     const struct kernels *kernels = b->kernels;
     const size_t size = b->shape->head_size, panel = kernels->f32_panel;
     const struct int8_queries queries = {b->bytes, b->sums, b->rows, size};
@@ -141,7 +141,7 @@ struct key_range {
 };
 
 /* Returns those that row r sees in the step that begins with key `start`. */
-static struct key_range keys_seen(const struct step_block *b, size_t r, size_t start) {
+static struct key_range keys_seen(const struct query_block *b, size_t r, size_t start) {
     const size_t position = position_of(b) + r / group_of(b->shape);
     const size_t first = larger(first_seen(b->shape, position), start);
     const size_t end = smaller(position + 1, start + KV_STEP);
@@ -149,7 +149,7 @@ static struct key_range keys_seen(const struct step_block *b, size_t r, size_t s
 }
 
 /* Turns the scores of the step that begins with key `start` into shares. */
-static void share(const struct step_block *b, const struct kv_head *head, size_t start) {
+static void share(const struct query_block *b, const struct kv_head *head, size_t start) {
     const struct kernels *kernels = b->kernels;
     for (size_t r = 0; r < b->rows; r++) {
         const struct key_range seen = keys_seen(b, r, start);
@@ -175,7 +175,7 @@ static void share(const struct step_block *b, const struct kv_head *head, size_t
 }
 
 /* Adds the step's values, times their shares, to the sums. */
-static void add_up(const struct step_block *b, const struct kv_head *head, size_t at) {
+static void add_up(const struct query_block *b, const struct kv_head *head, size_t at) {
     const struct kernels *kernels = b->kernels;
     const size_t size = b->shape->head_size, panel = kernels->f32_panel;
     if (type_of(b) == KV_INT8) {
@@ -201,16 +201,16 @@ static void add_up(const struct step_block *b, const struct kv_head *head, size_
 }
 
 /* Returns the head of the block in the page of a step, which is held until kv_cache_let_go. */
-static struct kv_head head_of(const struct step_block *b, size_t step) {
+static struct kv_head head_of(const struct query_block *b, size_t step) {
     const struct attention_sequence *s = b->sequence;
     return kv_cache_head(s->cache, step * KV_STEP / KV_PAGE, s->layer, s->kv_head + b->kv_head);
 }
 
-static void let_go(const struct step_block *b, size_t step) {
+static void let_go(const struct query_block *b, size_t step) {
     kv_cache_let_go(b->sequence->cache, step * KV_STEP / KV_PAGE, b->sequence->layer);
 }
 
-void step_add(struct step_block *b, size_t step) {
+void step_add(struct query_block *b, size_t step) {
     const size_t start = step * KV_STEP, at = start % KV_PAGE;
     const struct kv_head head = head_of(b, step);
     if (!b->scored)
@@ -220,9 +220,9 @@ void step_add(struct step_block *b, size_t step) {
     let_go(b, step);
 }
 
-struct step_block step_part(const struct step_block *block, size_t first, size_t end) {
+struct query_block step_part(const struct query_block *block, size_t first, size_t end) {
     const size_t row = first * step_heads(block), size = block->shape->head_size;
-    struct step_block part = *block;
+    struct query_block part = *block;
     part.first += first;
     part.queries = end - first;
     part.rows = part.queries * step_heads(block);
@@ -235,17 +235,17 @@ struct step_block step_part(const struct step_block *block, size_t first, size_t
     return part;
 }
 
-size_t step_keys_seen(const struct step_block *block, size_t i, size_t first, size_t end) {
+size_t step_keys_seen(const struct query_block *block, size_t i, size_t first, size_t end) {
     const size_t position = position_of(block) + i;
     const size_t from = larger(first_seen(block->shape, position), first * KV_STEP);
     return larger(smaller(position + 1, end * KV_STEP), from) - from;
 }
 
-size_t step_own(const struct step_block *block) {
+size_t step_own(const struct query_block *block) {
     return position_of(block) / KV_STEP;
 }
 
-void step_look_by(const struct step_block *block, const struct step_looks *looks,
+void step_look_by(const struct query_block *block, const struct step_looks *looks,
                   bool (*sees)(const struct attention_settings *settings, size_t query_step,
                                size_t key_step)) {
     for (size_t s = looks->first; s < looks->end; s++)
@@ -254,7 +254,7 @@ void step_look_by(const struct step_block *block, const struct step_looks *looks
 }
 
 /* Computes the scores of a step, and weights[r * ld], the sum of the powers of each row's. */
-static void add_powers(const struct step_block *b, size_t step, float *weights, size_t ld) {
+static void add_powers(const struct query_block *b, size_t step, float *weights, size_t ld) {
     const size_t start = step * KV_STEP;
     const struct kv_head head = head_of(b, step);
     score(b, &head, start % KV_PAGE);
@@ -275,9 +275,9 @@ static void add_powers(const struct step_block *b, size_t step, float *weights, 
     }
 }
 
-void step_weigh(const struct step_block *b, const struct step_looks *looks) {
+void step_weigh(const struct query_block *b, const struct step_looks *looks) {
     const size_t heads = step_heads(b), ld = looks->ld;
-    struct step_block at = *b;
+    struct query_block at = *b;
     for (size_t s = looks->first; s < looks->end; s++) {
         at.scores = looks->scores ? looks->scores + s * b->rows * KV_STEP : b->scores;
         add_powers(&at, s, looks->weights + s, ld);
@@ -303,13 +303,13 @@ void step_weigh(const struct step_block *b, const struct step_looks *looks) {
 }
 
 /* Returns the power of the sink of row r, which its sum of powers lacks. */
-static float sink_of(const struct step_block *b, size_t r) {
+static float sink_of(const struct query_block *b, size_t r) {
     const size_t group = group_of(b->shape);
     const float factor = b->shape->soft_cap > 0 ? 1 : b->factors[r];
     return expf(b->shape->sinks[b->kv_head * group + r % group] - factor * b->softmax[r].top);
 }
 
-void step_end(const struct step_block *b, float *context, size_t ld_context) {
+void step_end(const struct query_block *b, float *context, size_t ld_context) {
     const size_t size = b->shape->head_size, group = group_of(b->shape);
     for (size_t r = 0; r < b->rows; r++) {
         float *to = context + (b->first - b->sequence->first + r / group) * ld_context +

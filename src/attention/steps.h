@@ -13,7 +13,7 @@
 #include "attention/attention.h"
 
 /* The working memory, and the block of queries that is computed. */
-struct step_block {
+struct query_block {
     const struct kernels *kernels;
     const struct attention_shape *shape;
     const struct attention_sequence *sequence;
@@ -40,35 +40,35 @@ size_t step_queries(const struct attention_shape *shape);
 
 /* Takes the working memory of blocks. */
 void step_take(const struct kernels *kernels, const struct attention_shape *shape,
-               struct workspace *space, struct step_block *block);
+               struct workspace *space, struct query_block *block);
 
 /* Begins a block with queries [first, first + queries) of a call, of which all fields above it are
  * set. */
-void step_begin(struct step_block *block);
+void step_begin(struct query_block *block);
 
 /* Returns the first key that the block's first query sees. */
-size_t step_first_key(const struct step_block *block);
+size_t step_first_key(const struct query_block *block);
 
 /* Goes through step `step` of the sequence, of which some query of the block sees a key. */
-void step_add(struct step_block *block, size_t step);
+void step_add(struct query_block *block, size_t step);
 
 /* Returns the queries [first, end) of a block as a block, whose results are parts of the whole's.
  */
-struct step_block step_part(const struct step_block *block, size_t first, size_t end);
+struct query_block step_part(const struct query_block *block, size_t first, size_t end);
 
 /* ---- for policies that choose steps -------------------------------------------------------- */
 
 /* Returns the query heads that share the block's key-value head. */
-size_t step_heads(const struct step_block *block);
+size_t step_heads(const struct query_block *block);
 
 /* Returns how many keys query i of the block sees in the steps [first, end). */
-size_t step_keys_seen(const struct step_block *block, size_t i, size_t first, size_t end);
+size_t step_keys_seen(const struct query_block *block, size_t i, size_t first, size_t end);
 
 /* Returns the step in which the block's queries are. */
-size_t step_own(const struct step_block *block);
+size_t step_own(const struct query_block *block);
 
 /* Looks at what `sees` says of the queries' step and another. */
-void step_look_by(const struct step_block *block, const struct step_looks *looks,
+void step_look_by(const struct query_block *block, const struct step_looks *looks,
                   bool (*sees)(const struct attention_settings *settings, size_t query_step,
                                size_t key_step));
 
@@ -76,13 +76,13 @@ void step_look_by(const struct step_block *block, const struct step_looks *looks
  * block gives to step s, on average over the heads: a softmax over all keys, added up. A query
  * whose shares are not finite gives 1 to each step. Keeps the scores of all steps, if there are
  * looks->scores. */
-void step_weigh(const struct step_block *block, const struct step_looks *looks);
+void step_weigh(const struct query_block *block, const struct step_looks *looks);
 
 /* Rounds a row x [n] to bytes [kv_key_bytes(n)], and adds up those of each block. Returns the
  * scale: the largest magnitude becomes 127. A row with a NaN has a scale that is NaN. */
 float step_quantise(const float *x, size_t n, int8_t *bytes, int32_t *sums);
 
 /* Writes the results as attention_policy.run does. */
-void step_end(const struct step_block *block, float *context, size_t ld_context);
+void step_end(const struct query_block *block, float *context, size_t ld_context);
 
 #endif

@@ -10,7 +10,7 @@ static bool sees(const struct attention_settings *settings, size_t query_step, s
            (query_step - key_step) % settings->stride == 0;
 }
 
-static void select_blocks(const struct step_block *block, struct step_looks *looks) {
+static void select_steps(const struct query_block *block, struct step_looks *looks) {
     step_look_by(block, looks, sees);
 }
 
@@ -21,7 +21,7 @@ const struct attention_policy attention_strided = {
     .settings = ATTENTION_TAKES_WINDOW | ATTENTION_TAKES_SINKS | ATTENTION_TAKES_STRIDE,
     .defaults = {.window = 512, .sinks = 64, .stride = 8},
     .least = {.window = KV_STEP, .stride = 1},
-    .select_blocks = select_blocks,
+    .select_steps = select_steps,
     .workspace_bytes = attention_cached_bytes,
     .run = attention_cached_run,
 };

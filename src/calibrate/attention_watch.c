@@ -80,13 +80,13 @@ static struct partials take_partials(const struct attention_shape *shape, size_t
 static size_t workspace_bytes(const struct kernels *kernels, const struct attention_shape *shape,
                               size_t keys) {
     struct workspace measured = {0};
-    struct step_block block;
+    struct query_block block;
     step_take(kernels, shape, &measured, &block);
     (void)take_partials(shape, take_looks(shape, keys, &measured).ld, &measured);
     return larger(measured.used, attention_cached_bytes(kernels, shape, keys));
 }
 
-static void add_weights(const struct step_block *b, const struct step_looks *looks,
+static void add_weights(const struct query_block *b, const struct step_looks *looks,
                         struct watched_head *head) {
     const size_t own = step_own(b), q = own / MASK_STEPS;
     step_weigh(b, looks);
@@ -101,7 +101,8 @@ static void add_weights(const struct step_block *b, const struct step_looks *loo
 }
 
 /* Computes what each step gives to each row, all of a row times the same factor. */
-static void divide(struct step_block *b, const struct step_looks *looks, const struct partials *p) {
+static void divide(struct query_block *b, const struct step_looks *looks,
+                   const struct partials *p) {
     const size_t size = b->ld_sum, heads = step_heads(b);
     for (size_t s = looks->first; s < looks->end; s++) {
         for (size_t r = 0; r < b->rows; r++)
@@ -136,7 +137,7 @@ static void divide(struct step_block *b, const struct step_looks *looks, const s
 }
 
 /* Adds up the kept steps of a row. */
-static void gather(const struct step_block *b, const struct step_looks *looks,
+static void gather(const struct query_block *b, const struct step_looks *looks,
                    const struct partials *p, size_t row, bool all, float *output) {
     const size_t size = b->ld_sum;
     float total = 0;
@@ -161,7 +162,7 @@ static double distance(const float *a, const float *b, size_t n) {
 }
 
 /* Tries all masks of a head on the rows of a block. */
-static void try_masks(const struct watch *watch, struct step_block *b,
+static void try_masks(const struct watch *watch, struct query_block *b,
                       const struct step_looks *looks, const struct partials *p,
                       struct watched_head *head) {
     const size_t own = step_own(b), size = b->shape->head_size;
@@ -194,7 +195,7 @@ static void prepare(const struct kernels *kernels, const struct attention_shape 
     const struct watch *watch = ((const struct watched_masks *)s->masks)->watch;
     struct watched_head *head = &watch->heads[s->layer * watch->shape.kv_heads + kv_head];
     const size_t past = s->keys - s->queries, most = step_queries(shape);
-    struct step_block b = {.sequence = s, .kv_head = kv_head};
+    struct query_block b = {.sequence = s, .kv_head = kv_head};
     (void)plan;
     step_take(kernels, shape, &space, &b);
     struct step_looks looks = take_looks(shape, s->keys, &space);

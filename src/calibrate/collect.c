@@ -122,7 +122,7 @@ static wisp_status keep_inputs(void *context, struct cursor at, const float *x, 
     const struct collection *c = o->c;
     const struct layer *l = &c->layers[at.layer];
     (void)error;
-    if (at.block != BLOCK_FEED_FORWARD || !x)
+    if (at.block != PASS_FEED_FORWARD || !x)
         return WISP_OK;
     const size_t size = l->hidden_size, start = c->starts[o->first];
     for (size_t t = start; t < c->starts[o->end]; t++)

@@ -189,7 +189,7 @@ static wisp_status open_watchers(struct run *r, struct arena *arena, float **nor
     ARENA_TAKE(arena, r->watchers, c->layers, error);
     ARENA_TAKE(arena, squares, c->layers * n, error);
     ARENA_TAKE(arena, *norms, c->layers * n, error);
-    ARENA_TAKE(arena, gates, PASS_PART_TOKENS * n, error);
+    ARENA_TAKE(arena, gates, PASS_TILE_TOKENS * n, error);
     ARENA_TAKE(arena, ones, n, error);
     ARENA_TAKE(arena, contributions, n, error);
     for (size_t l = 0; l < c->layers; l++) {

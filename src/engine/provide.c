@@ -19,7 +19,7 @@ static int compare_ranges(const void *a, const void *b) {
  * that the pass holds. */
 static size_t absent_rows(struct pass *pass, wisp_range *ranges) {
     const struct network *network = pass->network;
-    if (pass_cursor(pass).block == BLOCK_EMBED)
+    if (pass_cursor(pass).block == PASS_EMBED)
         return token_embedding_hold(&network->tokens, pass->batch.ids + pass->looked_up,
                                     pass_tokens_to_look_up(pass), ranges);
     if (ranges)

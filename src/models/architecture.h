@@ -27,12 +27,12 @@ struct pass_size {
 
 /* The blocks of a pass, in this order; each layer has an attention and a feed-forward block. The
  * output block pools embeddings or computes logits. */
-enum block { BLOCK_EMBED, BLOCK_ATTENTION, BLOCK_FEED_FORWARD, BLOCK_OUTPUT, BLOCK_END };
+enum pass_block { PASS_EMBED, PASS_ATTENTION, PASS_FEED_FORWARD, PASS_OUTPUT, PASS_END };
 
 /* A block of a pass. */
 struct cursor {
-    uint32_t layer; /* 0 at BLOCK_EMBED, the number of layers at BLOCK_OUTPUT and BLOCK_END */
-    enum block block;
+    uint32_t layer; /* 0 at PASS_EMBED, the number of layers at PASS_OUTPUT and PASS_END */
+    enum pass_block block;
 };
 
 struct architecture {

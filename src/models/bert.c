@@ -66,9 +66,9 @@ void bert_take(const struct network *network, const struct pass_size *size, stru
     const struct model_config *c = &network->config;
     const size_t head_size = c->hidden_size / c->heads;
     const size_t tokens = size->tokens, hidden_size = c->hidden_size;
-    const size_t part = smaller(pass_tokens_each(tokens, size->members), PASS_PART_TOKENS);
+    const size_t tile = smaller(pass_tokens_each(tokens, size->members), PASS_TILE_TOKENS);
     const size_t scratch_bytes =
-        larger(feed_forward_workspace_bytes(network, part), pass_attention_bytes(network, size));
+        larger(feed_forward_workspace_bytes(network, tile), pass_attention_bytes(network, size));
     struct bert_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     s->inner_size = larger(3 * hidden_size, feed_forward_inner_size(c));
@@ -121,8 +121,8 @@ static wisp_status embed_tokens(struct pass *pass, const struct bert_state *s, w
     network->kernels->layer_norm(x, positions, w->embedding_norm.weight, w->embedding_norm.bias,
                                  network->config.norm_epsilon, pass->tokens, size);
     if (projects)
-        TRY(pass_apply_linear(pass, (struct cursor){0, BLOCK_EMBED}, &w->projection, x,
-                              pass->tokens, s->x, s->scratch[0], error));
+        TRY(pass_apply_linear(pass, (struct cursor){0, PASS_EMBED}, &w->projection, x, pass->tokens,
+                              s->x, s->scratch[0], error));
     return WISP_OK;
 }
 
@@ -133,10 +133,10 @@ static void rotate(const struct pass *pass, const struct bert_state *s, struct p
     const size_t head_size = c->hidden_size / c->heads, ld = 3 * (size_t)c->hidden_size;
     const struct rope rope = rope_of(pass->network);
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = pass_text_part(pass, i, own);
-        if (part.first < part.end)
-            apply_rope(&rope, s->rope + part.first * head_size, part.end - part.first,
-                       2 * (size_t)c->heads, head_size, s->inner + (part.start + part.first) * ld,
+        const struct text_slice slice = pass_text_slice(pass, i, own);
+        if (slice.first < slice.end)
+            apply_rope(&rope, s->rope + slice.first * head_size, slice.end - slice.first,
+                       2 * (size_t)c->heads, head_size, s->inner + (slice.start + slice.first) * ld,
                        ld);
     }
 }
@@ -178,14 +178,14 @@ wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor at, wisp
     wisp_status status;
 
     switch (at.block) {
-    case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
+    case PASS_EMBED: /* member 0 looks up all tokens: that is quick */
         if (member > 0)
             break;
         TRY(embed_tokens(pass, s, error));
         pass_mark(pass, member, at, STAGE_LOOK_UP);
         break;
 
-    case BLOCK_ATTENTION: /* x = layer_norm(x + W_o attention(W_qkv x)) */
+    case PASS_ATTENTION: /* x = layer_norm(x + W_o attention(W_qkv x)) */
         TRY(pass_wake(pass, member, at, REST_ATTENTION, error));
         status = pass_apply_linear(pass, at, &layer->qkv, x, own.n, s->inner + own.first * 3 * size,
                                    s->scratch[member], error); /* q, k and v */
@@ -205,7 +205,7 @@ wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor at, wisp
         add_and_norm(pass, member, at, &layer->attention_norm);
         break;
 
-    case BLOCK_FEED_FORWARD: /* x = layer_norm(x + feed_forward(x)) */
+    case PASS_FEED_FORWARD: /* x = layer_norm(x + feed_forward(x)) */
         status =
             feed_forward_run(pass, member, at, &s->feed_forward,
                              s->inner + own.first * s->inner_size, y, s->scratch[member], error);
@@ -213,14 +213,14 @@ wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor at, wisp
         add_and_norm(pass, member, at, &layer->output_norm);
         break;
 
-    case BLOCK_OUTPUT: /* rows = pooled hidden states, by member 0 */
+    case PASS_OUTPUT: /* rows = pooled hidden states, by member 0 */
         if (member > 0)
             break;
         encoder_pool(pass);
         pass_mark(pass, member, at, STAGE_POOL);
         break;
 
-    case BLOCK_END:
+    case PASS_END:
         break;
     }
     return WISP_OK;
@@ -239,7 +239,7 @@ size_t bert_linears(const struct network *network, uint32_t l, struct linear_ent
                                    .n = size,
                                    .k = size,
                                    .has_bias = c->has_bias,
-                                   .block = BLOCK_ATTENTION};
+                                   .block = PASS_ATTENTION};
     if (c->fused_qkv) {
         out[0].n = 3 * size;
         out[0].names[0] = "attn_qkv";
@@ -250,7 +250,7 @@ size_t bert_linears(const struct network *network, uint32_t l, struct linear_ent
                                    .n = size,
                                    .k = size,
                                    .has_bias = c->has_bias,
-                                   .block = BLOCK_ATTENTION,
+                                   .block = PASS_ATTENTION,
                                    .role = LINEAR_ENDS};
     return 2;
 }

@@ -12,7 +12,7 @@ static wisp_status clip_step(struct pass *pass, uint32_t member, struct cursor a
                              wisp_error *error) {
     const struct gpt2_weights *w = pass->network->weights;
     const struct decoder_state *s = pass->state;
-    if (at.block != BLOCK_EMBED)
+    if (at.block != PASS_EMBED)
         return gpt2_step(pass, member, at, error);
     if (member > 0)
         return WISP_OK;
@@ -28,7 +28,7 @@ static wisp_status image_step(struct pass *pass, uint32_t member, struct cursor 
     const struct gpt2_weights *w = pass->network->weights;
     const struct decoder_state *s = pass->state;
     const size_t values = pass->tokens * pass->network->config.hidden_size;
-    if (at.block != BLOCK_EMBED)
+    if (at.block != PASS_EMBED)
         return gpt2_step(pass, member, at, error);
     if (member > 0)
         return WISP_OK;

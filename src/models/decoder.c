@@ -38,7 +38,7 @@ void decoder_take(const struct network *network, const struct pass_size *size,
                   struct workspace *space, struct pass *pass) {
     const struct model_config *c = &network->config;
     const size_t tokens = size->tokens, hidden_size = c->hidden_size;
-    const size_t rows = smaller(tokens, PASS_PART_TOKENS); /* member 0 computes all logits */
+    const size_t rows = smaller(tokens, PASS_TILE_TOKENS); /* member 0 computes all logits */
     size_t scratch_bytes =
         larger(feed_forward_workspace_bytes(network, rows), pass_attention_bytes(network, size));
     /* The result of a convolution is where that of attention is. */
@@ -236,7 +236,7 @@ size_t decoder_logits_linear(const struct network *network, struct linear *logit
                                  .names = {tied ? "token_embd" : "output"},
                                  .n = network->config.vocabulary_size,
                                  .k = network->config.hidden_size,
-                                 .block = BLOCK_OUTPUT,
+                                 .block = PASS_OUTPUT,
                                  .role = LINEAR_LOGITS};
     return 1;
 }

@@ -24,7 +24,7 @@ size_t decoder_attention_linears(const struct model_config *c, struct decoder_at
     for (struct linear_entry *entry = out; entry < at; entry++) {
         entry->k = size;
         entry->has_bias = c->has_bias || c->has_qkv_bias;
-        entry->block = BLOCK_ATTENTION;
+        entry->block = PASS_ATTENTION;
     }
     *at++ = (struct linear_entry){.linear = &weights->output,
                                   .names = {"attn_output"},
@@ -32,7 +32,7 @@ size_t decoder_attention_linears(const struct model_config *c, struct decoder_at
                                   .k = q_size,
                                   .has_bias = c->has_bias,
                                   .norm = c->has_sub_norms ? "attn_sub_norm" : NULL,
-                                  .block = BLOCK_ATTENTION,
+                                  .block = PASS_ATTENTION,
                                   .role = LINEAR_ENDS};
     return (size_t)(at - out);
 }
@@ -87,15 +87,15 @@ static void normalize_heads(const struct network *network, const float *weight, 
  * angles of rope->local_theta if there is one, and long sequences by those of rope->long_factors.
  */
 static const float *rotations(const struct pass *pass, const struct rope *rope, uint32_t layer,
-                              const struct kv_cache *cache, const struct text_part *part) {
+                              const struct kv_cache *cache, const struct text_slice *slice) {
     const struct model_config *c = &pass->network->config;
     const struct decoder_state *s = pass->state;
     const float *table = cache ? cache->rope : s->rope;
     const float *other = cache ? cache->other_rope : s->other_rope;
-    const bool is_long = cache ? cache->is_long : part->tokens > c->long_after;
+    const bool is_long = cache ? cache->is_long : slice->tokens > c->long_after;
     const bool takes_other = rope->long_factors ? is_long : other && config_is_local(c, layer);
     return (takes_other ? other : table) +
-           ((cache ? cache->length : 0) + part->first) * c->head_size;
+           ((cache ? cache->length : 0) + slice->first) * c->head_size;
 }
 
 /* Multiplies the queries of n tokens from position `first` on by what config.query_growth says. */
@@ -117,26 +117,26 @@ static void rotate_and_keep(const struct pass *pass, uint32_t member, struct cur
     const struct decoder_state *s = pass->state;
     const struct pass_tokens own = decoder_tokens(pass, member);
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = pass_text_part(pass, i, own);
+        const struct text_slice slice = pass_text_slice(pass, i, own);
         const struct kv_cache *cache = pass->batch.caches ? pass->batch.caches[i] : NULL;
-        if (part.first >= part.end)
+        if (slice.first >= slice.end)
             continue;
-        const size_t n = part.end - part.first;
-        float *q = s->q + (part.start + part.first) * s->q_stride;
-        float *kv = s->kv + (part.start + part.first) * s->kv_stride;
+        const size_t n = slice.end - slice.first;
+        float *q = s->q + (slice.start + slice.first) * s->q_stride;
+        float *kv = s->kv + (slice.start + slice.first) * s->kv_stride;
         for (size_t t = 0; t < n && weights->q_norm; t++) {
             normalize_heads(pass->network, weights->q_norm, c->heads, q + t * s->q_stride);
             normalize_heads(pass->network, weights->k_norm, c->kv_heads, kv + t * s->kv_stride);
         }
         if (rope->theta != 0 && (c->no_rope_step == 0 || (at.layer + 1) % c->no_rope_step > 0)) {
-            const float *table = rotations(pass, rope, at.layer, cache, &part);
+            const float *table = rotations(pass, rope, at.layer, cache, &slice);
             apply_rope(rope, table, n, c->heads, c->head_size, q, s->q_stride);
             apply_rope(rope, table, n, c->kv_heads, c->head_size, kv, s->kv_stride);
         }
         if (c->query_growth != 0)
-            grow_queries(c, (cache ? cache->length : 0) + part.first, n, q, s->q_stride);
+            grow_queries(c, (cache ? cache->length : 0) + slice.first, n, q, s->q_stride);
         if (cache)
-            kv_cache_write(cache, config_kv_layer(c, at.layer), cache->length + part.first, n, kv,
+            kv_cache_write(cache, config_kv_layer(c, at.layer), cache->length + slice.first, n, kv,
                            kv + (size_t)c->kv_heads * c->head_size, s->kv_stride);
     }
 }
@@ -167,7 +167,7 @@ static struct attention_sequence sequence_of(const struct pass *pass, uint32_t m
 static void keep_blocks(const struct pass *pass, uint32_t member, struct cursor at) {
     const struct model_config *c = &pass->network->config;
     const struct attention_policy *policy = pass->attention.decode;
-    for (size_t i = 0; policy->keep_block && i < pass->batch.texts; i++) {
+    for (size_t i = 0; policy->keep_step && i < pass->batch.texts; i++) {
         const struct attention_sequence s = sequence_of(pass, member, at, i, 0);
         const size_t first = s.cache->kept_steps, end = (s.keys - 1) / KV_STEP;
         const size_t groups = end / KV_KEPT_STEPS + 1 - first / KV_KEPT_STEPS;
@@ -178,7 +178,7 @@ static void keep_blocks(const struct pass *pass, uint32_t member, struct cursor 
             const size_t from = (first / KV_KEPT_STEPS + n / c->kv_heads) * KV_KEPT_STEPS;
             for (size_t step = larger(first, from); step < smaller(end, from + KV_KEPT_STEPS);
                  step++)
-                policy->keep_block(s.cache, s.layer, n % c->kv_heads, step);
+                policy->keep_step(s.cache, s.layer, n % c->kv_heads, step);
         }
     }
 }
@@ -217,14 +217,14 @@ static wisp_status attend_tokens(const struct pass *pass, uint32_t member, struc
     const struct pass_tokens own = pass_tokens(pass, member);
     const size_t ld = shape->heads * shape->head_size;
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = pass_text_part(pass, i, own);
+        const struct text_slice slice = pass_text_slice(pass, i, own);
         struct attention_sequence text = sequence_of(pass, member, at, i, 0);
         const struct attention_policy *policy = attention_policy_of(&pass->attention, &text);
-        for (text.first = part.first; text.first < part.end; text.first = text.end) {
-            text.end = text.first + pass_queries_at_once(pass, text.keys, part.end - text.first);
-            TRY(pass_ask_hook(pass, at, text.first - part.first, error));
+        for (text.first = slice.first; text.first < slice.end; text.first = text.end) {
+            text.end = text.first + pass_queries_at_once(pass, text.keys, slice.end - text.first);
+            TRY(pass_ask_hook(pass, at, text.first - slice.first, error));
             policy->run(pass->network->kernels, shape, &text,
-                        s->context + (part.start + text.first) * ld, ld, s->scratch[member]);
+                        s->context + (slice.start + text.first) * ld, ld, s->scratch[member]);
         }
     }
     return WISP_OK;

@@ -48,7 +48,7 @@ static void release(struct network *network) {
 static wisp_status step(struct pass *pass, uint32_t member, struct cursor at, wisp_error *error) {
     const struct llama_weights *w = pass->network->weights;
     const struct llama_layer *layer = &w->layer[at.layer];
-    if (at.block != BLOCK_ATTENTION)
+    if (at.block != PASS_ATTENTION)
         return llama_step(pass, member, at, error);
     TRY(latent_attention_run(pass, member, at, layer->attention.latent, &w->common.rope, error));
     decoder_add_and_norm(pass, member, at, NULL, layer->feed_forward_norm);

@@ -49,16 +49,16 @@ static struct attention_rows rows_from(struct attention_rows rows, size_t start)
 /* Computes the member's rows of context behind the first `keys` tokens of a text, which are all
  * that these see: each alone, with the keys as those of a text that ends with it. */
 static void attend_unseen(const struct pass *pass, const struct attention_shape *shape,
-                          const struct encoder_rows *rows, struct text_part part, size_t keys,
+                          const struct encoder_rows *rows, struct text_slice slice, size_t keys,
                           float *context, struct workspace scratch) {
     const size_t ld = shape->heads * shape->head_size;
-    for (size_t p = part.first > keys ? part.first : keys; p < part.end; p++) {
+    for (size_t p = slice.first > keys ? slice.first : keys; p < slice.end; p++) {
         struct attention_shape own = *shape;
         const bool is_near = shape->mask == ATTENTION_NEAR && p > shape->window;
         const size_t first = is_near ? p - shape->window : 0, seen = keys - first;
-        struct attention_sequence text = {.q = rows_from(rows->q, part.start + p),
-                                          .k = rows_from(rows->k, part.start + first),
-                                          .v = rows_from(rows->v, part.start + first),
+        struct attention_sequence text = {.q = rows_from(rows->q, slice.start + p),
+                                          .k = rows_from(rows->k, slice.start + first),
+                                          .v = rows_from(rows->v, slice.start + first),
                                           .queries = 1,
                                           .keys = seen,
                                           .end = 1};
@@ -72,7 +72,7 @@ static void attend_unseen(const struct pass *pass, const struct attention_shape 
             own.parts = &parts;
         }
         pass->attention.prefill->run(pass->network->kernels, &own, &text,
-                                     context + (part.start + p) * ld, ld, scratch);
+                                     context + (slice.start + p) * ld, ld, scratch);
     }
 }
 
@@ -85,22 +85,23 @@ wisp_status encoder_attend(const struct pass *pass, uint32_t member, struct curs
     network->architecture->attention(network, at.layer, &shape);
     const size_t ld = shape.heads * shape.head_size;
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        struct text_part part = pass_text_part(pass, i, own);
-        if (RANKS && pass->batch.keys && pass->batch.keys[i] < part.tokens) {
-            attend_unseen(pass, &shape, rows, part, pass->batch.keys[i], context, scratch);
-            part.tokens = pass->batch.keys[i];
-            part.end = part.end < part.tokens ? part.end : part.tokens;
+        struct text_slice slice = pass_text_slice(pass, i, own);
+        if (RANKS && pass->batch.keys && pass->batch.keys[i] < slice.tokens) {
+            attend_unseen(pass, &shape, rows, slice, pass->batch.keys[i], context, scratch);
+            slice.tokens = pass->batch.keys[i];
+            slice.end = slice.end < slice.tokens ? slice.end : slice.tokens;
         }
-        struct attention_sequence text = {.q = rows_from(rows->q, part.start),
-                                          .k = rows_from(rows->k, part.start),
-                                          .v = rows_from(rows->v, part.start),
-                                          .queries = part.tokens,
-                                          .keys = part.tokens};
-        for (text.first = part.first; text.first < part.end; text.first = text.end) {
-            text.end = text.first + pass_queries_at_once(pass, part.tokens, part.end - text.first);
-            TRY(pass_ask_hook(pass, at, text.first - part.first, error));
+        struct attention_sequence text = {.q = rows_from(rows->q, slice.start),
+                                          .k = rows_from(rows->k, slice.start),
+                                          .v = rows_from(rows->v, slice.start),
+                                          .queries = slice.tokens,
+                                          .keys = slice.tokens};
+        for (text.first = slice.first; text.first < slice.end; text.first = text.end) {
+            text.end =
+                text.first + pass_queries_at_once(pass, slice.tokens, slice.end - text.first);
+            TRY(pass_ask_hook(pass, at, text.first - slice.first, error));
             pass->attention.prefill->run(network->kernels, &shape, &text,
-                                         context + (part.start + text.first) * ld, ld, scratch);
+                                         context + (slice.start + text.first) * ld, ld, scratch);
         }
     }
     return WISP_OK;
@@ -114,7 +115,7 @@ void encoder_pool(const struct pass *pass) {
         const size_t skipped = batch->skipped ? batch->skipped[i] : 0;
         const size_t tokens = batch->starts[i + 1] - batch->starts[i];
         const float *x = pass->x + (batch->starts[i] + skipped) * size;
-        if (network->config.pooling != POOLING_MEAN)
+        if (network->config.pooling != POOLING_MEAN && !(CLASSIFIES && network->config.ranks_mean))
             memcpy(pass->rows + i * size, x, size * sizeof *x);
         else
             mean_of_rows(network->kernels, x, tokens - skipped, size, pass->rows + i * size);

@@ -87,9 +87,9 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
     if (status == WISP_OK)
         status = wake(pass, member, at, error);
     const bool awake = status == WISP_OK; /* of all members, or of none */
-    for (size_t done = 0; done < own.n && status == WISP_OK; done += PASS_PART_TOKENS) {
+    for (size_t done = 0; done < own.n && status == WISP_OK; done += PASS_TILE_TOKENS) {
         const struct ffn_rows rows = {.first = own.first + done,
-                                      .n = smaller(own.n - done, PASS_PART_TOKENS),
+                                      .n = smaller(own.n - done, PASS_TILE_TOKENS),
                                       .x = pass->x + (own.first + done) * size,
                                       .y = y + done * size,
                                       .inner = inner};

@@ -30,7 +30,7 @@ static size_t linears(const struct network *network, uint32_t layer, struct line
                                   .role = LINEAR_ENDS};
     for (struct linear_entry *entry = out; entry < at; entry++) {
         entry->has_bias = entry->role == LINEAR_ENDS ? c->has_bias : config_biases_neurons(c);
-        entry->block = BLOCK_FEED_FORWARD;
+        entry->block = PASS_FEED_FORWARD;
     }
     return (size_t)(at - out);
 }

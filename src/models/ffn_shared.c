@@ -24,7 +24,7 @@ static size_t linears(const struct network *network, uint32_t layer, struct line
     const size_t n = sizeof all / sizeof *all;
     for (size_t i = 0; i < n; i++) {
         out[i] = all[i];
-        out[i].block = BLOCK_FEED_FORWARD;
+        out[i].block = PASS_FEED_FORWARD;
     }
     return n;
 }

@@ -62,7 +62,7 @@ wisp_status gpt2_step(struct pass *pass, uint32_t member, struct cursor at, wisp
     const bool last = at.layer + 1 == pass->network->config.layers;
 
     switch (at.block) {
-    case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
+    case PASS_EMBED: /* member 0 looks up all tokens: that is quick */
         if (member > 0)
             break;
         TRY(decoder_look_up(pass, error));
@@ -71,25 +71,25 @@ wisp_status gpt2_step(struct pass *pass, uint32_t member, struct cursor at, wisp
         pass_mark(pass, member, at, STAGE_LOOK_UP);
         break;
 
-    case BLOCK_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
+    case PASS_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
         TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->rope, error));
         (pass->network->config.is_parallel ? norm_and_add : gpt2_add_and_norm)(
             pass, decoder_tokens(pass, member), &layer->feed_forward_norm);
         pass_mark(pass, member, at, STAGE_NORM);
         break;
 
-    case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
+    case PASS_FEED_FORWARD: /* h = h + feed_forward(x) */
         TRY(decoder_feed_forward(pass, member, at, error));
         gpt2_add_and_norm(pass, decoder_tokens(pass, member),
                           last ? &w->output_norm : &w->layer[at.layer + 1].attention_norm);
         pass_mark(pass, member, at, STAGE_NORM);
         break;
 
-    case BLOCK_OUTPUT:
+    case PASS_OUTPUT:
         TRY(decoder_output(pass, member, at, &w->logits, error));
         break;
 
-    case BLOCK_END:
+    case PASS_END:
         break;
     }
     return WISP_OK;

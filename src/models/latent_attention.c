@@ -36,7 +36,7 @@ size_t latent_attention_linears(const struct model_config *c, struct latent_atte
                                   .k = (size_t)c->heads * l->value_size,
                                   .role = LINEAR_ENDS};
     for (struct linear_entry *entry = out; entry < at; entry++)
-        entry->block = BLOCK_ATTENTION;
+        entry->block = PASS_ATTENTION;
     return (size_t)(at - out);
 }
 

@@ -50,17 +50,17 @@ static void convolve(const struct pass *pass, uint32_t member, struct cursor at)
     const size_t size = c->hidden_size, stride = 3 * size, conv = config_conv_layer(c, at.layer);
     const struct pass_tokens own = decoder_tokens(pass, member);
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = pass_text_part(pass, i, own);
+        const struct text_slice slice = pass_text_slice(pass, i, own);
         const struct conv_state *state = pass->batch.states ? pass->batch.states[i] : NULL;
-        const struct inputs in = {.rows = s->inner + part.start * stride + 2 * size,
+        const struct inputs in = {.rows = s->inner + slice.start * stride + 2 * size,
                                   .before = state ? conv_state_values(state, conv) : NULL,
                                   .stride = stride,
                                   .size = size,
                                   .back = c->sees_all ? c->conv_taps / 2 : c->conv_taps - 1,
-                                  .tokens = part.tokens};
-        for (size_t t = part.first; t < part.end; t++) {
-            const float *gate = s->inner + (part.start + t) * stride + size;
-            float *restrict y = s->context + (part.start + t) * size;
+                                  .tokens = slice.tokens};
+        for (size_t t = slice.first; t < slice.end; t++) {
+            const float *gate = s->inner + (slice.start + t) * stride + size;
+            float *restrict y = s->context + (slice.start + t) * size;
             memset(y, 0, size * sizeof *y);
             for (size_t k = 0; k < c->conv_taps; k++) {
                 const float *restrict x = input_at(&in, t, k), *tap = taps + k * size;
@@ -69,7 +69,7 @@ static void convolve(const struct pass *pass, uint32_t member, struct cursor at)
             }
             pass->network->kernels->multiply(y, gate, size);
             if (state)
-                keep_states(state, conv, &in, t, part.tokens);
+                keep_states(state, conv, &in, t, slice.tokens);
         }
     }
 }
@@ -108,7 +108,7 @@ static wisp_status lfm2_step(struct pass *pass, uint32_t member, struct cursor a
     const bool last = at.layer + 1 == c->layers;
 
     switch (at.block) {
-    case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
+    case PASS_EMBED: /* member 0 looks up all tokens: that is quick */
         if (member > 0)
             break;
         TRY(decoder_look_up(pass, error));
@@ -116,7 +116,7 @@ static wisp_status lfm2_step(struct pass *pass, uint32_t member, struct cursor a
         pass_mark(pass, member, at, STAGE_LOOK_UP);
         break;
 
-    case BLOCK_ATTENTION: /* h = h + operator(x) */
+    case PASS_ATTENTION: /* h = h + operator(x) */
         if (config_is_conv(c, at.layer))
             TRY(short_convolution(pass, member, at, layer, error));
         else
@@ -124,17 +124,17 @@ static wisp_status lfm2_step(struct pass *pass, uint32_t member, struct cursor a
         decoder_add_and_norm(pass, member, at, NULL, layer->feed_forward_norm);
         break;
 
-    case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
+    case PASS_FEED_FORWARD: /* h = h + feed_forward(x) */
         TRY(decoder_feed_forward(pass, member, at, error));
         decoder_add_and_norm(pass, member, at, NULL,
                              last ? w->common.output_norm : w->layer[at.layer + 1].operator_norm);
         break;
 
-    case BLOCK_OUTPUT:
+    case PASS_OUTPUT:
         TRY(decoder_output(pass, member, at, &w->common.logits, error));
         break;
 
-    case BLOCK_END:
+    case PASS_END:
         break;
     }
     return WISP_OK;
@@ -153,12 +153,12 @@ static size_t lfm2_linears(const struct network *network, uint32_t l, struct lin
                                    .names = {"shortconv.in_proj"},
                                    .n = 3 * size,
                                    .k = size,
-                                   .block = BLOCK_ATTENTION};
+                                   .block = PASS_ATTENTION};
     out[1] = (struct linear_entry){.linear = &w->layer[l].out,
                                    .names = {"shortconv.out_proj"},
                                    .n = size,
                                    .k = size,
-                                   .block = BLOCK_ATTENTION,
+                                   .block = PASS_ATTENTION,
                                    .role = LINEAR_ENDS};
     return 2;
 }

@@ -23,7 +23,7 @@ struct linear_entry {
     const char *norm;                        /* the tensor of the norm of inputs, named like the
                                                 matrices; NULL: there is none */
     float norm_epsilon;                      /* 0: the config's */
-    enum block block;                        /* the block that computes it */
+    enum pass_block block;                   /* the block that computes it */
     enum linear_role role;
     bool has_bias; /* each matrix has a bias beside it */
     bool checked;  /* it has been read before */

@@ -17,7 +17,7 @@ wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor at, wis
     const bool last = at.layer + 1 == c->layers;
 
     switch (at.block) {
-    case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
+    case PASS_EMBED: /* member 0 looks up all tokens: that is quick */
         if (member > 0)
             break;
         TRY(decoder_look_up(pass, error));
@@ -25,23 +25,23 @@ wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor at, wis
         pass_mark(pass, member, at, STAGE_LOOK_UP);
         break;
 
-    case BLOCK_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
+    case PASS_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
         TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->common.rope, error));
         decoder_add_and_norm(pass, member, at, layer->attention_post_norm,
                              layer->feed_forward_norm);
         break;
 
-    case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
+    case PASS_FEED_FORWARD: /* h = h + feed_forward(x) */
         TRY(decoder_feed_forward(pass, member, at, error));
         decoder_add_and_norm(pass, member, at, layer->feed_forward_post_norm,
                              last ? w->common.output_norm : w->layer[at.layer + 1].attention_norm);
         break;
 
-    case BLOCK_OUTPUT:
+    case PASS_OUTPUT:
         TRY(decoder_output(pass, member, at, &w->common.logits, error));
         break;
 
-    case BLOCK_END:
+    case PASS_END:
         break;
     }
     return WISP_OK;

@@ -57,9 +57,9 @@ static void modern_take(const struct network *network, const struct pass_size *s
                         struct workspace *space, struct pass *pass) {
     const struct model_config *c = &network->config;
     const size_t tokens = size->tokens, hidden = c->hidden_size;
-    const size_t part = smaller(pass_tokens_each(tokens, size->members), PASS_PART_TOKENS);
+    const size_t tile = smaller(pass_tokens_each(tokens, size->members), PASS_TILE_TOKENS);
     const size_t scratch_bytes =
-        larger(feed_forward_workspace_bytes(network, part), pass_attention_bytes(network, size));
+        larger(feed_forward_workspace_bytes(network, tile), pass_attention_bytes(network, size));
     struct modern_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     float **const rows[] = {&s->h, &s->x, &s->y, &s->context};
@@ -120,11 +120,11 @@ static void rotate(const struct pass *pass, const struct modern_state *s, uint32
     const float *table = local ? s->local_rope : s->rope;
     const size_t ld = 3 * (size_t)c->hidden_size;
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = pass_text_part(pass, i, own);
-        if (part.first < part.end)
-            apply_rope(&rope, table + part.first * c->head_size, part.end - part.first,
+        const struct text_slice slice = pass_text_slice(pass, i, own);
+        if (slice.first < slice.end)
+            apply_rope(&rope, table + slice.first * c->head_size, slice.end - slice.first,
                        2 * (size_t)c->heads, c->head_size,
-                       s->inner + (part.start + part.first) * ld, ld);
+                       s->inner + (slice.start + slice.first) * ld, ld);
     }
 }
 
@@ -166,19 +166,19 @@ static wisp_status modern_step(struct pass *pass, uint32_t member, struct cursor
     wisp_status status;
 
     switch (at.block) {
-    case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
+    case PASS_EMBED: /* member 0 looks up all tokens: that is quick */
         if (member > 0)
             break;
         TRY(embed_tokens(pass, s, error));
         pass_mark(pass, member, at, STAGE_LOOK_UP);
         break;
 
-    case BLOCK_ATTENTION:
+    case PASS_ATTENTION:
         TRY(attend(pass, member, at, layer, error));
         add_and_norm(pass, member, at, &layer->feed_forward_norm);
         break;
 
-    case BLOCK_FEED_FORWARD:
+    case PASS_FEED_FORWARD:
         status = feed_forward_run(pass, member, at, &s->feed_forward,
                                   s->inner + own.first * s->inner_size, s->y + own.first * size,
                                   s->scratch[member], error);
@@ -188,14 +188,14 @@ static wisp_status modern_step(struct pass *pass, uint32_t member, struct cursor
                                                             : &layer[1].attention_norm);
         break;
 
-    case BLOCK_OUTPUT: /* rows = pooled x, by member 0 */
+    case PASS_OUTPUT: /* rows = pooled x, by member 0 */
         if (member > 0)
             break;
         encoder_pool(pass);
         pass_mark(pass, member, at, STAGE_POOL);
         break;
 
-    case BLOCK_END:
+    case PASS_END:
         break;
     }
     return WISP_OK;
@@ -212,12 +212,12 @@ static size_t modern_linears(const struct network *network, uint32_t l, struct l
                                    .names = {"attn_qkv"},
                                    .n = 3 * size,
                                    .k = size,
-                                   .block = BLOCK_ATTENTION};
+                                   .block = PASS_ATTENTION};
     out[1] = (struct linear_entry){.linear = &w->layer[l].output,
                                    .names = {"attn_output"},
                                    .n = size,
                                    .k = size,
-                                   .block = BLOCK_ATTENTION,
+                                   .block = PASS_ATTENTION,
                                    .role = LINEAR_ENDS};
     return 2;
 }

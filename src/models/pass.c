@@ -18,24 +18,24 @@ static const uint32_t NO_POSITION = UINT32_MAX;
 static struct cursor cursor_at(uint32_t position, uint32_t layers) {
     const uint32_t pool = 1 + 2 * layers;
     if (position == 0)
-        return (struct cursor){0, BLOCK_EMBED};
+        return (struct cursor){0, PASS_EMBED};
     if (position >= pool)
-        return (struct cursor){layers, position == pool ? BLOCK_OUTPUT : BLOCK_END};
-    return (struct cursor){(position - 1) / 2, position % 2 ? BLOCK_ATTENTION : BLOCK_FEED_FORWARD};
+        return (struct cursor){layers, position == pool ? PASS_OUTPUT : PASS_END};
+    return (struct cursor){(position - 1) / 2, position % 2 ? PASS_ATTENTION : PASS_FEED_FORWARD};
 }
 
 static uint32_t position_of(struct cursor at) {
     switch (at.block) {
-    case BLOCK_EMBED:
+    case PASS_EMBED:
         return 0;
-    case BLOCK_ATTENTION:
-    case BLOCK_OUTPUT:
+    case PASS_ATTENTION:
+    case PASS_OUTPUT:
         return 1 + 2 * at.layer;
-    case BLOCK_FEED_FORWARD:
-    case BLOCK_END:
+    case PASS_FEED_FORWARD:
+    case PASS_END:
         break;
     }
-    return 2 + 2 * at.layer; /* BLOCK_END has the number of layers, as BLOCK_OUTPUT has */
+    return 2 + 2 * at.layer; /* PASS_END has the number of layers, as PASS_OUTPUT has */
 }
 
 struct cursor pass_cursor(const struct pass *pass) {
@@ -54,20 +54,20 @@ struct pass_tokens pass_tokens(const struct pass *pass, uint32_t member) {
     return (struct pass_tokens){first, smaller(each, pass->tokens - first)};
 }
 
-struct text_part pass_text_part(const struct pass *pass, size_t i, struct pass_tokens own) {
+struct text_slice pass_text_slice(const struct pass *pass, size_t i, struct pass_tokens own) {
     const size_t start = pass->batch.starts[i], end = pass->batch.starts[i + 1];
-    return (struct text_part){.start = start,
-                              .tokens = end - start,
-                              .first = larger(start, own.first) - start,
-                              .end = larger(start, smaller(end, own.first + own.n)) - start};
+    return (struct text_slice){.start = start,
+                               .tokens = end - start,
+                               .first = larger(start, own.first) - start,
+                               .end = larger(start, smaller(end, own.first + own.n)) - start};
 }
 
 wisp_status pass_apply_linear(const struct pass *pass, struct cursor at, const struct linear *layer,
                               const float *x, size_t n, float *y, struct workspace scratch,
                               wisp_error *error) {
-    for (size_t done = 0; done < n; done += PASS_PART_TOKENS) {
+    for (size_t done = 0; done < n; done += PASS_TILE_TOKENS) {
         TRY(pass_ask_hook(pass, at, done, error));
-        linear_apply(layer, x + done * layer->k, smaller(n - done, PASS_PART_TOKENS),
+        linear_apply(layer, x + done * layer->k, smaller(n - done, PASS_TILE_TOKENS),
                      y + done * layer->n, scratch);
     }
     return WISP_OK;
@@ -166,7 +166,7 @@ void pass_barrier(const struct pass *pass, uint32_t member, struct cursor at) {
 }
 
 void pass_mark(const struct pass *pass, uint32_t member, struct cursor at, enum stage stage) {
-    const bool in_layer = at.block == BLOCK_ATTENTION || at.block == BLOCK_FEED_FORWARD;
+    const bool in_layer = at.block == PASS_ATTENTION || at.block == PASS_FEED_FORWARD;
     trace_mark(pass->member[member].trace, stage, in_layer ? (int)at.layer : NO_LAYER);
 }
 
@@ -178,7 +178,7 @@ static void keep_error(struct pass *pass, const wisp_error *error) {
 
 wisp_status pass_ask_hook(const struct pass *pass, struct cursor at, size_t done,
                           wisp_error *error) {
-    if (done == 0 || !pass->hook || pass->tokens <= PASS_PART_TOKENS)
+    if (done == 0 || !pass->hook || pass->tokens <= PASS_TILE_TOKENS)
         return WISP_OK;
     return pass->hook(pass->hook_context, at, NULL, error);
 }
@@ -209,7 +209,7 @@ void pass_sleep_part(const struct pass *pass, uint32_t member, struct cursor at,
 
 wisp_status pass_join_status(struct pass *pass, uint32_t member, struct cursor at,
                              wisp_status status, wisp_error *error) {
-    return pass->tokens <= PASS_PART_TOKENS ? status : pass_agree(pass, member, at, status, error);
+    return pass->tokens <= PASS_TILE_TOKENS ? status : pass_agree(pass, member, at, status, error);
 }
 
 wisp_status pass_agree(struct pass *pass, uint32_t member, struct cursor at, wisp_status status,

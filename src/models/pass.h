@@ -27,7 +27,7 @@ enum {
     PASS_MAX_MEMBERS = 16,
     /* A member computes at most this many tokens of a block before it asks the hook again. A model
      * of the size of BERT-base computes them in about 20 ms. Ordinary batches are smaller. */
-    PASS_PART_TOKENS = 504
+    PASS_TILE_TOKENS = 504
 };
 
 /* A batch holds the token ids of its texts one text after the other, without padding. */
@@ -82,9 +82,9 @@ struct pass {
 
     /* Member 0 calls the hook before each block; the hook may be NULL. Any status but WISP_OK stops
      * the pass before that block. If the pass has one member, x [tokens, hidden_size] is
-     * pass->x as the block finds it: at BLOCK_EMBED anything, at BLOCK_ATTENTION and
-     * BLOCK_FEED_FORWARD the inputs of that block of layer `at.layer`, at BLOCK_OUTPUT those that
-     * are pooled or become logits. In a batch of more than PASS_PART_TOKENS tokens, every member
+     * pass->x as the block finds it: at PASS_EMBED anything, at PASS_ATTENTION and
+     * PASS_FEED_FORWARD the inputs of that block of layer `at.layer`, at PASS_OUTPUT those that
+     * are pooled or become logits. In a batch of more than PASS_TILE_TOKENS tokens, every member
      * also calls the hook within blocks, with x NULL. */
     wisp_status (*hook)(void *context, struct cursor at, const float *x, wisp_error *error);
     void *hook_context;
@@ -142,7 +142,7 @@ static inline size_t pass_tokens_to_look_up(const struct pass *pass) {
 /* Ends what a stopped pass holds, so that it may be dropped. */
 void pass_give_up(struct pass *pass);
 
-/* Returns the next block to run, which is BLOCK_END after the last. */
+/* Returns the next block to run, which is PASS_END after the last. */
 struct cursor pass_cursor(const struct pass *pass);
 
 /* ---- functions for architectures ------------------------------------------------------------ */
@@ -153,7 +153,7 @@ void pass_barrier(const struct pass *pass, uint32_t member, struct cursor at);
 
 /* Asks the hook within a block whether the member goes on, and returns the hook's status. `done`
  * counts the tokens of this block that the member has computed. The hook is called only if
- * `done` is above 0 and the batch has more than PASS_PART_TOKENS tokens. */
+ * `done` is above 0 and the batch has more than PASS_TILE_TOKENS tokens. */
 wisp_status pass_ask_hook(const struct pass *pass, struct cursor at, size_t done,
                           wisp_error *error);
 
@@ -178,7 +178,7 @@ static inline void pass_sleep(const struct pass *pass, uint32_t member, struct c
 /* Tells the other members how this one's part of the block ended. All members call it once in a
  * block, before any of them changes hidden states, so that a block either changes them all or none.
  * Returns the member's own status if it failed, otherwise the failure of another member. It is a
- * barrier if the batch has more than PASS_PART_TOKENS tokens; in a smaller batch the hook stops
+ * barrier if the batch has more than PASS_TILE_TOKENS tokens; in a smaller batch the hook stops
  * nobody within a block, and the function only returns `status`. */
 wisp_status pass_join_status(struct pass *pass, uint32_t member, struct cursor at,
                              wisp_status status, wisp_error *error);
@@ -199,20 +199,20 @@ struct pass_tokens {
 struct pass_tokens pass_tokens(const struct pass *pass, uint32_t member);
 
 /* The tokens of one text that one member computes. */
-struct text_part {
+struct text_slice {
     size_t start, tokens; /* the text begins at token `start` of the batch */
     size_t first, end;    /* the member computes [first, end), counted from `start`; none if
                              first >= end */
 };
 
 /* Returns the tokens of text i that are among a member's tokens `own`. */
-struct text_part pass_text_part(const struct pass *pass, size_t i, struct pass_tokens own);
+struct text_slice pass_text_slice(const struct pass *pass, size_t i, struct pass_tokens own);
 
 /* Returns the working memory that attention of any layer needs in a pass of this size. */
 size_t pass_attention_bytes(const struct network *network, const struct pass_size *size);
 
 /* Computes y [n, outputs] = layer(x [n, inputs]) for n tokens of a member, and asks the hook before
- * every PASS_PART_TOKENS of them. `scratch` has linear_workspace_bytes left for as many tokens. */
+ * every PASS_TILE_TOKENS of them. `scratch` has linear_workspace_bytes left for as many tokens. */
 wisp_status pass_apply_linear(const struct pass *pass, struct cursor at, const struct linear *layer,
                               const float *x, size_t n, float *y, struct workspace scratch,
                               wisp_error *error);

@@ -39,8 +39,8 @@ struct rest {
 
 /* Returns whether a part has a dense layer. */
 static bool has_linear(enum rest_part part, const struct linear_entry *entry) {
-    return part == REST_ATTENTION ? entry->block == BLOCK_ATTENTION
-           : part == REST_DENSE   ? entry->block == BLOCK_FEED_FORWARD && !entry->chooses
+    return part == REST_ATTENTION ? entry->block == PASS_ATTENTION
+           : part == REST_DENSE   ? entry->block == PASS_FEED_FORWARD && !entry->chooses
                                   : part == REST_CHOICE && entry->chooses;
 }
 

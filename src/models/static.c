@@ -54,7 +54,7 @@ static wisp_status static_step(struct pass *pass, uint32_t member, struct cursor
     const struct batch *batch = &pass->batch;
     const size_t size = pass->network->config.hidden_size;
     (void)error;
-    if (member > 0 || at.block != BLOCK_OUTPUT)
+    if (member > 0 || at.block != PASS_OUTPUT)
         return WISP_OK;
     for (size_t i = 0; i < batch->texts; i++) {
         const size_t first = batch->starts[i] + (batch->skipped ? batch->skipped[i] : 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keys and values beyond a limit of memory, in a file without a name. Blocks (attention/kv_tier.h)
+ * Keys and values beyond a limit of memory, in a file without a name. Slices (attention/kv_tier.h)
  * have frames of memory while they are used; the others are in the file, each with a checksum that
  * memory keeps (kv_frames.c). */
 #include <pthread.h>
@@ -34,45 +34,45 @@ static void unlock(struct kv_file *f) {
         pthread_mutex_unlock(&f->lock);
 }
 
-/* ---- blocks that are held ------------------------------------------------------------------- */
+/* ---- slices that are held ------------------------------------------------------------------- */
 
-static void note_use(struct kv_file *f, struct kv_block block, struct kv_frame *frame,
+static void note_use(struct kv_file *f, struct kv_slice slice, struct kv_frame *frame,
                      bool writes) {
-    if (!writes && !kv_is_wanted(f, block))
-        f->caches[block.cache].named[block.layer] = 0;
+    if (!writes && !kv_is_wanted(f, slice))
+        f->caches[slice.cache].named[slice.layer] = 0;
     f->stats.held_blocks++;
     f->stats.ahead_blocks += frame->ahead;
     frame->ahead = false;
     frame->dirty |= writes;
     if (writes)
-        f->caches[block.cache].written = block.page;
+        f->caches[slice.cache].written = slice.page;
     frame->holders++;
     frame->used = ++f->clock;
-    if (f->cursor.layer != block.layer || f->cursor.page != block.page ||
-        f->cursor.cache != block.cache) {
-        f->cursor = block;
+    if (f->cursor.layer != slice.layer || f->cursor.page != slice.page ||
+        f->cursor.cache != slice.cache) {
+        f->cursor = slice;
         pthread_cond_signal(&f->moved);
     }
 }
 
-static unsigned char *hold(struct kv_tier *tier, struct kv_block block, bool writes) {
+static unsigned char *hold(struct kv_tier *tier, struct kv_slice slice, bool writes) {
     struct kv_file *f = of_tier(tier);
     unsigned char *bytes = writes ? NULL : f->zeros;
     double waits_since = 0;
     lock(f);
     while (!f->failed) {
-        const int32_t index = kv_entry_of(f, block)->frame;
+        const int32_t index = kv_entry_of(f, slice)->frame;
         if (index != KV_NO_FRAME && !f->frames[index].moving) {
-            note_use(f, block, &f->frames[index], writes);
+            note_use(f, slice, &f->frames[index], writes);
             bytes = f->frames[index].bytes;
             break;
         }
-        if (waits_since == 0 && (index != KV_NO_FRAME || kv_entry_of(f, block)->stored))
+        if (waits_since == 0 && (index != KV_NO_FRAME || kv_entry_of(f, slice)->stored))
             waits_since = clock_seconds();
         if (index != KV_NO_FRAME)
             pthread_cond_wait(&f->changed, &f->lock);
         else
-            kv_bring(f, block);
+            kv_bring(f, slice);
     }
     if (waits_since > 0) {
         f->stats.waited_blocks++;
@@ -82,11 +82,11 @@ static unsigned char *hold(struct kv_tier *tier, struct kv_block block, bool wri
     return bytes;
 }
 
-static void let_go(struct kv_tier *tier, struct kv_block block) {
+static void let_go(struct kv_tier *tier, struct kv_slice slice) {
     struct kv_file *f = of_tier(tier);
     lock(f);
-    const int32_t index = kv_entry_of(f, block)->frame;
-    /* After a failure a block may have been given out that has no frame. */
+    const int32_t index = kv_entry_of(f, slice)->frame;
+    /* After a failure a slice may have been given out that has no frame. */
     if (index != KV_NO_FRAME && f->frames[index].holders > 0) {
         f->frames[index].holders--;
         pthread_cond_broadcast(&f->changed);
@@ -94,11 +94,11 @@ static void let_go(struct kv_tier *tier, struct kv_block block) {
     unlock(f);
 }
 
-static void want(struct kv_tier *tier, struct kv_block block, size_t keys) {
+static void want(struct kv_tier *tier, struct kv_slice slice, size_t keys) {
     struct kv_file *f = of_tier(tier);
     lock(f);
-    struct kv_entry *entry = kv_entry_of(f, block);
-    f->caches[block.cache].named[block.layer] = keys;
+    struct kv_entry *entry = kv_entry_of(f, slice);
+    f->caches[slice.cache].named[slice.layer] = keys;
     if (entry->wanted != keys) {
         f->stats.chosen_blocks++;
         f->stats.recurring_blocks += entry->wanted + 1 == keys;
@@ -141,10 +141,10 @@ static void forget_pages(struct kv_file *f, size_t cache, size_t pages) {
     const struct kv_pages *c = &f->caches[cache];
     for (size_t i = 0; i < f->n_frames; i++) {
         struct kv_frame *frame = &f->frames[i];
-        while (!is_forked(f) && frame->taken && frame->moving && frame->block.cache == cache &&
-               frame->block.page >= pages)
+        while (!is_forked(f) && frame->taken && frame->moving && frame->slice.cache == cache &&
+               frame->slice.page >= pages)
             pthread_cond_wait(&f->changed, &f->lock);
-        if (frame->taken && frame->block.cache == cache && frame->block.page >= pages)
+        if (frame->taken && frame->slice.cache == cache && frame->slice.page >= pages)
             kv_lose_frame(f, frame);
     }
     for (size_t i = pages * f->layers; i < c->pages * f->layers; i++)
@@ -223,7 +223,7 @@ static void get_stats(struct kv_tier *tier, wisp_kv_stats *stats) {
     lock(f);
     *stats = f->stats;
     for (size_t i = 0; i < f->n_frames; i++)
-        stats->resident_bytes += f->frames[i].bytes ? f->block_bytes : 0;
+        stats->resident_bytes += f->frames[i].bytes ? f->slice_bytes : 0;
     unlock(f);
 }
 
@@ -273,7 +273,7 @@ static const char *folder_or_usual(const char *folder) {
     return folder ? folder : usual && *usual ? usual : "/var/tmp";
 }
 
-/* Opens a tier for blocks of these bytes, of which `bytes` have frames. */
+/* Opens a tier for slices of these bytes, of which `bytes` have frames. */
 static wisp_status open_tier(const struct kv_shape *shape, uint64_t bytes, size_t most_tokens,
                              const char *folder, struct kv_tier **tier, wisp_error *error) {
     struct kv_file *f = calloc(1, sizeof *f);
@@ -281,7 +281,7 @@ static wisp_status open_tier(const struct kv_shape *shape, uint64_t bytes, size_
         return fail_memory(error, sizeof *f);
     *f = (struct kv_file){.tier = functions,
                           .layers = shape->layers,
-                          .block_bytes = kv_block_bytes(shape),
+                          .slice_bytes = kv_slice_bytes(shape),
                           .most_pages = most_tokens / KV_PAGE + 1,
                           .file = -1,
                           .folder = strdup(folder),
@@ -289,10 +289,10 @@ static wisp_status open_tier(const struct kv_shape *shape, uint64_t bytes, size_
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->changed, NULL);
     pthread_cond_init(&f->moved, NULL);
-    const uint64_t frames = bytes / f->block_bytes;
+    const uint64_t frames = bytes / f->slice_bytes;
     f->n_frames = frames < INT32_MAX ? (size_t)frames : INT32_MAX;
     f->frames = calloc(f->n_frames, sizeof *f->frames);
-    f->zeros = memory_allocate_zeros(f->block_bytes);
+    f->zeros = memory_allocate_zeros(f->slice_bytes);
     wisp_status status = f->folder && f->frames && f->zeros
                              ? scratch_file_open(folder, &f->file, error)
                              : fail_memory(error, f->n_frames * sizeof *f->frames);
@@ -319,10 +319,10 @@ wisp_status wisp_session_limit_kv_memory(wisp_session *session, uint64_t bytes, 
     if (session->kv_tier || g->count > 1 || g->sequences[0].cache.capacity > 0)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "kv_memory", "the session has %s already",
                     session->kv_tier ? "a limit" : "texts");
-    if (bytes < kv_block_bytes(shape))
+    if (bytes < kv_slice_bytes(shape))
         return fail(error, WISP_ERROR_ARGUMENT, session->model->dir.file, "kv_memory",
                     "%llu bytes; the least is a block of %zu: %d tokens of a layer",
-                    (unsigned long long)bytes, kv_block_bytes(shape), KV_PAGE);
+                    (unsigned long long)bytes, kv_slice_bytes(shape), KV_PAGE);
     struct kv_tier *tier;
     TRY(open_tier(shape, bytes, session->model->max_tokens, in, &tier, error));
     const wisp_status status =

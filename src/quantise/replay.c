@@ -89,7 +89,7 @@ wisp_status replay_block(struct replay *replay, const struct network *network, s
                                   .states = replay->generates ? states : NULL},
                         .rows = rows};
     pass_begin(&pass, &replay->space);
-    if (at.block != BLOCK_EMBED) {
+    if (at.block != PASS_EMBED) {
         memcpy(pass.hidden, state, values * sizeof *state);
         memcpy(pass.x, replay_inputs(replay, state, tokens), values * sizeof *state);
     }

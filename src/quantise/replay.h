@@ -39,7 +39,7 @@ size_t replay_batch_end(const struct replay *replay, const struct replay_texts *
 size_t replay_longest_batch(const struct replay *replay, const struct replay_texts *texts);
 
 /* Runs one block for the texts [first, end), which are a batch. `state` becomes that behind the
- * block, in its place. At BLOCK_OUTPUT of a model that embeds, `rows` [end - first, hidden_size]
+ * block, in its place. At PASS_OUTPUT of a model that embeds, `rows` [end - first, hidden_size]
  * receives the embeddings, not normalised; else it is NULL. */
 wisp_status replay_block(struct replay *replay, const struct network *network, struct cursor at,
                          const struct replay_texts *texts, size_t first, size_t end, float *state,

@@ -364,7 +364,7 @@ wisp_status sum_product(struct quantise_run *r, const struct item *item, struct 
 wisp_status embed_texts(struct quantise_run *r, const struct network *network, float *states,
                         wisp_error *error) {
     for (size_t i = 0, end; i < r->texts.n; i = end) {
-        const struct cursor start = {0, BLOCK_EMBED};
+        const struct cursor start = {0, PASS_EMBED};
         end = replay_batch_end(&r->replay, &r->texts, i);
         TRY(replay_block(&r->replay, network, start, &r->texts, i, end,
                          states + r->texts.starts[i] * r->replay.stride, NULL, error));

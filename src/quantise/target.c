@@ -47,25 +47,25 @@ static wisp_status finish_batch(struct quantise_run *r, const struct network *ne
                                 size_t end, float *state, float *rows, wisp_error *error) {
     const size_t m = texts->starts[end] - texts->starts[first];
     const uint32_t layers = network->config.layers;
-    if (at.block == BLOCK_EMBED) {
+    if (at.block == PASS_EMBED) {
         TRY(replay_block(&r->replay, network, at, texts, first, end, state, NULL, error));
-        at = (struct cursor){0, BLOCK_ATTENTION};
+        at = (struct cursor){0, PASS_ATTENTION};
     }
     while (at.layer < layers) {
         TRY(replay_block(&r->replay, network, at, texts, first, end, state, NULL, error));
-        at.layer += at.block == BLOCK_FEED_FORWARD;
-        at.block = at.block == BLOCK_ATTENTION ? BLOCK_FEED_FORWARD : BLOCK_ATTENTION;
+        at.layer += at.block == PASS_FEED_FORWARD;
+        at.block = at.block == PASS_ATTENTION ? PASS_FEED_FORWARD : PASS_ATTENTION;
     }
     if (r->replay.generates)
         memcpy(rows, replay_inputs(&r->replay, state, m),
                m * network->config.hidden_size * sizeof *rows);
     else
-        TRY(replay_block(&r->replay, network, (struct cursor){layers, BLOCK_OUTPUT}, texts, first,
+        TRY(replay_block(&r->replay, network, (struct cursor){layers, PASS_OUTPUT}, texts, first,
                          end, state, rows, error));
     return quantise_advance(r, error);
 }
 
-/* Computes the outputs of texts, whose states before block `at` are in `states`, or at BLOCK_EMBED
+/* Computes the outputs of texts, whose states before block `at` are in `states`, or at PASS_EMBED
  * of their tokens. */
 static wisp_status run_texts(struct quantise_run *r, const struct network *network,
                              struct cursor at, const struct replay_texts *texts,
@@ -74,7 +74,7 @@ static wisp_status run_texts(struct quantise_run *r, const struct network *netwo
     for (size_t i = 0, end; i < texts->n; i = end) {
         end = replay_batch_end(&r->replay, texts, i);
         const size_t first = texts->starts[i], m = texts->starts[end] - first;
-        if (at.block != BLOCK_EMBED)
+        if (at.block != PASS_EMBED)
             memcpy(r->after, states + first * stride, m * stride * sizeof *states);
         TRY(finish_batch(r, network, at, texts, i, end, r->after,
                          outputs + (r->replay.generates ? first : i) * size, error));
@@ -183,7 +183,7 @@ static wisp_status measure_item(struct target *t, struct item *item, const float
     struct type_choice *choice = &item->choice;
     const size_t smallest = smallest_type(choice);
     const struct block_format *format = choice->formats[smallest];
-    struct cursor at = {0, BLOCK_EMBED};
+    struct cursor at = {0, PASS_EMBED};
     struct loss loss;
     probe->used = 0;
     if (item->name) {
@@ -299,7 +299,7 @@ static wisp_status estimate_item(struct target *t, struct item *item, struct qua
 static wisp_status estimate_items(struct target *t, struct quantised *probe, wisp_error *error) {
     struct quantise_run *r = t->run;
     const size_t values = r->texts.starts[r->texts.n] * r->replay.stride;
-    const struct cursor start = {0, BLOCK_EMBED};
+    const struct cursor start = {0, PASS_EMBED};
     TRY(run_texts(r, &r->original->network, start, &t->sample, NULL, t->reference, error));
     TRY(embed_texts(r, &r->original->network, r->x0, error));
     memcpy(r->x1, r->x0, values * sizeof *r->x0);
@@ -355,7 +355,7 @@ static wisp_status measure_bytes(struct target *t, wisp_error *error) {
 static wisp_status attempt(struct target *t, struct quantised *q, struct loss *loss,
                            wisp_error *error) {
     struct quantise_run *r = t->run;
-    const struct cursor start = {0, BLOCK_EMBED};
+    const struct cursor start = {0, PASS_EMBED};
     for (size_t i = 0; i < r->n_items; i++)
         r->items[i].format = t->choices[i]->formats[t->choices[i]->chosen];
     TRY(quantised_open(q, r, quantised_capacity(r), error));

@@ -228,7 +228,7 @@ static wisp_status list_items(struct quantise_run *r, const char *types, wisp_er
         const size_t n = network_linears(network, l, products);
         for (size_t i = 0; i < n; i++) {
             const struct item item = {.layer = l, .index = i, .product = products[i]};
-            const bool in_ffn = products[i].block == BLOCK_FEED_FORWARD;
+            const bool in_ffn = products[i].block == PASS_FEED_FORWARD;
             TRY(add_item(r, item, in_ffn && o->ffn_type ? "ffn_type" : "type", in_ffn ? ffn : types,
                          error));
         }

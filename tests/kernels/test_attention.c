@@ -284,7 +284,7 @@ static void check_size(struct size n, enum fill kind, float factor) {
     for (size_t i = 0; attention_policies[i]; i++)
         for (unsigned mask = 0; mask < ATTENTION_MASKS; mask++) {
             c.policy = attention_policies[i];
-            if (!(c.policy->masks >> mask & 1) || c.policy->select_blocks)
+            if (!(c.policy->masks >> mask & 1) || c.policy->select_steps)
                 continue; /* test_attention_policies has those that leave out steps */
             c.shape.mask = (enum attention_mask)mask;
             c.shape.window = rng_range(&kernel_rng, 1, rng_coin(&kernel_rng) ? 8 : n.keys);

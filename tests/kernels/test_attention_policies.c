@@ -64,10 +64,10 @@ static void open_cache(struct kv_cache *cache, const struct kernels *set, enum k
     assert_int_equal(kv_cache_reserve(cache, KEYS, &rope, NULL), WISP_OK);
     kv_cache_write(cache, LAYER, 0, KEYS, k, v, KV_ROW);
     /* Some steps are shown to the policy; the others it must find by itself. */
-    cache->kept_steps = decode->keep_block ? 7 : 0;
+    cache->kept_steps = decode->keep_step ? 7 : 0;
     for (size_t step = 0; step < cache->kept_steps; step++)
         for (size_t h = 0; h < KV_HEADS; h++)
-            decode->keep_block(cache, LAYER, h, step);
+            decode->keep_step(cache, LAYER, h, step);
     cache->length = KEYS;
 }
 

@@ -28,28 +28,28 @@ static wisp_status other_step(struct pass *pass, uint32_t member, struct cursor 
     const bool last = at.layer + 1 == pass->network->config.layers;
 
     switch (at.block) {
-    case BLOCK_EMBED:
+    case PASS_EMBED:
         if (member > 0)
             break;
         TRY(decoder_look_up(pass, error));
         decoder_normalize(pass, (struct pass_tokens){0, pass->tokens}, w->layer[0].attention_norm);
         break;
 
-    case BLOCK_ATTENTION:
+    case PASS_ATTENTION:
         TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->common.rope, error));
         decoder_add_and_norm(pass, member, at, NULL, layer->feed_forward_norm);
         break;
 
-    case BLOCK_FEED_FORWARD:
+    case PASS_FEED_FORWARD:
         TRY(decoder_feed_forward(pass, member, at, error));
         decoder_add_and_norm(pass, member, at, NULL,
                              last ? w->common.output_norm : layer[1].attention_norm);
         break;
 
-    case BLOCK_OUTPUT:
+    case PASS_OUTPUT:
         return decoder_output(pass, member, at, &w->common.logits, error);
 
-    case BLOCK_END:
+    case PASS_END:
         break;
     }
     return WISP_OK;

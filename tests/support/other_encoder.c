@@ -51,9 +51,9 @@ static void other_attention(const struct network *network, uint32_t layer,
 static void other_take(const struct network *network, const struct pass_size *size,
                        struct workspace *space, struct pass *pass) {
     const size_t tokens = size->tokens, hidden = network->config.hidden_size;
-    const size_t part = smaller(pass_tokens_each(tokens, size->members), PASS_PART_TOKENS);
+    const size_t tile = smaller(pass_tokens_each(tokens, size->members), PASS_TILE_TOKENS);
     const size_t scratch_bytes =
-        larger(feed_forward_workspace_bytes(network, part), pass_attention_bytes(network, size));
+        larger(feed_forward_workspace_bytes(network, tile), pass_attention_bytes(network, size));
     struct other_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     float **const rows[] = {&s->h, &s->x, &s->y, &s->context, &s->q, &s->k, &s->v};
@@ -120,7 +120,7 @@ static wisp_status other_step(struct pass *pass, uint32_t member, struct cursor 
     wisp_status status;
 
     switch (at.block) {
-    case BLOCK_EMBED:
+    case PASS_EMBED:
         if (member > 0)
             break;
         TRY(encoder_look_up(pass, s->q, s->h, error));
@@ -128,12 +128,12 @@ static wisp_status other_step(struct pass *pass, uint32_t member, struct cursor 
         add_and_norm(pass, (struct pass_tokens){0, pass->tokens}, &w->layer[0].attention_norm);
         break;
 
-    case BLOCK_ATTENTION:
+    case PASS_ATTENTION:
         TRY(attention(pass, member, at, layer, error));
         add_and_norm(pass, own, &layer->feed_forward_norm);
         break;
 
-    case BLOCK_FEED_FORWARD:
+    case PASS_FEED_FORWARD:
         status = feed_forward_run(pass, member, at, &s->feed_forward,
                                   s->inner + own.first * feed_forward_inner_size(&network->config),
                                   s->y + own.first * size, s->scratch[member], error);
@@ -143,12 +143,12 @@ static wisp_status other_step(struct pass *pass, uint32_t member, struct cursor 
                                                             : &layer[1].attention_norm);
         break;
 
-    case BLOCK_OUTPUT:
+    case PASS_OUTPUT:
         if (member == 0)
             encoder_pool(pass);
         break;
 
-    case BLOCK_END:
+    case PASS_END:
         break;
     }
     return WISP_OK;
@@ -169,7 +169,7 @@ static size_t other_linears(const struct network *network, uint32_t l, struct li
         out[i] = all[i];
         out[i].n = out[i].k = size;
         out[i].has_bias = true;
-        out[i].block = BLOCK_ATTENTION;
+        out[i].block = PASS_ATTENTION;
     }
     return n;
 }

@@ -171,7 +171,7 @@ static wisp_status compare_states(void *context, struct cursor at, const float *
     struct expected_states *expected = context;
     const size_t n = expected->tokens * SIZE, layer = at.layer;
     (void)error;
-    if (at.block != BLOCK_ATTENTION && at.block != BLOCK_OUTPUT)
+    if (at.block != PASS_ATTENTION && at.block != PASS_OUTPUT)
         return WISP_OK;
     expected->layers++;
     for (size_t i = 0; i < n; i++)

@@ -37,7 +37,7 @@ static size_t block_bytes(const wisp_model *model, wisp_cache_type type) {
     wisp_session *session;
     assert_int_equal(wisp_session_open(model, &options, &session, NULL), WISP_OK);
     assert_int_equal(generation_open(session, 1, NULL), WISP_OK);
-    const size_t bytes = kv_block_bytes(&session->generation->sequences[0].cache.shape);
+    const size_t bytes = kv_slice_bytes(&session->generation->sequences[0].cache.shape);
     wisp_session_close(session);
     return bytes;
 }

@@ -92,7 +92,7 @@ static void expect_same_bits_after_every_stop(const wisp_model *model, uint32_t 
     pass_begin(&whole->pass, &whole->space);
     assert_int_equal(pass_run(&whole->pass, &error), WISP_OK);
     assert_int_equal(never.asked, blocks);
-    assert_int_equal(pass_cursor(&whole->pass).block, BLOCK_END);
+    assert_int_equal(pass_cursor(&whole->pass).block, PASS_END);
     for (unsigned stop_at = 0; stop_at < blocks; stop_at++) {
         struct run *run = open_run(model, members);
         struct stopper stopper = {.stop_at = stop_at};
@@ -237,7 +237,7 @@ static void a_failed_step_can_be_run_again(void **state) {
             faulty = (struct faulty){.bytes = bytes, .good = good, .armed = true};
             pass_begin(&run->pass, &run->space);
             assert_int_equal(pass_run(&run->pass, &error), WISP_ERROR_IO);
-            assert_int_equal(pass_cursor(&run->pass).block, BLOCK_EMBED);
+            assert_int_equal(pass_cursor(&run->pass).block, PASS_EMBED);
             assert_int_equal(pass_run(&run->pass, &error), WISP_OK);
             assert_memory_equal(run->rows, whole->rows, sizeof whole->rows);
             close_run(run);
