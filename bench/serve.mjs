@@ -10,8 +10,7 @@
 // --clients and --texts may be lists. llama-server reads FILE, infinity_emb the FOLDER of Hugging Face with the same model.
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { Agent, request } from 'node:http';
-import { createServer } from 'node:net';
+import { createConnection, createServer } from 'node:net';
 import { cpus, machine } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -92,7 +91,10 @@ async function start(name) {
   let said = '';
   child.stderr.on('data', (part) => (said = `${said}${part}`.slice(-4000)));
   for (const begun = performance.now(); ; await sleep(100)) {
-    if ((await ask({ port, texts: [textOf(0)] })) === '200') return { child, port };
+    const client = connect(port);
+    const what = await client.ask([textOf(0)]);
+    client.close();
+    if (what === '200') return { child, port };
     if (child.exitCode !== null || performance.now() - begun > 1000 * START_SECONDS)
       throw new Error(`${name} does not answer: ${said}`);
   }
@@ -120,38 +122,93 @@ function processorOf(pids) {
   return (1000 / TICKS) * ticks.reduce((sum, value) => sum + value, 0);
 }
 
-/** Texts a second of the program without a server. */
+/** The program without a server: texts a second, and milliseconds of processor time a text. */
 function alone() {
-  const many = Array.from({ length: 4_000 }, (_, i) => textOf(i)).join('\n');
+  const n = 8_000;
+  const words = ['-c', '"$@" > /dev/null && times', 'sh', PROGRAM];
+  words.push('embed', '-t', threads, '-m', model, '--format', 'f32');
+  const input = Array.from({ length: n }, (_, i) => textOf(i)).join('\n');
   const begun = performance.now();
-  spawnSync(PROGRAM, ['embed', '-t', threads, '-m', model, '--format', 'f32'], {
-    input: many,
-    maxBuffer: 1e9,
-  });
-  return (1000 * 4_000) / (performance.now() - begun);
+  const { stdout } = spawnSync('sh', words, { input, encoding: 'utf8' });
+  const perSecond = (1000 * n) / (performance.now() - begun);
+  const [, ofChild] = stdout.split('\n'); // such as 0m1.350s 0m0.040s
+  const ms = [...ofChild.matchAll(/(\d+)m([\d.]+)s/g)].map(([, min, sec]) => 6e4 * Number(min) + 1e3 * Number(sec)); // prettier-ignore
+  return { perSecond, processorMs: (ms[0] + ms[1]) / n };
 }
 
 /**
- * Asks for embeddings by OpenAI's route, which all servers have. Resolves with the status of the reply or the error, and
- * after 429 when the server wants to be asked again.
- * @param {{ port: string, texts: string[], agent?: Agent }} options
- * @returns {Promise<string>}
+ * A client that asks for embeddings by OpenAI's route, which all servers have, one request after the other, over a connection
+ * that it keeps as long as the server does. It takes little of the processor, which it shares with the server: of a reply
+ * it reads the first line and the length.
+ * @param {string} port
  */
-function ask({ port, texts, agent }) {
-  const body = JSON.stringify({ model: 'model', input: texts });
-  return new Promise((resolve) => {
-    const sent = request({ port, agent, path: '/v1/embeddings', method: 'POST', headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } }); // prettier-ignore
-    sent.on('error', (error) => resolve(/** @type {any} */ (error).code ?? error.message));
-    sent.on('response', (reply) => {
-      reply.resume();
-      reply.on('end', () => {
-        const { statusCode } = reply;
-        if (statusCode !== 429) return resolve(String(statusCode));
-        setTimeout(() => resolve('429'), 1000 * Number(reply.headers['retry-after'] ?? 1));
-      });
+function connect(port) {
+  /** @type {import('node:net').Socket | undefined} */
+  let socket;
+  /** @type {(what: string) => void} */
+  let resolve = () => {};
+  /** @type {Buffer[]} */
+  let parts = [];
+  let missing = -1; // bytes of the reply; -1: its head is not whole
+  let status = '';
+  let retry = 0;
+  let isLast = false; // the server closes the connection after this reply
+
+  /** @param {string} what */
+  const end = (what) => {
+    parts = [];
+    missing = -1;
+    if (isLast) socket = undefined;
+    isLast = false;
+    if (what === '429') setTimeout(() => resolve(what), 1000 * retry);
+    else resolve(what);
+  };
+
+  /** @param {Buffer} part */
+  const receive = (part) => {
+    if (missing < 0) {
+      parts.push(part);
+      const all = parts.length > 1 ? Buffer.concat(parts) : part;
+      const length = all.indexOf('\r\n\r\n') + 4;
+      if (length < 4) return;
+      const head = all.latin1Slice(0, length);
+      status = head.slice(9, 12);
+      retry = Number(/\r\nretry-after: *(\d+)/i.exec(head)?.[1] ?? 1);
+      const body = /\r\ncontent-length: *(\d+)/i.exec(head);
+      if (!body) return socket?.destroy(new Error('no content-length'));
+      isLast = /\r\nconnection: *close/i.test(head);
+      missing = Number(body[1]) + length - all.length;
+    } else missing -= part.length;
+    if (missing === 0) end(status);
+  };
+
+  const open = () => {
+    const opened = createConnection({ port: Number(port), host: '127.0.0.1', noDelay: true });
+    let failure = 'closed';
+    opened.on('data', receive);
+    opened.on('error', (error) => (failure = /** @type {any} */ (error).code ?? error.message));
+    opened.on('close', () => {
+      if (socket !== opened) return;
+      socket = undefined;
+      end(failure);
     });
-    sent.end(body);
-  });
+    return opened;
+  };
+
+  return {
+    /**
+     * Resolves with the status of the reply or the error, and after 429 when the server wants to be asked again.
+     * @param {string[]} texts @returns {Promise<string>}
+     */
+    ask: (texts) =>
+      new Promise((done) => {
+        resolve = done;
+        const body = JSON.stringify({ model: 'model', input: texts });
+        socket ??= open();
+        socket.write(`POST /v1/embeddings HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`); // prettier-ignore
+      }),
+    close: () => socket?.destroy(),
+  };
 }
 
 /**
@@ -162,7 +219,6 @@ function ask({ port, texts, agent }) {
  */
 async function load(name, clients, texts) {
   const { child, port } = await start(name);
-  const agent = new Agent({ keepAlive: true, maxSockets: clients });
   /** @type {Record<string, number>} */
   const replies = {};
   /** @type {number[]} milliseconds of replies with 200 */
@@ -172,43 +228,44 @@ async function load(name, clients, texts) {
   const resident = [residentOf(pids)];
   const watching = setInterval(() => resident.push(residentOf(pids)), (1000 * seconds) / 6);
   const processor = processorOf(pids);
+  const used = process.cpuUsage();
   const begun = performance.now();
   await Promise.all(
     Array.from({ length: clients }, async () => {
+      const client = connect(port);
       while (performance.now() < begun + 1000 * seconds) {
         const sent = performance.now();
-        const what = await ask({
-          port,
-          agent,
-          texts: Array.from({ length: texts }, () => textOf(asked++)),
-        });
+        const what = await client.ask(Array.from({ length: texts }, () => textOf(asked++)));
         replies[what] = (replies[what] ?? 0) + 1;
         if (what === '200') waits.push(performance.now() - sent);
       }
+      client.close();
     }),
   );
   const ms = performance.now() - begun;
   const served = waits.length * texts;
   const processorMs = (processorOf(pids) - processor) / served;
+  const { user, system } = process.cpuUsage(used);
+  const clientMs = (user + system) / 1000 / served;
   clearInterval(watching);
-  agent.destroy();
   const ended = new Promise((resolve) => child.once('exit', resolve));
   child.kill('SIGTERM');
   await ended;
   waits.sort((a, b) => a - b);
   const at = (/** @type {number} */ share) =>
     waits[Math.min(waits.length - 1, Math.floor(share * waits.length))];
-  return { replies, perSecond: (1000 * served) / ms, processorMs, waits: [at(0.5), at(0.99), at(1)], resident }; // prettier-ignore
+  return { replies, perSecond: (1000 * served) / ms, processorMs, clientMs, waits: [at(0.5), at(0.99), at(1)], resident }; // prettier-ignore
 }
 
 /** @typedef {Awaited<ReturnType<typeof load>>} Load */
-/** @type {{ server: string, clients: number, texts: number, alone: number, runs: Load[] }[]} */
+/** @typedef {ReturnType<typeof alone>} Alone */
+/** @type {{ server: string, clients: number, texts: number, alone: Alone, runs: Load[] }[]} */
 const rows = [];
 for (const clients of values.clients.split(',').map(Number))
   for (const texts of values.texts.split(',').map(Number)) {
     const names = Object.keys(SERVERS);
     const runs = names.map(() => /** @type {Load[]} */ ([]));
-    /** @type {number[]} */
+    /** @type {Alone[]} */
     const program = [];
     for (let round = 0; round < Number(values.rounds); round++) {
       program.push(alone());
@@ -217,19 +274,31 @@ for (const clients of values.clients.split(',').map(Number))
         runs[i].push(await load(names[i], clients, texts));
       }
     }
+    const perSecond = median(program.map((one) => one.perSecond));
+    const processorMs = median(program.map((one) => one.processorMs));
     names.forEach((server, i) =>
-      rows.push({ server, clients, texts, alone: median(program), runs: runs[i] }),
+      rows.push({ server, clients, texts, alone: { perSecond, processorMs }, runs: runs[i] }),
     );
   }
 process.stderr.write('\n');
 const report = { when: new Date().toISOString(), cpu: cpus()[0].model, ...values, rows };
 if (values.json) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
 console.log(`${seconds} s, ${threads} threads, medians of ${values.rounds} rounds\n`);
-console.log('| clients | texts a request | server | texts/s | wisp embed | processor, ms a text | waits, ms: median, p99, most | memory, MB, over time | replies |\n|---|---|---|---|---|---|---|---|---|'); // prettier-ignore
+console.log('| clients | texts a request | server | texts/s | of wisp embed | processor, ms a text | of wisp embed | the clients, ms a text | waits, ms: median, p99, most | memory, MB, over time | replies |\n|---|---|---|---|---|---|---|---|---|---|---|'); // prettier-ignore
 for (const { server, clients, texts, alone: program, runs } of rows) {
   const middle = runs.find((run) => run.perSecond === median(runs.map((one) => one.perSecond)));
   if (!middle) throw new Error('no round was run');
-  const { perSecond, processorMs, waits, resident, replies } = middle;
+  const { perSecond, processorMs, clientMs, waits, resident, replies } = middle;
   const counts = Object.entries(replies).map(([what, n]) => `${n} of ${what}`);
-  console.log(`| ${clients} | ${texts} | ${server} | ${perSecond.toFixed(0)} | ${program.toFixed(0)} | ${processorMs.toFixed(3)} | ${waits.map((wait) => wait.toFixed(0)).join(', ')} | ${resident.map((value) => value.toFixed(1)).join(', ')} | ${counts.join(', ')} |`); // prettier-ignore
+  const cells = [
+    ...[clients, texts, server, perSecond.toFixed(0)],
+    `${(perSecond / program.perSecond).toFixed(2)} of ${program.perSecond.toFixed(0)}`,
+    processorMs.toFixed(3),
+    `${(program.processorMs / processorMs).toFixed(2)} of ${program.processorMs.toFixed(3)}`,
+    clientMs.toFixed(3),
+    waits.map((wait) => wait.toFixed(0)).join(', '),
+    resident.map((value) => value.toFixed(1)).join(', '),
+    counts.join(', '),
+  ];
+  console.log(`| ${cells.join(' | ')} |`);
 }

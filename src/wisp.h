@@ -229,7 +229,8 @@ typedef struct wisp_model_info {
     const char *predictor;    /* one of wisp_predictor_name, never "auto" */
     float sparsity;           /* the share of neurons that lowrank or sentence skips unless
                                  wisp_session_set_sparsity sets another; 0 with dense and exact */
-    const char *pooling;      /* "mean", "cls" or "last"; "rank" if the model scores pairs of texts;
+    const char *pooling;      /* "mean", "cls" or "last"; "rank" if the model scores pairs of texts,
+                                 or has one label; "labels" if it scores more than one (natively);
                                  "splade" if an embedding has a value for each word of the vocabulary,
                                  most of them 0; "tokens" if each token of a text has a vector
                                  (ColBERT); "" if it does none of these */
@@ -249,7 +250,8 @@ WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info
 WISP_API bool wisp_model_ranks(const wisp_model *model);
 
 /* Returns the number of values in an embedding: hidden_size, fewer if the file says so
- * (wisp.dimensions), or vocabulary_size of a model with the pooling "splade". */
+ * (wisp.dimensions), or vocabulary_size of a model with the pooling "splade". Of a model that
+ * scores pairs or labels, returns the number of scores. */
 WISP_API size_t wisp_model_dimensions(const wisp_model *model);
 
 /* Returns the text of the model's prompt `name` ("query", "passage", ...), or NULL if the model has
@@ -337,6 +339,11 @@ WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int3
  * model generates, this takes memory in proportion to the text. */
 WISP_API wisp_status wisp_count_tokens(const wisp_model *model, wisp_text text, size_t *count,
                                        wisp_error *error);
+
+/* Does so for a text with a prompt before it, which may be NULL. Fails also with WISP_ERROR_MEMORY.
+ */
+WISP_API wisp_status wisp_count_prompted(const wisp_model *model, const char *prompt,
+                                         wisp_text text, size_t *count, wisp_error *error);
 
 /* Sets *text to the bytes of token `id`, which may be part of a character. Control tokens have no
  * bytes. The bytes live as long as the model. Returns false if the model does not generate text or
@@ -588,6 +595,7 @@ enum { WISP_DEVICE_BYTES = 256 };
 WISP_API bool wisp_cuda_device(uint32_t index, char name[WISP_DEVICE_BYTES]);
 
 #include "wisp/chat.h"
+#include "wisp/classify.h"
 #include "wisp/images.h"
 #include "wisp/index.h"
 #include "wisp/sequences.h"

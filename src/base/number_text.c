@@ -20,7 +20,7 @@ static bool write_float(double value, struct number_text *written) {
     const double size = fabs(value);
     if (!(size >= 1e-4 && size < 1e9) || (double)(float)value != value)
         return false;
-    int shift = 0; /* of the point, so that FLOAT_DIGITS are before it */
+    int shift = size < 1 ? FLOAT_DIGITS : 0; /* of the point: FLOAT_DIGITS are before it */
     while (size * powers[shift] < 1e8)
         shift++;
     const double exact = size * powers[shift];
@@ -32,8 +32,10 @@ static bool write_float(double value, struct number_text *written) {
     char digits[2 * FLOAT_DIGITS]; /* zeros before the number, then its digits */
     int n = 2 * FLOAT_DIGITS,
         first = shift < FLOAT_DIGITS ? FLOAT_DIGITS : 2 * FLOAT_DIGITS - 1 - shift;
-    for (int i = n - 1; i >= 0; i--, number /= 10)
-        digits[i] = (char)('0' + number % 10);
+    memset(digits, '0', FLOAT_DIGITS);
+    uint32_t left = (uint32_t)number;
+    for (int i = n - 1; i >= FLOAT_DIGITS; i--, left /= 10)
+        digits[i] = (char)('0' + left % 10);
     while (n > 2 * FLOAT_DIGITS - shift && digits[n - 1] == '0')
         n--;
     char *text = written->text;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/cli.h"
 #include "cli/model_options.h"
@@ -25,17 +26,16 @@ static const char usage[] =
 struct arguments {
     struct model_arguments model;
     struct server_options server;
-    char key[512];
+    char key[512], upstream_key[512], upstream[1024];
     struct model_name others[MOST_MODELS - 1];
     char names[MOST_MODELS - 1][128];
 };
 
 /* Reads the first line of a file. Complains and returns an exit code if it has none. */
-static int take_key(void *field, const char *path) {
-    char *key = field;
+static int read_key(const char *option, char *key, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) {
-        complain("--api-key-file: cannot open %s", path);
+        complain("%s: cannot open %s", option, path);
         return EXIT_USAGE;
     }
     const size_t size = sizeof((struct arguments *)NULL)->key;
@@ -43,9 +43,42 @@ static int take_key(void *field, const char *path) {
     fclose(file);
     key[strcspn(key, "\r\n")] = 0;
     if (!got || !*key || strlen(key) + 1 == size) {
-        complain("--api-key-file: the first line of %s must be a key of 1 to 510 characters", path);
+        complain("%s: the first line of %s must be a key of 1 to 510 characters", option, path);
         return EXIT_USAGE;
     }
+    return EXIT_GOOD;
+}
+
+static int take_key(void *field, const char *path) {
+    return read_key("--api-key-file", field, path);
+}
+
+static int take_upstream_key(void *field, const char *path) {
+    return read_key("--upstream-key-file", field, path);
+}
+
+/* Takes the address of a server, without what ends it. */
+static int take_upstream(void *field, const char *url) {
+    char *address = field;
+    size_t length = strlen(url);
+    const char *host = strncasecmp(url, "https://", 8) == 0  ? url + 8
+                       : strncasecmp(url, "http://", 7) == 0 ? url + 7
+                                                             : "";
+    if (!*host || *host == '/') {
+        complain("--upstream %s: expected a URL with http: or https:", url);
+        return EXIT_USAGE;
+    }
+    if (strpbrk(host, "?#@ \\") || length >= sizeof((struct arguments *)NULL)->upstream) {
+        complain("--upstream: a URL without a user, a query and a fragment; its key is that of "
+                 "--upstream-key-file");
+        return EXIT_USAGE;
+    }
+    while (url[length - 1] == '/')
+        length--;
+    if (length > 3 && strncmp(url + length - 3, "/v1", 3) == 0)
+        length -= 3;
+    memcpy(address, url, length);
+    address[length] = 0;
     return EXIT_GOOD;
 }
 
@@ -124,6 +157,13 @@ static const struct command_option options[] = {
     TAKEN(take_key, key, "api-key-file", 0, "FILE",
           "require the key in the file's first line for every request except\n"
           "/health (default: the key in $WISP_API_KEY, if any)"),
+    TAKEN(take_upstream, upstream, "upstream", 0, "URL",
+          "send requests that name another model, and all others of POST that\n"
+          "are not answered here, to this server"),
+    TAKEN(take_upstream_key, upstream_key, "upstream-key-file", 0, "FILE",
+          "the key for it, in the file's first line (default: the key in\n"
+          "$WISP_UPSTREAM_KEY, else that of the request if none is asked for\n"
+          "here)"),
     TAKEN(take_origin, server.visitors.origins, "allow-origin", 0, "ORIGIN",
           "let pages of this origin use the server, such as\n"
           "https://example.com, or * for all; may be repeated (pages of\n"
@@ -132,7 +172,7 @@ static const struct command_option options[] = {
           "also answer requests to this host name, such as a proxy's; may be\n"
           "repeated (a server that other machines reach accepts any name)"),
     COUNT(server.connections, 1, 4096, "connections", 0, "N",
-          "serve at most N connections at a time (default: 64)"),
+          "serve at most N connections at a time (default: 256)"),
     OPTION(TEXT, server.chat_format, "chat-format", 0, "NAME",
            "for models without a chat template: chatml or plain"),
     COUNT(server.parallel, 1, 256, "parallel", 0, "N",
@@ -224,6 +264,10 @@ int command_serve(int argc, char **argv) {
         return code;
     if (*a.key)
         a.server.api_key = a.key;
+    if (*a.upstream)
+        a.server.upstream = a.upstream;
+    if (*a.upstream_key)
+        a.server.upstream_key = a.upstream_key;
     a.server.threads = threads_of(&a.model);
     a.server.cache_type = a.model.cache_type;
     a.server.attention = a.model.attention;

@@ -71,15 +71,16 @@ float model_default_sparsity(const wisp_model *model) {
     return 1 - model->plan.share;
 }
 
-static const char *pooling_name(enum pooling pooling) {
+static const char *pooling_name(enum pooling pooling, uint32_t dimensions) {
     static const char *const names[] = {[POOLING_NONE] = "",
                                         [POOLING_MEAN] = "mean",
                                         [POOLING_CLS] = "cls",
                                         [POOLING_LAST] = "last",
                                         [POOLING_RANK] = "rank"};
-    return pooling == POOLING_SPLADE   ? "splade"
-           : pooling == POOLING_TOKENS ? "tokens"
-                                       : names[pooling];
+    return pooling == POOLING_SPLADE                                 ? "splade"
+           : pooling == POOLING_TOKENS                               ? "tokens"
+           : CLASSIFIES && pooling == POOLING_RANK && dimensions > 1 ? "labels"
+                                                                     : names[pooling];
 }
 
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
@@ -100,7 +101,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .device = device_computes(&model->device) ? model->device.library->name : "cpu",
         .predictor = wisp_predictor_name(model->predictor),
         .sparsity = model_has_sparsity(model) ? model_default_sparsity(model) : 0,
-        .pooling = pooling_name(config->pooling),
+        .pooling = pooling_name(config->pooling, model->dimensions),
         .hidden_size = config->hidden_size,
         .intermediate_size = config->intermediate_size,
         .layers = config->layers,
@@ -144,7 +145,8 @@ bool wisp_model_get_expert_stats(const wisp_model *model, wisp_expert_stats *sta
 
 bool wisp_model_ranks(const wisp_model *model) {
     const enum pooling pooling = model->network.config.pooling;
-    return RANKS && (pooling == POOLING_RANK || pooling == POOLING_TOKENS ||
+    const bool scores_pairs = pooling == POOLING_RANK && !(CLASSIFIES && model->dimensions > 1);
+    return RANKS && (scores_pairs || pooling == POOLING_TOKENS ||
                      (rank_by_asking && model->network.architecture->judges &&
                       !config_embeds(&model->network.config)));
 }
@@ -222,4 +224,22 @@ wisp_status wisp_count_tokens(const wisp_model *model, wisp_text text, size_t *c
     TRY(require(count, "count", error));
     TRY(require_texts(&text, 1, error));
     return tokenizer_encode(model->tokenizer, text, SIZE_MAX, NULL, count, NULL, error);
+}
+
+wisp_status wisp_count_prompted(const wisp_model *model, const char *prompt, wisp_text text,
+                                size_t *count, wisp_error *error) {
+    const wisp_text first = wisp_text_of(prompt ? prompt : "");
+    if (first.length == 0)
+        return wisp_count_tokens(model, text, count, error);
+    TRY(require_texts(&text, 1, error));
+    char *joined = malloc(first.length + text.length);
+    if (!joined)
+        return fail_memory(error, first.length + text.length);
+    memcpy(joined, first.bytes, first.length);
+    if (text.length > 0)
+        memcpy(joined + first.length, text.bytes, text.length);
+    const wisp_text whole = {joined, first.length + text.length};
+    const wisp_status status = wisp_count_tokens(model, whole, count, error);
+    free(joined);
+    return status;
 }

@@ -22,6 +22,7 @@ static const struct {
     {"curl_easy_init", offsetof(struct curl, easy_init)},
     {"curl_easy_setopt", offsetof(struct curl, easy_setopt)},
     {"curl_easy_getinfo", offsetof(struct curl, easy_getinfo)},
+    {"curl_easy_perform", offsetof(struct curl, easy_perform)},
     {"curl_easy_cleanup", offsetof(struct curl, easy_cleanup)},
     {"curl_easy_strerror", offsetof(struct curl, easy_strerror)},
     {"curl_slist_append", offsetof(struct curl, slist_append)},

@@ -13,7 +13,9 @@ enum {
     CURL_LOW_SPEED_LIMIT = 19,
     CURL_LOW_SPEED_TIME = 20,
     CURL_NO_BODY = 44,
+    CURL_POST = 47,
     CURL_FOLLOW_LOCATION = 52,
+    CURL_POST_FIELD_SIZE = 60,
     CURL_MAX_REDIRECTS = 68,
     CURL_CONNECT_TIMEOUT = 78,
     CURL_NO_SIGNAL = 99,
@@ -22,6 +24,7 @@ enum {
     CURL_WRITE_DATA = 10001,
     CURL_URL = 10002,
     CURL_ERROR_BUFFER = 10010,
+    CURL_POST_FIELDS = 10015,
     CURL_USER_AGENT = 10018,
     CURL_HTTP_HEADER = 10023,
     CURL_HEADER_DATA = 10029,
@@ -68,6 +71,7 @@ struct curl {
     void *(*easy_init)(void);
     int (*easy_setopt)(void *easy, int option, ...);
     int (*easy_getinfo)(void *easy, int info, ...);
+    int (*easy_perform)(void *easy);
     void (*easy_cleanup)(void *easy);
     const char *(*easy_strerror)(int result);
     void *(*slist_append)(void *list, const char *text);

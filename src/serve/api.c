@@ -133,6 +133,28 @@ static void refuse_name(struct call *call, const char *name) {
     free(names.bytes);
 }
 
+/* Sends a request to the other server. */
+static void forward(struct call *call) {
+    wisp_error error = {0};
+    if (!upstream_has_path(call->request->path))
+        reply_problem(call, 404, "invalid_request_error", NULL, "there is no %s for %s",
+                      call->request->path, call->request->method);
+    else if (upstream_forward(call->api->upstream, call->request, &error) != WISP_OK)
+        reply_problem(call, 502, "server_error", NULL, "%s", error.message);
+}
+
+/* Returns whether the body names a model that is not one of this server's. */
+static bool names_another(const struct call *call) {
+    const struct json *given = json_get(call->body, "model");
+    const struct served_model *served;
+    if (!json_is(given, JSON_STRING))
+        return false;
+    for (size_t i = 0; (served = models_at(call->api->models, i)); i++)
+        if (json_equals(given, served->of.name))
+            return false;
+    return true;
+}
+
 /* Takes the model that the body names. Returns false after a reply. */
 static bool take_model(struct call *call) {
     struct models *models = call->api->models;
@@ -155,6 +177,8 @@ static bool take_model(struct call *call) {
 static void run_route(struct call *call, const struct route *route) {
     if (!call->body)
         route->run(call);
+    else if (call->api->upstream && names_another(call))
+        forward(call);
     else if (take_model(call)) {
         route->run(call);
         models_give(call->api->models, call->served);
@@ -167,13 +191,17 @@ void api_handle(void *context, struct web_request *request) {
     const double begun = clock_seconds();
     bool other_method = false;
     const struct route *route = find_route(request, &other_method);
-    if (!route)
+    const bool forwards =
+        !route && !other_method && api->upstream && strcmp(request->method, "POST") == 0;
+    if (!route && !forwards)
         reply_problem(&call, other_method ? 405 : 404, "invalid_request_error", NULL,
                       other_method ? "%s does not take %s" : "there is no %s for %s", request->path,
                       request->method);
-    else if (!is_open(route) && !has_key(api, request))
+    else if (!(route && is_open(route)) && !has_key(api, request))
         reply_problem(&call, 401, "authentication_error", "Authorization",
                       "the API key is missing or wrong");
+    else if (forwards)
+        forward(&call);
     else if (parse_body(&call))
         run_route(&call, route);
     arena_release(&call.arena);

@@ -12,8 +12,11 @@ struct waiting {
     size_t taken, done; /* texts that were put into batches, and whose rows are written */
     wisp_status status; /* of the first batch that failed */
     wisp_error error;
-    pthread_cond_t ended;
     struct waiting *next;
+    /* A lock of its own, so that threads whose jobs end together do not wait for one another. */
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool has_ended;
 };
 
 /* Where a row of the batch belongs. */
@@ -87,18 +90,11 @@ static size_t gather(struct batcher *batcher) {
     return n;
 }
 
-static void leave(struct batcher *batcher, struct waiting *job) {
-    struct waiting **at = &batcher->first;
-    while (*at && *at != job)
-        at = &(*at)->next;
-    if (*at)
-        *at = job->next;
-}
-
-/* Hands out the rows of a batch. A job leaves the queue with its last row, or when it failed and
- * none of its texts is under way. */
-static void hand_out(struct batcher *batcher, size_t n, wisp_status status,
-                     const wisp_error *error) {
+/* Writes the rows of a batch where they belong. Takes the jobs from the queue of which this was the
+ * last row, or which failed and of which no text is under way, and returns them, linked. */
+static struct waiting *hand_out(struct batcher *batcher, size_t n, wisp_status status,
+                                const wisp_error *error) {
+    struct waiting *ended = NULL;
     for (size_t i = 0; i < n; i++) {
         struct waiting *owner = batcher->places[i].owner;
         const struct batch_job *job = owner->job;
@@ -116,12 +112,27 @@ static void hand_out(struct batcher *batcher, size_t n, wisp_status status,
             owner->taken = job->n;
         }
     }
-    for (size_t i = 0; i < n; i++) {
-        struct waiting *owner = batcher->places[i].owner;
-        if (owner->done == owner->job->n || owner->status != WISP_OK) {
-            leave(batcher, owner);
-            pthread_cond_signal(&owner->ended);
-        }
+    for (struct waiting **at = &batcher->first; *at;) {
+        struct waiting *job = *at;
+        if (job->done == job->job->n || job->status != WISP_OK) {
+            *at = job->next;
+            job->next = ended;
+            ended = job;
+        } else
+            at = &job->next;
+    }
+    return ended;
+}
+
+/* Wakes the threads of jobs that have left the queue. A job is gone once its thread runs. */
+static void wake(struct waiting *ended) {
+    while (ended) {
+        struct waiting *next = ended->next;
+        pthread_mutex_lock(&ended->lock);
+        ended->has_ended = true;
+        pthread_cond_signal(&ended->ended);
+        pthread_mutex_unlock(&ended->lock);
+        ended = next;
     }
 }
 
@@ -157,7 +168,10 @@ static void *run(void *context) {
         wisp_error error = {0};
         const wisp_status status = compute(batcher, like, n, &error);
         pthread_mutex_lock(&batcher->lock);
-        hand_out(batcher, n, status, &error);
+        struct waiting *ended = hand_out(batcher, n, status, &error);
+        pthread_mutex_unlock(&batcher->lock);
+        wake(ended);
+        pthread_mutex_lock(&batcher->lock);
     }
     pthread_mutex_unlock(&batcher->lock);
     return NULL;
@@ -221,6 +235,7 @@ wisp_status batcher_embed(struct batcher *batcher, const struct batch_job *job, 
                     "%zu texts are waiting, and the queue takes %zu", batcher->counts.waiting,
                     batcher->options.most_waiting);
     }
+    pthread_mutex_init(&mine.lock, NULL);
     pthread_cond_init(&mine.ended, NULL);
     struct waiting **last = &batcher->first;
     while (*last)
@@ -228,10 +243,13 @@ wisp_status batcher_embed(struct batcher *batcher, const struct batch_job *job, 
     *last = &mine;
     batcher->counts.waiting += job->n;
     pthread_cond_signal(&batcher->changed);
-    while (mine.done < job->n && mine.status == WISP_OK)
-        pthread_cond_wait(&mine.ended, &batcher->lock);
     pthread_mutex_unlock(&batcher->lock);
+    pthread_mutex_lock(&mine.lock);
+    while (!mine.has_ended)
+        pthread_cond_wait(&mine.ended, &mine.lock);
+    pthread_mutex_unlock(&mine.lock);
     pthread_cond_destroy(&mine.ended);
+    pthread_mutex_destroy(&mine.lock);
     if (mine.status != WISP_OK && error)
         *error = mine.error;
     return mine.status;

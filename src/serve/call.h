@@ -9,6 +9,7 @@
 #include "serve/metrics.h"
 #include "serve/models.h"
 #include "serve/text_buffer.h"
+#include "serve/upstream.h"
 #include "serve/visitors.h"
 #include "serve/web.h"
 
@@ -17,8 +18,9 @@ struct api {
     atomic_uint_least64_t calls; /* that have an id */
     const char *api_key;         /* NULL: none is asked for */
     struct visitors visitors;
-    size_t most_texts; /* of a request */
-    bool log;          /* a line of JSON for each request, to standard error */
+    size_t most_texts;         /* of a request */
+    struct upstream *upstream; /* gets what this server cannot do; NULL: nobody */
+    bool log;                  /* a line of JSON for each request, to standard error */
     struct metrics metrics;
 };
 

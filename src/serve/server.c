@@ -14,7 +14,7 @@ struct server_options server_defaults(void) {
     return (struct server_options){.address = "127.0.0.1",
                                    .port = 8080,
                                    .models_wait = 30,
-                                   .connections = 64,
+                                   .connections = 256,
                                    .parallel = 4,
                                    .most_waiting = 8192,
                                    .batch_tokens = 8192,
@@ -22,8 +22,9 @@ struct server_options server_defaults(void) {
                                    .most_bytes = 32000000};
 }
 
-static const char *key_of(const struct server_options *options) {
-    const char *key = options->api_key ? options->api_key : getenv("WISP_API_KEY");
+/* Returns a key, or that of a variable of the environment, or NULL. */
+static const char *key_of(const char *given, const char *variable) {
+    const char *key = given ? given : getenv(variable);
     return key && *key ? key : NULL;
 }
 
@@ -34,7 +35,7 @@ wisp_status server_start(const struct server_options *options, struct server **s
     if (!made)
         return fail_memory(error, sizeof *made);
     struct api *api = &made->api;
-    *api = (struct api){.api_key = key_of(options),
+    *api = (struct api){.api_key = key_of(options->api_key, "WISP_API_KEY"),
                         .visitors = options->visitors,
                         .most_texts = options->most_texts,
                         .log = options->log};
@@ -70,6 +71,10 @@ wisp_status server_start(const struct server_options *options, struct server **s
                                     .admit = api_admit,
                                     .handle = api_handle,
                                     .context = api};
+    if (status == WISP_OK && options->upstream)
+        status =
+            upstream_open(options->upstream, key_of(options->upstream_key, "WISP_UPSTREAM_KEY"),
+                          !api->api_key, &api->upstream, error);
     if (status == WISP_OK)
         status = web_start(&web, &made->web, error);
     if (status != WISP_OK)
@@ -88,5 +93,6 @@ void server_stop(struct server *server) {
         return;
     web_stop(server->web);
     models_close(server->api.models);
+    upstream_close(server->api.upstream);
     free(server);
 }

@@ -24,6 +24,8 @@ struct server_options {
     unsigned port;            /* 0: any that is free */
     const char *chat_format;  /* as in wisp_conversation */
     const char *api_key;      /* NULL: that of $WISP_API_KEY, if it has one */
+    const char *upstream;     /* the address of another server; NULL: none (upstream.h) */
+    const char *upstream_key; /* NULL: that of $WISP_UPSTREAM_KEY, if it has one */
     struct visitors visitors; /* the server finds out whether it is a loopback one */
     unsigned threads;         /* of a text that is written, and how keys and values are kept */
     wisp_cache_type cache_type;

@@ -71,11 +71,18 @@ void text_add_buffer(struct text_buffer *text, struct text_buffer *string) {
 }
 
 void text_add_floats(struct text_buffer *text, const float *values, size_t n) {
+    char *place = take(text, 2 + n * sizeof(struct number_text));
+    if (!place)
+        return;
     for (size_t i = 0; i < n; i++) {
-        text_add(text, i ? "," : "[", 1);
-        text_add_number(text, (double)values[i], 9);
+        const struct number_text number = number_text((double)values[i], 9);
+        const size_t length = strlen(number.text);
+        *place++ = i ? ',' : '[';
+        memcpy(place, number.text, length);
+        place += length;
     }
-    text_add(text, "]", 1);
+    memcpy(place, n ? "]" : "[]", n ? 1 : 2);
+    text->length = (size_t)(place - text->bytes) + (n ? 1 : 2);
 }
 
 void text_add_base64(struct text_buffer *text, const float *values, size_t n) {

@@ -46,6 +46,7 @@ static const struct {
                {422, "Unprocessable Content"},
                {429, "Too Many Requests"},
                {500, "Internal Server Error"},
+               {502, "Bad Gateway"},
                {503, "Service Unavailable"}};
 
 static const char *reason_of(int status) {
