@@ -229,7 +229,8 @@ typedef struct wisp_model_info {
     const char *predictor;    /* one of wisp_predictor_name, never "auto" */
     float sparsity;           /* the share of neurons that lowrank or sentence skips unless
                                  wisp_session_set_sparsity sets another; 0 with dense and exact */
-    const char *pooling;      /* "mean", "cls" or "last"; "rank" if the model scores pairs of texts;
+    const char *pooling;      /* "mean", "cls" or "last"; "rank" if the model scores pairs of texts,
+                                 or has one label; "labels" if it scores more than one (natively);
                                  "splade" if an embedding has a value for each word of the vocabulary,
                                  most of them 0; "tokens" if each token of a text has a vector
                                  (ColBERT); "" if it does none of these */
@@ -249,7 +250,8 @@ WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info
 WISP_API bool wisp_model_ranks(const wisp_model *model);
 
 /* Returns the number of values in an embedding: hidden_size, fewer if the file says so
- * (wisp.dimensions), or vocabulary_size of a model with the pooling "splade". */
+ * (wisp.dimensions), or vocabulary_size of a model with the pooling "splade". Of a model that
+ * scores pairs or labels, returns the number of scores. */
 WISP_API size_t wisp_model_dimensions(const wisp_model *model);
 
 /* Returns the text of the model's prompt `name` ("query", "passage", ...), or NULL if the model has
@@ -588,6 +590,7 @@ enum { WISP_DEVICE_BYTES = 256 };
 WISP_API bool wisp_cuda_device(uint32_t index, char name[WISP_DEVICE_BYTES]);
 
 #include "wisp/chat.h"
+#include "wisp/classify.h"
 #include "wisp/images.h"
 #include "wisp/index.h"
 #include "wisp/sequences.h"

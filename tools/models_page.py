@@ -39,7 +39,9 @@ DEBERTA = {"relative_attention": True, "position_buckets": 32, "max_relative_pos
            "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False, "type_vocab_size": 0}
 LFM2 = {"layer_types": ["conv", "full_attention"]}
 GEMMA = {"query_pre_attn_scalar": 8, "sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
-SENTENCE, GENERATES, SCORES = "mean cls lasttoken".split(), None, "scores"
+SENTENCE, GENERATES, SCORES, LABELS = "mean cls lasttoken".split(), None, "scores", "labels"
+SENTIMENT = {"id2label": {"0": "NEGATIVE", "1": "POSITIVE"}}
+INFERENCE = {"id2label": {"0": "contradiction", "1": "entailment", "2": "neutral"}}
 
 
 def model(name, kind, model_type, class_name, golden, **config):
@@ -79,7 +81,11 @@ ROWS = [
      model("ELECTRA", "mean", "electra", "ElectraModel", "models/electra-base", embedding_size=32)],
     [model("ms-marco-MiniLM", SCORES, "bert", "BertForSequenceClassification", "models/rank-bert", **ONE_LABEL),
      model("mxbai-rerank-v1", SCORES, "deberta-v2", "DebertaV2ForSequenceClassification", "models/rank-deberta", **DEBERTA | ONE_LABEL),
-     model("bge-reranker", SCORES, "xlm-roberta", "XLMRobertaForSequenceClassification", "models/rank-roberta", **ONE_LABEL)],
+     model("bge-reranker", SCORES, "xlm-roberta", "XLMRobertaForSequenceClassification", "models/rank-roberta", **ONE_LABEL),
+     model("gte-reranker-modernbert", SCORES, "modernbert", "ModernBertForSequenceClassification", "models/rank-modernbert", **MODERN | ONE_LABEL),
+     model("nli-deberta-v3, zero-shot classifiers", LABELS, "deberta-v2", "DebertaV2ForSequenceClassification", "models/labels-deberta", **DEBERTA | INFERENCE),
+     model("nli-MiniLM, roberta-large-mnli", LABELS, "roberta", "RobertaForSequenceClassification", "models/labels-roberta", **INFERENCE),
+     model("distilbert-sst-2 and other sentiment", LABELS, "distilbert", "DistilBertForSequenceClassification", "models/labels-distilbert", **SENTIMENT)],
     [model("SPLADE", "splade", "bert", "BertForMaskedLM", "models/splade-bert"),
      model("granite-embedding-30m-sparse", "splade", "roberta", "RobertaForMaskedLM", "models/splade-roberta")],
     [model("SmolLM2", GENERATES, "llama", "LlamaForCausalLM", "SmolLM2-135M-Instruct itself (tests/oracle/smollm2.py)")],
@@ -172,7 +178,7 @@ def has_golden(golden):
 def compared(m, errors):
     golden = m["golden"]
     if golden.startswith("models/"):
-        peer = "transformers" if m["kind"] == "tower" else "sentence-transformers"
+        peer = "transformers" if m["kind"] in ("tower", LABELS) else "sentence-transformers"
         text = f"{peer}, `tests/data/{golden}`"
     elif "tests/oracle" in golden:
         return f"transformers, {golden}"

@@ -6,6 +6,7 @@
 (2, 384)
 """
 
+from .classifier import Classifier
 from .embedder import Embedder
 from .errors import (
     ArgumentError,
@@ -27,6 +28,7 @@ __version__: str = _lib.wisp_build().decode().split()[1]
 __all__ = [
     "ArgumentError",
     "CancelledError",
+    "Classifier",
     "Embedder",
     "FormatError",
     "Generator",

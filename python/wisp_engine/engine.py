@@ -96,8 +96,8 @@ def close_all(model: Any, sessions: list[Any]) -> None:
 
 
 class OpenModel:
-    """What an Embedder, a Generator and a Reranker have in common: an engine that closes, and that pickles as the
-    model's path and its options."""
+    """What an Embedder, a Generator, a Reranker and a Classifier have in common: an engine that closes, and pickles
+    as the model's path and its options."""
 
     def __init__(self, model: str | os.PathLike[str] | None, default: str, **options: Any) -> None:
         self._path = files.find(model, default)

@@ -26,6 +26,8 @@ enum {
     PROJECTS = !ONLY_EMBEDS,
     /* CLIP's folders and its tokenizer, whose words end with a mark. */
     READS_CLIP = !IS_MODULE,
+    /* Models whose heads give scores of several labels, and the heads of ModernBERT. */
+    CLASSIFIES = !IS_MODULE,
     /* Layers that see only near keys. */
     SEES_NEAR = !ONLY_EMBEDS,
     /* The texts of tokens stay in memory beside the tokenizer's copies. Modules that only embed

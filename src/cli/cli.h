@@ -15,6 +15,7 @@ int command_tokenize(int argc, char **argv);
 int command_generate(int argc, char **argv);
 int command_similarity(int argc, char **argv);
 int command_rerank(int argc, char **argv);
+int command_classify(int argc, char **argv);
 int command_index(int argc, char **argv);
 int command_search(int argc, char **argv);
 int command_convert(int argc, char **argv);

@@ -12,6 +12,7 @@
      "find the lines nearest in meaning to a query, or score pairs of texts"}
 #define ROW_RERANK                                                                                 \
     {"rerank", command_rerank, "find the lines that answer a query best, with a cross-encoder"}
+#define ROW_CLASSIFY {"classify", command_classify, "score the labels of texts with a classifier"}
 #define ROW_INDEX {"index", command_index, "make an index of texts, add to it and remove from it"}
 #define ROW_SEARCH                                                                                 \
     {"search", command_search, "find the entries of an index nearest in meaning to queries"}

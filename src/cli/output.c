@@ -205,9 +205,7 @@ static void write_floats(FILE *stream, const float *row, size_t n) {
     }
 }
 
-/* Begins an object with the fields of the input's object, except its text and a member `name` that
- * it may have, which is written next. The fields are copied as they are in the input. */
-static void begin_object(FILE *stream, const struct json *object, const char *name) {
+void output_begin_object(FILE *stream, const struct json *object, const char *name) {
     fputc('{', stream);
     for (const struct json *field = object ? object->first : NULL; field; field = field->next) {
         if (strcmp(field->key, "text") == 0 || strcmp(field->key, name) == 0)
@@ -220,7 +218,7 @@ static void begin_object(FILE *stream, const struct json *object, const char *na
 
 static void write_object(FILE *stream, const struct json *object, const float *row, size_t n,
                          bool sparse) {
-    begin_object(stream, object, "embedding");
+    output_begin_object(stream, object, "embedding");
     if (sparse)
         write_sparse(stream, row, n);
     else
@@ -282,7 +280,7 @@ int output_vectors(struct output *output, const struct batch *batch,
             write_fault(output->stream, record);
             continue;
         }
-        begin_object(output->stream, record->object, "embeddings");
+        output_begin_object(output->stream, record->object, "embeddings");
         fputc('[', output->stream);
         for (size_t t = 0; t < count; t++, row += output->dimensions) {
             fputs(t > 0 ? "," : "", output->stream);

@@ -9,6 +9,7 @@
 #include "cli/input.h"
 #include "cli/matches.h"
 #include "cli/model_options.h"
+#include "cli/pair_lines.h"
 #include "cli/prompt.h"
 
 static const char usage[] =
@@ -202,27 +203,6 @@ static int print_matches(struct search *s) {
 }
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
-
-/* Splits the lines of the batch into pairs, and complains of lines without a tab. Sets whole[i] if
- * line i is a pair. Returns the number of pairs. */
-static size_t split_pairs(const struct batch *batch, wisp_text *queries, wisp_text *passages,
-                          bool *whole) {
-    size_t n = 0;
-    for (size_t i = 0; i < batch->n; i++) {
-        const struct record *record = &batch->records[i];
-        const wisp_text line = record->text;
-        const char *tab = memchr(line.bytes, '\t', line.length);
-        whole[i] = tab != NULL;
-        if (!tab) {
-            complain("%s: line %zu: no tab between two texts", record->name, record->line);
-            continue;
-        }
-        const size_t first = (size_t)(tab - line.bytes);
-        queries[n] = (wisp_text){line.bytes, first};
-        passages[n++] = (wisp_text){tab + 1, line.length - first - 1};
-    }
-    return n;
-}
 
 /* Scores pairs by a cross-encoder: neighbours with the same query together. */
 static int rank_pairs(struct search *s, const wisp_text *queries, const wisp_text *passages,

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/product.h"
+#include "engine/classify.h"
 #include "engine/session.h"
 #include "engine/token_vectors.h"
 #include "tokenizers/pair.h"
@@ -33,12 +34,15 @@ enum { USUAL_TOKENS = 512 };
 /* English text has about 4.5 bytes for each token. [CLS] and [SEP] come on top. */
 enum { BYTES_PER_TOKEN = 4, SPECIAL_TOKENS = 2 };
 
-/* One call of wisp_embed, wisp_rerank or wisp_embed_tokens, with the plan of its batches. */
+/* One call of wisp_embed, wisp_rerank, wisp_classify or wisp_embed_tokens, with the plan of its
+ * batches. */
 struct job {
     wisp_session *session;
     const wisp_text *texts;
     size_t n;
-    bool pairs; /* each text is the second of a pair whose first is the prompt */
+    bool pairs;              /* each text is the second of a pair whose first is the prompt */
+    bool logits;             /* of labels, in place of scores */
+    const wisp_text *firsts; /* [n]: those of pairs, in place of the prompt; or NULL */
     const struct token_job *tokens; /* takes vectors of tokens, in place of rows; NULL: none does */
     wisp_text prompt;               /* is before each text */
     size_t prompt_tokens;           /* leading tokens of each text that pooling leaves out */
@@ -52,8 +56,13 @@ struct job {
     struct pool_work work;
 };
 
+/* Returns what is before one of the job's texts. */
+static wisp_text first_of(const struct job *job, const wisp_text *text) {
+    return CLASSIFIES && job->firsts ? job->firsts[text - job->texts] : job->prompt;
+}
+
 static size_t estimate_tokens(const struct job *job, const wisp_text *text) {
-    const size_t bytes = job->prompt.length + text->length;
+    const size_t bytes = first_of(job, text).length + text->length;
     const size_t tokens = (bytes + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN + SPECIAL_TOKENS;
     return smaller(tokens, job->session->model->max_tokens);
 }
@@ -101,13 +110,13 @@ static wisp_status tokenize_text(const struct job *job, struct worker *worker, w
 }
 
 /* Tokenises a pair, and sets *second to the first token of its second text. */
-static wisp_status tokenize_pair(const struct job *job, struct worker *worker, wisp_text text,
-                                 int32_t *ids, size_t *count, bool *truncated, size_t *second,
-                                 wisp_error *error) {
+static wisp_status tokenize_pair(const struct job *job, struct worker *worker,
+                                 const wisp_text *text, int32_t *ids, size_t *count,
+                                 bool *truncated, size_t *second, wisp_error *error) {
     const wisp_model *model = job->session->model;
     struct token_pair pair;
     TRY(workspace_reserve(&worker->text, model->max_tokens * sizeof *ids, error));
-    TRY(tokenizer_encode_pair(model->tokenizer, job->prompt, text, model->pair_separators,
+    TRY(tokenizer_encode_pair(model->tokenizer, first_of(job, text), *text, model->pair_separators,
                               model->max_tokens, ids, worker->text.base, &pair, error));
     *count = pair.count;
     *second = pair.second;
@@ -138,13 +147,13 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
     TRY(workspace_reserve(&worker->batch, measured.used, error));
     *batch = take_batch(&worker->batch, n, max_tokens, &ids, &starts, &skipped);
     for (size_t i = 0; i < n; i++) {
-        const wisp_text text = job->texts[first + i];
+        const wisp_text *text = &job->texts[first + i];
         size_t tokens, second = 0;
         bool truncated;
         if (RANKS && job->pairs)
             TRY(tokenize_pair(job, worker, text, ids + used, &tokens, &truncated, &second, error));
         else
-            TRY(tokenize_text(job, worker, text, ids + used, &tokens, &truncated, &second, error));
+            TRY(tokenize_text(job, worker, *text, ids + used, &tokens, &truncated, &second, error));
         if (RANKS && tokens == 0)
             TRY(require_tokens(job, first + i, error));
         worker->stats.truncated_texts += truncated;
@@ -285,7 +294,7 @@ static wisp_status finish_batch(const struct job *job, struct worker *worker, si
         count_batch(worker);
         return job->tokens->finish(job->tokens, model, &worker->pass, first, worker->head, error);
     }
-    pooled = dense_modules_apply(dense, pooled, batch->texts, worker->head);
+    pooled = dense_modules_apply(dense, pooled, batch->texts, job->logits, worker->head);
     for (size_t i = first; i < end; i++)
         if (!write_row(pooled + (i - first) * size, cut ? job->dimensions : size, job->dimensions,
                        normalize, job->rows + i * job->dimensions))
@@ -420,6 +429,11 @@ wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text 
     if (model->network.config.pooling != POOLING_RANK)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
                     "the model does not score pairs of texts: it is not a cross-encoder");
+    if (CLASSIFIES && !wisp_model_ranks(model))
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
+                    "the model gives a text or a pair scores of %u labels, and not one: wisp "
+                    "classify and wisp_classify write these",
+                    model->dimensions);
     struct job job = {.session = session,
                       .texts = texts,
                       .n = n,
@@ -427,6 +441,21 @@ wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text 
                       .prompt = query,
                       .dimensions = 1,
                       .rows = scores};
+    return n == 0 ? WISP_OK : begin_job(&job, error);
+}
+
+wisp_status class_job_run(wisp_session *session, const wisp_text *texts, const wisp_text *seconds,
+                          size_t n, float *logits, wisp_error *error) {
+    wisp_embed_give_up(session);
+    pool_renew(session->team);
+    struct job job = {.session = session,
+                      .texts = seconds ? seconds : texts,
+                      .firsts = seconds ? texts : NULL,
+                      .n = n,
+                      .pairs = seconds != NULL,
+                      .logits = true,
+                      .dimensions = session->model->dimensions,
+                      .rows = logits};
     return n == 0 ? WISP_OK : begin_job(&job, error);
 }
 
@@ -465,7 +494,9 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
                     model->network.architecture->name);
     if (RANKS && model->network.config.pooling == POOLING_RANK)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
-                    "the model makes no embeddings: it scores pairs of texts (wisp_rerank)");
+                    "the model makes no embeddings: it scores %s",
+                    CLASSIFIES && model->dimensions > 1 ? "labels of texts (wisp_classify)"
+                                                        : "pairs of texts (wisp_rerank)");
     if (RANKS && model->network.config.pooling == POOLING_TOKENS)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "pooling_type",
                     "the model makes vectors of tokens, and no embedding of a text "

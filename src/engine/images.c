@@ -332,7 +332,7 @@ static wisp_status embed_some(struct wisp_images *images, const wisp_image *pict
     };
     pass_begin(&pass, &space.pass);
     TRY(pass_run(&pass, error));
-    const float *values = dense_modules_apply(&network->dense, space.pooled, n, space.head);
+    const float *values = dense_modules_apply(&network->dense, space.pooled, n, false, space.head);
     for (size_t i = 0; i < n; i++)
         TRY(write_row(images, values + i * dimensions, dimensions, rows + i * dimensions, error));
     return WISP_OK;

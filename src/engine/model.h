@@ -10,6 +10,7 @@
 #include "tokenizers/tokenizer.h"
 
 struct token_settings;
+struct class_labels;
 
 struct wisp_model {
     struct directory dir;
@@ -28,6 +29,7 @@ struct wisp_model {
     uint32_t pair_separators;      /* between the texts of a pair */
     uint32_t dimensions;           /* values of an embedding; at most hidden_size */
     struct token_settings *tokens; /* of POOLING_TOKENS (token_vectors.h); else NULL */
+    struct class_labels *labels;   /* of POOLING_RANK, natively (classify.h); else NULL */
     uint64_t least_memory;         /* that wisp_cold_stats has */
     double load_start, load_seconds;
     bool limit_due; /* it was opened with `memory`, and wisp_model_limit_memory has not followed */

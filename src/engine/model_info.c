@@ -71,15 +71,16 @@ float model_default_sparsity(const wisp_model *model) {
     return 1 - model->plan.share;
 }
 
-static const char *pooling_name(enum pooling pooling) {
+static const char *pooling_name(enum pooling pooling, uint32_t dimensions) {
     static const char *const names[] = {[POOLING_NONE] = "",
                                         [POOLING_MEAN] = "mean",
                                         [POOLING_CLS] = "cls",
                                         [POOLING_LAST] = "last",
                                         [POOLING_RANK] = "rank"};
-    return pooling == POOLING_SPLADE   ? "splade"
-           : pooling == POOLING_TOKENS ? "tokens"
-                                       : names[pooling];
+    return pooling == POOLING_SPLADE                                 ? "splade"
+           : pooling == POOLING_TOKENS                               ? "tokens"
+           : CLASSIFIES && pooling == POOLING_RANK && dimensions > 1 ? "labels"
+                                                                     : names[pooling];
 }
 
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
@@ -100,7 +101,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .device = device_computes(&model->device) ? model->device.library->name : "cpu",
         .predictor = wisp_predictor_name(model->predictor),
         .sparsity = model_has_sparsity(model) ? model_default_sparsity(model) : 0,
-        .pooling = pooling_name(config->pooling),
+        .pooling = pooling_name(config->pooling, model->dimensions),
         .hidden_size = config->hidden_size,
         .intermediate_size = config->intermediate_size,
         .layers = config->layers,
@@ -144,7 +145,8 @@ bool wisp_model_get_expert_stats(const wisp_model *model, wisp_expert_stats *sta
 
 bool wisp_model_ranks(const wisp_model *model) {
     const enum pooling pooling = model->network.config.pooling;
-    return RANKS && (pooling == POOLING_RANK || pooling == POOLING_TOKENS ||
+    const bool scores_pairs = pooling == POOLING_RANK && !(CLASSIFIES && model->dimensions > 1);
+    return RANKS && (scores_pairs || pooling == POOLING_TOKENS ||
                      (rank_by_asking && model->network.architecture->judges &&
                       !config_embeds(&model->network.config)));
 }

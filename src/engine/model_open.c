@@ -549,5 +549,6 @@ void wisp_model_close(wisp_model *model) {
     tokenizer_close(model->tokenizer);
     directory_release(&model->dir);
     free(model->tokens);
+    free(model->labels);
     free(model);
 }

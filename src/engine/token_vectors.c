@@ -192,7 +192,7 @@ static wisp_status make_vectors(const struct token_job *job, const wisp_model *m
     *kept = 0;
     for (size_t first = 0; first < tokens; first += TOKEN_ROWS) {
         const size_t n = smaller(tokens - first, TOKEN_ROWS);
-        const float *rows = dense_modules_apply(dense, x + first * hidden, n, space);
+        const float *rows = dense_modules_apply(dense, x + first * hidden, n, false, space);
         for (size_t i = 0; i < n; i++) {
             if (!job->queries && is_skipped(model->tokens, ids[first + i]))
                 continue;

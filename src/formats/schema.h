@@ -65,9 +65,23 @@ enum { DENSE_MODULES = 2 };
 #define KEY_IMAGE_MEAN "clip.vision.image_mean"
 #define KEY_IMAGE_STD "clip.vision.image_std"
 
-/* The head of models whose pooling_type is 4 (rank). It makes a score of a pair of texts. */
+/* The head of models whose pooling_type is 4 (rank). It makes a score of a pair of texts, or of
+ * each label. The norm, without a bias or with one, follows the first layer's activation. */
 #define TENSOR_HEAD "cls"
+#define TENSOR_HEAD_NORM "cls.norm"
 #define TENSOR_HEAD_OUTPUT "cls.output"
+
+/* u32, 1 (mean) or 2 (cls): what this head reads. Default: of modern-bert the mean, as llama.cpp
+ * has it, else cls. */
+#define KEY_HEAD_POOLING "wisp.head_pooling"
+
+/* strings, under the architecture's prefix: the labels of such a head that gives several scores.
+ * Default: LABEL_0, LABEL_1 and so on. */
+#define KEY_LABELS "%s.classifier.output_labels"
+
+/* string: what makes scores of the head's outputs, "softmax", "sigmoid" or "identity". Default:
+ * "softmax", of one output "sigmoid". */
+#define KEY_LABELS_FUNCTION "wisp.classifier.function"
 
 /* The pooling_type of a model whose head guesses words and makes a sparse vector of the guesses,
  * with a value for each word of the vocabulary (SPLADE). llama.cpp has no number for it. */

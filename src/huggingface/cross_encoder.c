@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/product.h"
 #include "formats/schema.h"
+#include "huggingface/classifier.h"
 #include "huggingface/sentence_config.h"
 
 enum { KEY_BYTES = 64 };
@@ -15,6 +17,8 @@ const struct hf_name hf_head_names[] = {
     {"pooler.dense.", TENSOR_HEAD ".", false},
     {"pre_classifier.", TENSOR_HEAD ".", false},
     {"classifier.dense.", TENSOR_HEAD ".", false},
+    {"head.dense.", TENSOR_HEAD ".", false},
+    {"head.norm.", TENSOR_HEAD_NORM ".", false},
     {"classifier.out_proj.", TENSOR_HEAD_OUTPUT ".", false},
     {"classifier.", TENSOR_HEAD_OUTPUT ".", false},
     {0},
@@ -27,16 +31,21 @@ struct pair_format {
 };
 static const struct pair_format of_bert = {1, true}, of_roberta = {2, false};
 
-/* Types of models whose heads have two layers with nothing else between than an activation, the
- * setting that may name another one, and the format of pairs if no tokenizer.json has one. */
+/* Types of models whose heads have two layers with nothing else between than an activation and, of
+ * the last type, which modules leave out, a norm; the setting that may name another activation, and
+ * the format of pairs if no tokenizer.json has one. */
 static const struct head {
     const char *type, *activation, *field;
     const struct pair_format *pairs;
-} heads[] = {
-    {"bert", "tanh", NULL, &of_bert},        {"distilbert", "relu", NULL, &of_bert},
-    {"electra", "gelu", NULL, &of_bert},     {"deberta-v2", "gelu", "pooler_hidden_act", &of_bert},
-    {"roberta", "tanh", NULL, &of_roberta},  {"xlm-roberta", "tanh", NULL, &of_roberta},
-    {"camembert", "tanh", NULL, &of_roberta}};
+} heads[] = {{"bert", "tanh", NULL, &of_bert},
+             {"distilbert", "relu", NULL, &of_bert},
+             {"electra", "gelu", NULL, &of_bert},
+             {"deberta-v2", "gelu", "pooler_hidden_act", &of_bert},
+             {"roberta", "tanh", NULL, &of_roberta},
+             {"xlm-roberta", "tanh", NULL, &of_roberta},
+             {"camembert", "tanh", NULL, &of_roberta},
+             {"modernbert", "gelu", "classifier_activation", &of_bert}};
+enum { HEADS = sizeof heads / sizeof *heads - (CLASSIFIES ? 0 : 1) };
 
 bool hf_is_cross_encoder(const struct hf_config *config, const struct hf_modules *modules) {
     const struct json *classes = json_get(config->root, "architectures");
@@ -45,21 +54,21 @@ bool hf_is_cross_encoder(const struct hf_config *config, const struct hf_modules
            (!modules->list || modules->list->count == 1);
 }
 
-/* Checks that the head has one label: id2label names them, and has two if it is absent. */
-static wisp_status check_labels(const struct hf_config *config, wisp_error *error) {
+/* Reads how many labels the head has: id2label names them, and has two if it is absent. */
+static wisp_status count_labels(const struct hf_config *config, uint64_t *n, wisp_error *error) {
     const struct json *labels = json_get(config->root, "id2label");
     const struct json *count = json_get(config->root, "num_labels");
-    uint64_t n = 2;
+    *n = 2;
     if (json_is(labels, JSON_OBJECT))
-        n = labels->count;
-    else if (count && !json_to_u64(count, &n))
+        *n = labels->count;
+    else if (count && !json_to_u64(count, n))
         return fail(error, WISP_ERROR_FORMAT, config->file, count->key,
                     "%.32s is not a whole number", hf_shown(count));
-    if (n == 1)
+    if (CLASSIFIES || *n == 1)
         return WISP_OK;
     return fail(error, WISP_ERROR_UNSUPPORTED, config->file, labels ? "id2label" : "num_labels",
                 "a classifier of %llu labels is not supported, only a cross-encoder, which has one",
-                (unsigned long long)n);
+                (unsigned long long)*n);
 }
 
 /* Adds the activation between the layers of the head. */
@@ -152,13 +161,16 @@ wisp_status hf_read_cross_encoder(struct directory *dir, const char *folder, con
                                   struct hf_config *config, const struct hf_encoder *encoder,
                                   wisp_error *error) {
     struct hf_sentence sentence;
+    uint64_t labels;
     size_t i = 0;
-    while (i < sizeof heads / sizeof *heads && strcmp(heads[i].type, encoder->type) != 0)
+    while (i < HEADS && strcmp(heads[i].type, encoder->type) != 0)
         i++;
-    if (i == sizeof heads / sizeof *heads)
+    if (i == HEADS)
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "architectures",
                     "the head of %s that scores pairs of texts is not supported", encoder->type);
-    TRY(check_labels(config, error));
+    TRY(count_labels(config, &labels, error));
+    if (CLASSIFIES)
+        TRY(hf_read_labels(dir, config, encoder, labels, error));
     TRY(hf_read_sentence_transformer(dir, proper, false, 0, &sentence, error));
     config->max_seq_length = sentence.max_seq_length;
     TRY(put_activation(dir, config, &heads[i], error));
@@ -167,5 +179,6 @@ wisp_status hf_read_cross_encoder(struct directory *dir, const char *folder, con
     TRY(directory_put_u32(dir, KEY_PAIR_SEPARATORS, pairs.separators, error));
     TRY(directory_put_bool(dir, KEY_PAIR_TYPES, pairs.has_types, error));
     TRY(directory_put_bool(dir, KEY_NORMALIZE, false, error));
-    return put_output(dir, folder, config, error);
+    /* What scores of several labels go through is a function of all of them. */
+    return labels == 1 ? put_output(dir, folder, config, error) : WISP_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Cross-encoders: a ...ForSequenceClassification of one label, which scores a pair of texts. */
+ * Heads of a ...ForSequenceClassification. With one label they are cross-encoders, which score a
+ * pair of texts. */
 #ifndef WISP_HUGGINGFACE_CROSS_ENCODER_H
 #define WISP_HUGGINGFACE_CROSS_ENCODER_H
 
@@ -10,10 +11,10 @@
  * nothing else than that the model scores by it. */
 bool hf_is_cross_encoder(const struct hf_config *config, const struct hf_modules *modules);
 
-/* Reads the settings of a cross-encoder as CrossEncoder of sentence-transformers does: adds the
- * head's activations, the limit of tokens and the separators of pairs. `folder` is the model's.
- * Fails if there is more than one label, or the encoder is of a type whose head wisp does not have.
- */
+/* Reads the settings of a head as CrossEncoder of sentence-transformers does: adds the head's
+ * activations, its labels, the limit of tokens and the separators of pairs. `folder` is the
+ * model's. Fails if the encoder is of a type whose head wisp does not have, and in WebAssembly if
+ * there is more than one label. */
 wisp_status hf_read_cross_encoder(struct directory *dir, const char *folder, const char *proper,
                                   struct hf_config *config, const struct hf_encoder *encoder,
                                   wisp_error *error);

@@ -242,7 +242,7 @@ static wisp_status read_pooled(struct directory *dir, const char *folder, const 
                                uint32_t *pooling, wisp_error *error) {
     struct hf_sentence sentence;
     char path[HF_PATH_BYTES];
-    if (modules->list)
+    if (modules->list && !modules->is_clip)
         return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(path, folder, "modules.json"), "type",
                     "modules around a model of type %.32s are not supported",
                     hf_shown(json_get(config->root, "model_type")));
@@ -323,7 +323,8 @@ static wisp_status read_folder(struct directory *dir, const char *folder, bool a
     if (dir->adapter && !has_adapters)
         return fail(error, WISP_ERROR_ARGUMENT, config.file, "adapter",
                     "the model has no adapters");
-    TRY(hf_check_transformer(folder, &modules, has_adapters, error));
+    const bool is_clip = decoder && decoder->images;
+    TRY(hf_check_transformer(folder, &modules, has_adapters, is_clip, error));
     if (encoder)
         TRY(read_encoder(dir, folder, proper, &modules, &config, encoder, error));
     else if (decoder)

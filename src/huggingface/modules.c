@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/product.h"
 #include "formats/schema.h"
 #include "huggingface/json_file.h"
 
@@ -11,7 +12,8 @@ enum { NAME_BYTES = 256, MAX_MODULES = 64 };
 
 static const char FILE_NAME[] = "modules.json";
 
-enum kind { TRANSFORMER, POOLING, NORMALIZE, DENSE, SPLADE, MASKED, MASK, KINDS };
+/* KINDS is none of those before it. */
+enum kind { TRANSFORMER, POOLING, NORMALIZE, DENSE, SPLADE, MASKED, MASK, KINDS, CLIP };
 
 /* A module's class is named with its package, and with or without the file that defines it: all of
  * "sentence_transformers.models.Pooling", "sentence_transformers.models.Pooling.Pooling" and
@@ -39,14 +41,13 @@ static const char *after(const char *text, const char *prefix, size_t length) {
     return strncmp(text, prefix, length) == 0 ? text + length : text;
 }
 
-/* Returns whether `name`, the part of a class after its package, names a module of the kind. */
-static bool is_of_kind(const char *name, enum kind kind) {
-    const char *class = names[kind].class;
+/* Returns whether `name`, the part of a class after its package, is `class`, of a file. */
+static bool is_class(const char *name, const char *class, const char *file) {
     const size_t length = strlen(class);
     if (strncmp(name, class, length) == 0 && name[length] == '.')
         name += length + 1;
     else
-        name = after(name, names[kind].file, strlen(names[kind].file));
+        name = after(name, file, strlen(file));
     return strcmp(name, class) == 0;
 }
 
@@ -57,8 +58,10 @@ static enum kind kind_of(const char *type) {
         if (strncmp(type, packages[i], length) != 0)
             continue;
         for (enum kind kind = TRANSFORMER; kind < KINDS; kind++)
-            if (is_of_kind(type + length, kind))
+            if (is_class(type + length, names[kind].class, names[kind].file))
                 return kind;
+        if (READS_CLIP && is_class(type + length, "CLIPModel", "clip_model."))
+            return CLIP;
     }
     return KINDS;
 }
@@ -81,7 +84,9 @@ static wisp_status refuse_type(const char *folder, const char *type, wisp_error 
 }
 
 wisp_status hf_check_transformer(const char *folder, const struct hf_modules *modules,
-                                 bool has_adapters, wisp_error *error) {
+                                 bool has_adapters, bool is_clip, wisp_error *error) {
+    if (READS_CLIP && modules->is_clip && !is_clip)
+        return unsupported(folder, "a CLIPModel whose config.json is not of type clip", error);
     const struct json *type = modules->list ? json_get(modules->list->first, "type") : NULL;
     return json_equals(type, custom) && !has_adapters ? refuse_type(folder, custom, error)
                                                       : WISP_OK;
@@ -120,7 +125,10 @@ wisp_status hf_find_modules(struct directory *dir, const char *folder, struct hf
     if (modules->list->count > MAX_MODULES)
         return unsupported(folder, "there are more than 64 modules", error);
     TRY(read_module(folder, modules->list->first, &kind, &modules->transformer, error));
-    if (kind != TRANSFORMER)
+    if (READS_CLIP && kind == CLIP && modules->list->count > 1)
+        return unsupported(folder, "modules behind a CLIPModel are not supported", error);
+    modules->is_clip = READS_CLIP && kind == CLIP;
+    if (kind != TRANSFORMER && !modules->is_clip)
         return unsupported(folder, "the first module is not a Transformer", error);
     return WISP_OK;
 }
@@ -298,7 +306,7 @@ static wisp_status read_list(struct directory *dir, const char *folder, struct h
         TRY(read_module(folder, m, &kind, &path, error));
         if (has_name_before(modules, m))
             return unsupported(folder, "two modules have one name", error);
-        if (kind == TRANSFORMER)
+        if (kind == TRANSFORMER || (READS_CLIP && kind == CLIP))
             return unsupported(folder, "a second Transformer is not supported", error);
         if ((kind == POOLING || kind == SPLADE) && *pooling > 0)
             return unsupported(folder, "a second pooling is not supported", error);

@@ -13,6 +13,7 @@
 struct hf_modules {
     const struct json *list; /* NULL if there is no modules.json */
     const char *transformer; /* the folder of the Transformer in the model's folder, or "" */
+    bool is_clip;            /* the only module is a CLIPModel, which stands for it; natively */
     const char *dense[DENSE_MODULES]; /* the folders of the Dense modules */
     size_t n_dense;
     bool of_tokens; /* these compute vectors of tokens, not of texts */
@@ -24,9 +25,9 @@ wisp_status hf_find_modules(struct directory *dir, const char *folder, struct hf
                             wisp_error *error);
 
 /* Refuses a Transformer that is code of jina-embeddings-v3's author, unless the model is one like
- * it, with adapters. */
+ * it, with adapters, and a CLIPModel, unless it is a CLIP. */
 wisp_status hf_check_transformer(const char *folder, const struct hf_modules *modules,
-                                 bool has_adapters, wisp_error *error);
+                                 bool has_adapters, bool is_clip, wisp_error *error);
 
 /* Reads the other modules and their settings: adds wisp.normalize and wisp.pool_prompt, fills
  * modules->dense, and sets *pooling to the number of the way to pool. Without modules.json

@@ -130,6 +130,18 @@ wisp_status config_read_activation(const struct config_reader *r) {
     return WISP_OK;
 }
 
+/* Reads whether the head reads the mean of tokens. */
+static wisp_status read_head_pooling(const struct config_reader *r) {
+    const bool means = strcmp(r->architecture, "modern-bert") == 0;
+    uint32_t type = means ? POOLING_MEAN : POOLING_CLS;
+    TRY(metadata_u32_or(r->dir, KEY_HEAD_POOLING, &type, r->error));
+    r->config->ranks_mean = type == POOLING_MEAN;
+    if (type == POOLING_MEAN || type == POOLING_CLS)
+        return WISP_OK;
+    return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, KEY_HEAD_POOLING,
+                "pooling type %u is not supported, only 1 (mean) and 2 (cls)", type);
+}
+
 wisp_status config_read_pooling(const struct config_reader *r) {
     uint32_t type = POOLING_MEAN;
     char key[CONFIG_KEY_BYTES];
@@ -140,6 +152,8 @@ wisp_status config_read_pooling(const struct config_reader *r) {
                     "pooling type %u is not supported, only 1 (mean), 2 (cls)%s", type,
                     RANKS ? ", 4 (rank), 65536 (SPLADE) and 65537 (tokens)" : "");
     r->config->pooling = (enum pooling)type;
+    if (CLASSIFIES && type == POOLING_RANK)
+        TRY(read_head_pooling(r));
     /* Files of llama.cpp have no key for this, and llama.cpp normalises every embedding. */
     r->config->normalize = !has_head;
     return metadata_bool_or(r->dir, KEY_NORMALIZE, &r->config->normalize, r->error);

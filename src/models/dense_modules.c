@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models/dense_modules.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,21 @@ static wisp_status read_activation(const struct directory *dir, const char *modu
                 name, names);
 }
 
+/* Loads the norm of a head, if the file has one. */
+static wisp_status load_norm(struct dense_modules *modules, const struct directory *dir,
+                             const struct model_config *config, wisp_error *error) {
+    static const char weight[] = TENSOR_HEAD_NORM TENSOR_WEIGHT,
+                      bias[] = TENSOR_HEAD_NORM TENSOR_BIAS;
+    const size_t size = modules->layers[0].n;
+    modules->epsilon = config->norm_epsilon;
+    if (!directory_find_tensor(dir, weight) && !directory_find_tensor(dir, bias))
+        return WISP_OK;
+    TRY(directory_load_floats(dir, weight, 1, size, &modules->norm.weight, error));
+    return directory_find_tensor(dir, bias)
+               ? directory_load_floats(dir, bias, 1, size, &modules->norm.bias, error)
+               : WISP_OK;
+}
+
 wisp_status dense_modules_load(struct dense_modules *modules, const struct directory *dir,
                                const struct kernels *kernels, const struct model_config *config,
                                wisp_error *error) {
@@ -71,17 +87,20 @@ wisp_status dense_modules_load(struct dense_modules *modules, const struct direc
         TRY(linear_load(&modules->layers[i], &source, kernels, WISP_COMPUTE_F32, error));
         size = (size_t)tensor->rows;
     }
-    if (RANKS && config->pooling == POOLING_RANK && (modules->n < DENSE_MODULES || size != 1))
+    const bool is_head = RANKS && config->pooling == POOLING_RANK;
+    if (is_head && (modules->n < DENSE_MODULES || (size != 1 && !CLASSIFIES)))
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, TENSOR_HEAD_OUTPUT TENSOR_WEIGHT,
                     "a head that gives %zu values, but a model that scores pairs gives one by "
                     "two layers",
                     modules->n < DENSE_MODULES ? 0 : size);
-    return WISP_OK;
+    return CLASSIFIES && is_head ? load_norm(modules, dir, config, error) : WISP_OK;
 }
 
 void dense_modules_release(struct dense_modules *modules) {
     for (size_t i = 0; i < modules->n; i++)
         linear_release(&modules->layers[i]);
+    if (CLASSIFIES)
+        norm_release(&modules->norm);
 }
 
 size_t dense_modules_outputs(const struct dense_modules *modules, size_t size) {
@@ -105,14 +124,34 @@ size_t dense_modules_workspace_bytes(const struct dense_modules *modules, size_t
     return measured.used;
 }
 
+/* Normalises rows [m, size] as torch.nn.LayerNorm does. */
+static void normalise(const struct dense_modules *modules, float *rows, size_t m, size_t size) {
+    const struct norm *norm = &modules->norm;
+    for (float *row = rows; row < rows + m * size; row += size) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < size; i++)
+            sum += (double)row[i];
+        const double mean = sum / (double)size;
+        for (size_t i = 0; i < size; i++)
+            squares += ((double)row[i] - mean) * ((double)row[i] - mean);
+        const double scale = 1 / sqrt(squares / (double)size + (double)modules->epsilon);
+        for (size_t i = 0; i < size; i++)
+            row[i] = (float)(((double)row[i] - mean) * scale) * norm->weight[i] +
+                     (norm->bias ? norm->bias[i] : 0);
+    }
+}
+
 const float *dense_modules_apply(const struct dense_modules *modules, const float *rows, size_t m,
-                                 struct workspace space) {
+                                 bool logits, struct workspace space) {
     float *outputs[DENSE_MODULES];
     take_outputs(modules, m, &space, outputs);
     for (size_t i = 0; i < modules->n; i++) {
         linear_apply(&modules->layers[i], rows, m, outputs[i], space);
-        for (size_t j = 0; j < m * modules->layers[i].n; j++)
+        const bool activates = !(CLASSIFIES && logits) || i + 1 < modules->n;
+        for (size_t j = 0; activates && j < m * modules->layers[i].n; j++)
             outputs[i][j] = modules->activations[i]->of(outputs[i][j]);
+        if (CLASSIFIES && i == 0 && modules->norm.weight)
+            normalise(modules, outputs[i], m, modules->layers[i].n);
         rows = outputs[i];
     }
     return rows;

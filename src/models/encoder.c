@@ -115,7 +115,7 @@ void encoder_pool(const struct pass *pass) {
         const size_t skipped = batch->skipped ? batch->skipped[i] : 0;
         const size_t tokens = batch->starts[i + 1] - batch->starts[i];
         const float *x = pass->x + (batch->starts[i] + skipped) * size;
-        if (network->config.pooling != POOLING_MEAN)
+        if (network->config.pooling != POOLING_MEAN && !(CLASSIFIES && network->config.ranks_mean))
             memcpy(pass->rows + i * size, x, size * sizeof *x);
         else
             mean_of_rows(network->kernels, x, tokens - skipped, size, pass->rows + i * size);

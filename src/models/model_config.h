@@ -16,7 +16,7 @@ enum pooling {
     POOLING_MEAN = 1,
     POOLING_CLS = 2,
     POOLING_LAST = 3, /* that of the last token; only of decoders */
-    POOLING_RANK = 4, /* that of CLS, of which a head makes a score of a pair of texts */
+    POOLING_RANK = 4, /* one of the first two, of which a head makes scores of texts or pairs */
     POOLING_SPLADE =
         POOLING_TYPE_SPLADE,             /* all, of which a head makes values of words (splade.h) */
     POOLING_TOKENS = POOLING_TYPE_TOKENS /* none: each token has a vector (token_vectors.h) */
@@ -106,7 +106,8 @@ struct model_config {
     struct disentangled_config disentangled;
     bool wide_qk_norm; /* one norm is of the queries of all heads, and one of the keys */
     enum pooling pooling;
-    bool normalize; /* embeddings are scaled to length 1 */
+    bool ranks_mean; /* of POOLING_RANK: its head reads the mean of tokens, not CLS */
+    bool normalize;  /* embeddings are scaled to length 1 */
 
     /* Only of decoders: */
     bool sees_all; /* tokens see those after them, too; only of models that embed */

@@ -52,6 +52,8 @@ static bool is_known(const char *name, const struct architecture *architecture,
         return is_among(part, architecture->layer_tensors) || is_among(part, own_of_layer);
     if (config_embeds(config) && is_among(name, dense_module_names(config)))
         return true;
+    if (CLASSIFIES && config->pooling == POOLING_RANK && is_name(name, TENSOR_HEAD_NORM))
+        return true;
     if (RANKS && config->pooling == POOLING_SPLADE && is_among(name, splade_names))
         return true;
     return is_among(name, architecture->tensors) || is_among(name, own);

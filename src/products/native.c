@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tables of native code and of the program for Node: everything. */
+#include "engine/classify.h"
 #include "engine/token_vectors.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
@@ -56,8 +57,11 @@ wisp_status (*const gguf_steps[])(struct directory *dir, wisp_error *error) = {
 
 const struct stacking stackings[] = {ENCODER_STACKINGS, DECODER_STACKINGS, {NULL, NULL}};
 
-wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {token_settings_load,
-                                                                            NULL};
+wisp_status (*const model_steps[])(wisp_model *model, wisp_error *error) = {
+#ifndef __wasm__ /* whose modules have no such heads */
+    class_labels_load,
+#endif
+    token_settings_load, NULL};
 
 wisp_status (*const rank_by_asking)(wisp_session *session, wisp_text query, const wisp_text *texts,
                                     size_t n, float *scores, wisp_error *error) = wisp_judge;

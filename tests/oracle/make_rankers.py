@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/data/models/rank-*: tiny random cross-encoders, with sentence-transformers' scores of pairs of texts, and
-rank-qwen3, which is asked as Qwen3-Reranker is, with transformers' scores.
+rank-qwen3, which is asked as Qwen3-Reranker is, with transformers' scores; and labels-*: classifiers, with the scores of
+transformers' text-classification pipeline.
 
 Needs torch, transformers, sentence-transformers; the result is committed, so tests need none of them.
 """
@@ -19,13 +20,18 @@ from sentence_transformers import CrossEncoder
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (BertConfig, BertForSequenceClassification, DebertaV2Config, DebertaV2ForSequenceClassification,
                           DistilBertConfig, DistilBertForSequenceClassification, ElectraConfig, ElectraForSequenceClassification,
-                          PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, RobertaConfig, RobertaForSequenceClassification)
+                          ModernBertConfig, ModernBertForSequenceClassification, PreTrainedTokenizerFast, Qwen3Config,
+                          Qwen3ForCausalLM, RobertaConfig, RobertaForSequenceClassification, TextClassificationPipeline,
+                          XLMRobertaConfig, XLMRobertaForSequenceClassification)
 
 from authors_models import JinaV2Config, JinaV2Ranker, JinaV3Config, JinaV3Ranker
 from make_models import OUT, SETTINGS, TEXTS, edit, trained_tokenizer, words_tokenizer
 
 SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 2,
          "max_position_embeddings": 50, "layer_norm_eps": 1e-12}
+MODERN = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48, "num_hidden_layers": 3,
+          "max_position_embeddings": 64, "local_attention": 8, "pad_token_id": 1, "bos_token_id": 0, "cls_token_id": 0,
+          "eos_token_id": 2, "sep_token_id": 2, "initializer_range": 0.2}
 VARIANTS = {
     "rank-bert": (BertConfig, BertForSequenceClassification, SIZES, None),
     "rank-roberta": (RobertaConfig, RobertaForSequenceClassification,
@@ -38,6 +44,9 @@ VARIANTS = {
                      {**SIZES, "type_vocab_size": 0, "position_biased_input": False, "relative_attention": True,
                       "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True,
                       "pos_att_type": ["p2c", "c2p"], "pooler_hidden_act": "tanh", "pad_token_id": 1}, "deberta"),
+    # the mean of tokens, with a norm behind the first layer
+    "rank-modernbert": (ModernBertConfig, ModernBertForSequenceClassification,
+                        {**MODERN, "classifier_pooling": "mean", "classifier_activation": "relu"}, "bytes"),
     # two types of tokens, of which RoBERTa's tokenizer gives one; a bias by distance
     "rank-jina-v2": (JinaV2Config, JinaV2Ranker, {**SIZES, "max_position_embeddings": 256}, "bytes"),
     # rotary positions
@@ -48,6 +57,20 @@ VARIANTS = {
 # config.json as the authors' classes write it.
 AUTHORS = {"rank-jina-v2": {**SETTINGS["jina-v2"], "architectures": ["JinaBertForSequenceClassification"]},
            "rank-jina-v3": {**SETTINGS["jina-v3"], "architectures": ["XLMRobertaForSequenceClassification"]}}
+# The classes of a model and its sizes, its tokenizer, and its labels.
+CLASSIFIERS = {
+    "labels-bert": (*VARIANTS["rank-bert"], {"id2label": {0: "contradiction", 1: "entailment", 2: "neutral"}}),
+    "labels-roberta": (*VARIANTS["rank-roberta"], {"num_labels": 2}),
+    "labels-distilbert": (*VARIANTS["rank-distilbert"],
+                          {"id2label": {0: "NEGATIVE", 1: "POSITIVE"}, "problem_type": "single_label_classification"}),
+    "labels-deberta": (*VARIANTS["rank-deberta"], {"num_labels": 3}),
+    "labels-xlm-roberta": (XLMRobertaConfig, XLMRobertaForSequenceClassification,
+                           {**SIZES, "type_vocab_size": 1, "pad_token_id": 1}, "unigram",
+                           {"num_labels": 11, "problem_type": "multi_label_classification"}),
+    "labels-regression": (*VARIANTS["rank-electra"], {"num_labels": 1, "problem_type": "regression"}),
+    "labels-modernbert": (ModernBertConfig, ModernBertForSequenceClassification,
+                          {**MODERN, "classifier_pooling": "cls", "classifier_bias": True}, "bytes", {"num_labels": 4}),
+}
 QUERIES = ["the cat sat", "", "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 2]
 
 
@@ -61,7 +84,7 @@ def build(name):
     tokenizer.model_max_length = 48
     tokenizer.save_pretrained(folder)
     (folder / "vocab.txt").unlink(missing_ok=True)
-    model = model_type(config_type(vocab_size=len(tokenizer), initializer_range=0.2, num_labels=1, **sizes))
+    model = model_type(config_type(**{"vocab_size": len(tokenizer), "initializer_range": 0.2, "num_labels": 1, **sizes}))
     for parameter in model.parameters():
         if parameter.dim() == 1:
             parameter.data += 0.1 * torch.randn_like(parameter)
@@ -75,6 +98,36 @@ def build(name):
         edit(folder / "config.json", AUTHORS[name])
     if name == "rank-roberta":  # as version 6 stores the activation; the others have what older versions stored
         ranker.save_pretrained(folder)
+
+
+@torch.inference_mode()
+def build_classifier(name):
+    config_type, model_type, sizes, tokens, labels = CLASSIFIERS[name]
+    torch.manual_seed(sum(name.encode()))
+    folder = OUT / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    tokenizer = trained_tokenizer(tokens) if tokens else words_tokenizer(folder, {"lowercase": True})
+    tokenizer.model_max_length = 48
+    tokenizer.save_pretrained(folder)
+    (folder / "vocab.txt").unlink(missing_ok=True)
+    model = model_type(config_type(**{"vocab_size": len(tokenizer), "initializer_range": 0.2, **sizes, **labels})).eval()
+    for parameter in model.parameters():
+        if parameter.dim() == 1:
+            parameter.data += 0.1 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    pipeline = TextClassificationPipeline(model=model, tokenizer=tokenizer, framework="pt", device="cpu")
+    names = [model.config.id2label[i] for i in range(model.config.num_labels)]
+
+    def scores(first, second):
+        given = pipeline({"text": first, "text_pair": second} if second is not None else first, top_k=None, truncation=True)
+        found = {entry["label"]: entry["score"] for entry in given}
+        return [round(found[label], 8) for label in names]
+
+    cases = [{"labels": names, "texts": TEXTS, "seconds": seconds,
+              "scores": [scores(text, seconds and seconds[i]) for i, text in enumerate(TEXTS)]}
+             for seconds in (None, [text or "rain" for text in TEXTS[::-1]])]  # the pipeline takes "" for none
+    (folder / "golden.json").write_text(json.dumps(cases, ensure_ascii=False) + "\n")
 
 
 # The pieces that Qwen's tokenizer divides texts into.
@@ -117,5 +170,5 @@ def build_asked(name):
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or [*VARIANTS, "rank-qwen3"]:
-        (build_asked if each == "rank-qwen3" else build)(each)
+    for each in sys.argv[1:] or [*VARIANTS, "rank-qwen3", *CLASSIFIERS]:
+        (build_asked if each == "rank-qwen3" else build_classifier if each in CLASSIFIERS else build)(each)

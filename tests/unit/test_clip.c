@@ -18,6 +18,8 @@
 #define UNSUPPORTED WISP_ERROR_UNSUPPORTED
 #define NOT_FOUND WISP_ERROR_NOT_FOUND
 
+enum { DIMENSIONS = 20 }; /* of tests/data/models/clip */
+
 static const char CONFIG[] = "config.json", TOKENS[] = "tokenizer.json",
                   PIXELS[] = "preprocessor_config.json", WEIGHTS[] = "model.safetensors",
                   VOCAB[] = "vocab.json";
@@ -102,6 +104,66 @@ static void modules_are_refused(void **state) {
     folder_release(&folder);
 }
 
+/* Reads a model into the folder of the first of sentence-transformers' modules. */
+static void put_modules(struct folder *folder, const char *model, const char *modules) {
+    folder_read_model(folder, model);
+    for (size_t i = 0; i < folder->n; i++) {
+        struct folder_file *file = &folder->files[i];
+        char name[sizeof file->name];
+        assert_in_range(snprintf(name, sizeof name, "0_CLIPModel/%s", file->name), 1, sizeof name);
+        memcpy(file->name, name, sizeof name);
+    }
+    folder_put_text(folder, "modules.json", modules);
+}
+
+static void embed(const char *path, float *row) {
+    const wisp_text text = wisp_text_of("the cat sat on the mat");
+    wisp_model *model = open_model_or_fail(path, WISP_COMPUTE_F32, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    wisp_images *images;
+    wisp_error error;
+    assert_int_equal(wisp_model_dimensions(model), DIMENSIONS);
+    assert_int_equal(wisp_embed(session, &text, 1, NULL, row, &error), WISP_OK);
+    assert_int_equal(wisp_images_open(model, 1, &images, &error), WISP_OK);
+    wisp_images_close(images);
+    wisp_session_close(session);
+    wisp_model_close(model);
+}
+
+/* A folder of sentence-transformers with a CLIPModel alone is what the folder in it is. */
+static void a_clip_model_is_a_module(void **state) {
+#define CLIP_MODULE "{\"type\":\"sentence_transformers.models.CLIPModel\",\"path\":\"0_CLIPModel\"}"
+    static const struct {
+        const char *model, *modules;
+        wisp_status status;
+        const char *says;
+    } wrong[] = {
+        {"clip",
+         "[" CLIP_MODULE ",{\"type\":\"sentence_transformers.models.Normalize\",\"path\":\"\"}]",
+         UNSUPPORTED, "modules behind a CLIPModel"},
+        {"rank-bert", "[" CLIP_MODULE "]", UNSUPPORTED, "not of type clip"},
+        {"clip-text", "[" CLIP_MODULE "]", UNSUPPORTED, "not of type clip"},
+    };
+    float alone[DIMENSIONS], within[DIMENSIONS];
+    static struct folder folder;
+    char path[GOLDEN_PATH_BYTES];
+    (void)state;
+    put_modules(&folder, "clip", "[" CLIP_MODULE "]");
+    const char *module = temporary_path("module");
+    folder_write(&folder, module);
+    embed(module, within);
+    embed(data_path("models/clip", path), alone);
+    assert_memory_equal(within, alone, sizeof alone);
+    folder_release(&folder);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        put_modules(&folder, wrong[i].model, wrong[i].modules);
+        folder_write(&folder, module);
+        const struct opening opening = open_path(module, folder_size(&folder));
+        expect_outcome(&opening, wrong[i].status, "type", wrong[i].says);
+        folder_release(&folder);
+    }
+}
+
 static void memory_may_run_out(void **state) {
     (void)state;
     char path[GOLDEN_PATH_BYTES];
@@ -112,6 +174,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_say_what_is_read),
         cmocka_unit_test(modules_are_refused),
+        cmocka_unit_test(a_clip_model_is_a_module),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests_name("clip", tests, NULL, tear_down_temporary_folder);

@@ -17,9 +17,10 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-static const char *const models[] = {
-    "models/rank-bert",    "models/rank-roberta", "models/rank-distilbert", "models/rank-electra",
-    "models/rank-jina-v2", "models/rank-jina-v3", "models/rank-deberta"};
+static const char *const models[] = {"models/rank-bert",       "models/rank-roberta",
+                                     "models/rank-distilbert", "models/rank-electra",
+                                     "models/rank-jina-v2",    "models/rank-jina-v3",
+                                     "models/rank-deberta",    "models/rank-modernbert"};
 
 enum { MOST_TEXTS = 16 };
 
@@ -123,17 +124,21 @@ static void each_kind_of_model_says_what_it_does(void **state) {
 }
 
 static void settings_are_checked(void **state) {
-    enum { UNSUPPORTED = WISP_ERROR_UNSUPPORTED, NOT_FOUND = WISP_ERROR_NOT_FOUND };
+    enum {
+        UNSUPPORTED = WISP_ERROR_UNSUPPORTED,
+        FORMAT = WISP_ERROR_FORMAT,
+        NOT_FOUND = WISP_ERROR_NOT_FOUND
+    };
     static const char CONFIG[] = "config.json", WEIGHTS[] = "model.safetensors";
     static const struct {
         const char *model, *file, *old, *with;
         int status;
         const char *field, *says;
     } edits[] = {
-        {"rank-bert", CONFIG, "\"0\": \"LABEL_0\"", "\"0\": \"LABEL_0\",\"1\":\"b\"", UNSUPPORTED,
-         "id2label", "2 labels"},
-        {"rank-bert", CONFIG, "\"id2label\"", "\"id2labels\"", UNSUPPORTED, "num_labels",
-         "2 labels"},
+        {"rank-bert", CONFIG, "\"0\": \"LABEL_0\"", "\"0\": \"LABEL_0\",\"1\":\"b\"", FORMAT,
+         "bert.classifier.output_labels", "not a list of 1 strings"},
+        {"rank-bert", CONFIG, "\"id2label\"", "\"id2labels\"", FORMAT,
+         "bert.classifier.output_labels", "not a list of 1 strings"},
         {"rank-bert", CONFIG, "{", "{\"sbert_ce_default_activation_function\":\"x.Softmax\",",
          UNSUPPORTED, "activation_fn", "only Sigmoid and Identity"},
         {"rank-bert", CONFIG, "{",
