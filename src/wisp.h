@@ -340,6 +340,11 @@ WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int3
 WISP_API wisp_status wisp_count_tokens(const wisp_model *model, wisp_text text, size_t *count,
                                        wisp_error *error);
 
+/* Does so for a text with a prompt before it, which may be NULL. Fails also with WISP_ERROR_MEMORY.
+ */
+WISP_API wisp_status wisp_count_prompted(const wisp_model *model, const char *prompt,
+                                         wisp_text text, size_t *count, wisp_error *error);
+
 /* Sets *text to the bytes of token `id`, which may be part of a character. Control tokens have no
  * bytes. The bytes live as long as the model. Returns false if the model does not generate text or
  * `id` is not a token. */

@@ -21,7 +21,7 @@ wisp_status tensor_adder_open(struct tensor_adder *a, struct directory *dir, siz
     return directory_add_source(dir, &memory, &a->source, error);
 }
 
-wisp_status tensor_add(struct tensor_adder *a, size_t layer, const char *part, const char *suffix,
+static wisp_status add(struct tensor_adder *a, size_t layer, const char *part, const char *suffix,
                        const float *values, size_t rows, size_t columns,
                        const struct block_format *format) {
     const size_t n = rows * columns, bytes = n / format->elements * format->bytes;
@@ -48,7 +48,7 @@ wisp_status tensor_add(struct tensor_adder *a, size_t layer, const char *part, c
 wisp_status tensor_add_floats(struct tensor_adder *a, size_t layer, const char *part,
                               const char *suffix, const float *values, size_t rows,
                               size_t columns) {
-    return tensor_add(a, layer, part, suffix, values, rows, columns, block_format_by_id(BLOCK_F32));
+    return add(a, layer, part, suffix, values, rows, columns, block_format_by_id(BLOCK_F32));
 }
 
 wisp_status tensor_add_transposed(struct tensor_adder *a, size_t layer, const char *part,
@@ -58,7 +58,7 @@ wisp_status tensor_add_transposed(struct tensor_adder *a, size_t layer, const ch
     ARENA_TAKE(&a->scratch, transposed, rows * columns, a->error);
     matrix_transpose(w, columns, rows, transposed);
     const wisp_status status =
-        tensor_add(a, layer, part, TENSOR_WEIGHT, transposed, rows, columns, format);
+        add(a, layer, part, TENSOR_WEIGHT, transposed, rows, columns, format);
     arena_release(&a->scratch);
     return status;
 }

@@ -21,12 +21,7 @@ wisp_status tensor_adder_open(struct tensor_adder *adder, struct directory *dir,
                               wisp_error *error);
 
 /* Adds the tensor of a layer that is called `part` and `suffix` (formats/schema.h), [rows,
- * columns]. */
-wisp_status tensor_add(struct tensor_adder *adder, size_t layer, const char *part,
-                       const char *suffix, const float *values, size_t rows, size_t columns,
-                       const struct block_format *format);
-
-/* Likewise, of floats. */
+ * columns], in floats. */
 wisp_status tensor_add_floats(struct tensor_adder *adder, size_t layer, const char *part,
                               const char *suffix, const float *values, size_t rows, size_t columns);
 

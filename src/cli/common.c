@@ -199,7 +199,11 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
         if (!find_shipped("models",
                           arguments->generates ? "wisp-stories.gguf" : "wisp-default.gguf", found,
                           sizeof found)) {
-            complain("there is no default model beside the program: name one with --model");
+            if (access("/proc/self/exe", F_OK) != 0)
+                complain("without /proc the program does not find the default model beside it: "
+                         "name one with --model");
+            else
+                complain("there is no default model beside the program: name one with --model");
             return EXIT_MODEL;
         }
         path = found;

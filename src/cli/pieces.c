@@ -2,7 +2,6 @@
 #include "cli/pieces.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -11,17 +10,18 @@
 /* Bytes a token: of the first guess, and at most. */
 enum { FIRST_GUESS = 4, MOST_BYTES = 64 };
 
-/* The prompt and the beginning of a text, in one buffer, which have to fit together. */
+/* What has to fit into a model behind its prompt: the beginning of a text. */
 struct fitting {
     const wisp_model *model;
-    const char *bytes; /* of both */
-    size_t prompt, most;
+    const char *prompt;
+    wisp_text text; /* at most this much of it */
+    size_t most;    /* tokens */
 };
 
 static wisp_status fits(const struct fitting *f, size_t n, bool *good, wisp_error *error) {
     size_t tokens;
     const wisp_status status =
-        wisp_count_tokens(f->model, (wisp_text){f->bytes, f->prompt + n}, &tokens, error);
+        wisp_count_prompted(f->model, f->prompt, (wisp_text){f->text.bytes, n}, &tokens, error);
     *good = status == WISP_OK && tokens <= f->most;
     return status;
 }
@@ -54,8 +54,9 @@ static size_t good_end(const char *text, size_t n) {
 }
 
 /* Finds the most bytes of a text that fit, in steps that double and then halve. */
-static wisp_status most_bytes(const struct fitting *f, const char *text, size_t length, size_t *n,
-                              wisp_error *error) {
+static wisp_status most_bytes(const struct fitting *f, size_t *n, wisp_error *error) {
+    const char *text = f->text.bytes;
+    const size_t length = f->text.length;
     size_t low = 0, high = f->most * FIRST_GUESS;
     bool good = true;
     while (good) {
@@ -86,20 +87,11 @@ wisp_status piece_length(const wisp_model *model, const char *prompt, wisp_text 
                          size_t *length, wisp_error *error) {
     wisp_model_info info;
     wisp_model_get_info(model, &info);
-    const size_t before = prompt ? strlen(prompt) : 0;
     size_t n = smaller(text.length, (size_t)info.max_tokens * MOST_BYTES);
     if (n < text.length)
         n = whole_characters(text.bytes, n);
-    char *bytes = malloc(before + n + 1);
-    if (!bytes)
-        return fail_memory(error, before + n + 1);
-    if (before > 0)
-        memcpy(bytes, prompt, before);
-    memcpy(bytes + before, text.bytes, n);
-    bytes[before + n] = '\0';
-    const struct fitting f = {model, bytes, before, info.max_tokens};
-    const wisp_status status = most_bytes(&f, bytes + before, n, length, error);
-    free(bytes);
+    const struct fitting f = {model, prompt, {text.bytes, n}, info.max_tokens};
+    const wisp_status status = most_bytes(&f, length, error);
     if (status != WISP_OK)
         return status;
     if (*length == 0)

@@ -225,3 +225,21 @@ wisp_status wisp_count_tokens(const wisp_model *model, wisp_text text, size_t *c
     TRY(require_texts(&text, 1, error));
     return tokenizer_encode(model->tokenizer, text, SIZE_MAX, NULL, count, NULL, error);
 }
+
+wisp_status wisp_count_prompted(const wisp_model *model, const char *prompt, wisp_text text,
+                                size_t *count, wisp_error *error) {
+    const wisp_text first = wisp_text_of(prompt ? prompt : "");
+    if (first.length == 0)
+        return wisp_count_tokens(model, text, count, error);
+    TRY(require_texts(&text, 1, error));
+    char *joined = malloc(first.length + text.length);
+    if (!joined)
+        return fail_memory(error, first.length + text.length);
+    memcpy(joined, first.bytes, first.length);
+    if (text.length > 0)
+        memcpy(joined + first.length, text.bytes, text.length);
+    const wisp_text whole = {joined, first.length + text.length};
+    const wisp_status status = wisp_count_tokens(model, whole, count, error);
+    free(joined);
+    return status;
+}

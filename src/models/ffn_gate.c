@@ -74,7 +74,10 @@ static wisp_status load(struct network *network, const struct sparse_plan *plan,
 
 /* Closes the pool with the last layer. */
 static void release(const struct network *network, uint32_t layer) {
-    gathered_release(&network->feed_forward[layer].gathered);
+    struct gathered_ffn *gathered = &network->feed_forward[layer].gathered;
+    if (WEIGHTS_MAY_REST)
+        gathered_frames_close(gathered->frames);
+    gathered_release(gathered);
     if (TEXT_IS_PREDICTED)
         sparse_ffn_release(&network->feed_forward[layer].sparse);
     if (WEIGHTS_MAY_REST && layer + 1 == network->config.layers)

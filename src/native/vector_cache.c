@@ -191,21 +191,10 @@ static void look_up(const wisp_vector_cache *cache, const wisp_text *texts, size
  * no memory to find out. */
 static bool find_truncated(const wisp_model *model, const char *prompt, wisp_text text,
                            unsigned char *truncated) {
-    const wisp_text parts[] = {wisp_text_of(prompt), text};
-    size_t count = 0, length = 0;
-    char *joined = malloc(parts[0].length + text.length + 1);
-    if (!joined)
-        return false;
-    for (size_t i = 0; i < 2; i++) {
-        if (parts[i].length > 0)
-            memcpy(joined + length, parts[i].bytes, parts[i].length);
-        length += parts[i].length;
-    }
-    const wisp_text whole = {joined, length};
-    const bool counted = wisp_count_tokens(model, whole, &count, NULL) == WISP_OK;
+    size_t count = 0;
+    const wisp_status status = wisp_count_prompted(model, prompt, text, &count, NULL);
     *truncated = count > model->max_tokens;
-    free(joined);
-    return counted;
+    return status == WISP_OK;
 }
 
 /* Copies the rows that were computed to their places, and keeps them. Returns how many could not be

@@ -43,6 +43,9 @@ static wisp_status begin(const struct models *models, struct served_model *serve
     if (!generates)
         return WISP_OK;
     struct writers_options writing = models->options.writing;
+    wisp_text template;
+    if (wisp_model_chat_template(served->model, &template, NULL) == WISP_ERROR_NOT_FOUND)
+        served->chat_format = models->options.chat_format;
     writing.model = served->model;
     return writers_open(&writing, &served->writers, error);
 }
@@ -185,6 +188,7 @@ static wisp_status open_model(struct models *models, struct served_model *served
         served->ranks = opened.ranks;
         served->vectors = opened.vectors;
         served->writers = opened.writers;
+        served->chat_format = opened.chat_format;
     }
     models->opening = false;
     pthread_cond_broadcast(&models->changed);
@@ -201,10 +205,8 @@ wisp_status models_open(const struct models_options *options, struct models **mo
         return fail_memory(error, sizeof *made);
     made->options = *options;
     made->n = 1 + options->n_others;
-    made->all[0] = (struct served_model){.of.name = options->name,
-                                         .chat_format = options->chat_format,
-                                         .model = options->model,
-                                         .session = options->session};
+    made->all[0] = (struct served_model){
+        .of.name = options->name, .model = options->model, .session = options->session};
     for (size_t i = 0; i < options->n_others; i++)
         made->all[1 + i].of = options->others[i];
     pthread_mutex_init(&made->lock, NULL);

@@ -14,8 +14,7 @@ struct model_name {
 };
 
 struct served_model {
-    struct model_name of;    /* the first has no path */
-    const char *chat_format; /* of a model without a template; NULL: it has one */
+    struct model_name of; /* the first has no path */
     /* The fields below are valid while the model is open, as it is for whoever has taken it. */
     wisp_model *model;
     wisp_session *session;
@@ -24,6 +23,7 @@ struct served_model {
     bool ranks;                 /* the model scores texts, and makes no embeddings */
     wisp_vector_cache *vectors; /* of embeddings; NULL: none is kept */
     struct writers *writers;    /* NULL: the model writes no text */
+    const char *chat_format;    /* of a model that writes, without a template; NULL: its own */
     /* The rest is for models.c. */
     uint64_t bytes; /* in memory, when it was open last; 0: it never was */
     uint64_t used;  /* a number that grows with each use */
@@ -34,7 +34,8 @@ struct served_model {
 struct models_options {
     wisp_model *model; /* the first, which is the caller's, as its session is */
     wisp_session *session;
-    const char *name, *chat_format;
+    const char *name;
+    const char *chat_format;         /* of models without a template; NULL: none */
     const struct model_name *others; /* [n_others] */
     size_t n_others;
     uint64_t memory;       /* that open models may take together; 0: no limit */

@@ -83,29 +83,14 @@ bool texts_take(struct call *call, const struct json *input, const char *field,
     return true;
 }
 
-/* Puts a prompt before a text, in the call's arena. */
-static wisp_status add_prompt(struct call *call, const char *prompt, wisp_text *text,
-                              wisp_error *error) {
-    const wisp_text first = wisp_text_of(prompt);
-    const size_t length = first.length + text->length;
-    char *joined = arena_allocate(&call->arena, length);
-    if (!joined)
-        return fail_memory(error, length);
-    memcpy(joined, first.bytes, first.length);
-    memcpy(joined + first.length, text->bytes, text->length);
-    *text = (wisp_text){joined, length};
-    return WISP_OK;
-}
-
 bool texts_count(struct call *call, struct request_texts *t, size_t before, const char *prompt,
                  bool may_cut, const char *field) {
     const size_t most = call->served->info.max_tokens;
     for (size_t i = 0; i < t->n; i++) {
         size_t count = 0;
         wisp_error error = {0};
-        wisp_text text = t->texts[i];
-        if ((*prompt && add_prompt(call, prompt, &text, &error) != WISP_OK) ||
-            wisp_count_tokens(call->served->model, text, &count, &error) != WISP_OK) {
+        if (wisp_count_prompted(call->served->model, prompt, t->texts[i], &count, &error) !=
+            WISP_OK) {
             reply_error(call, &error);
             return false;
         }

@@ -60,6 +60,7 @@ wisp_status gathered_load(struct gathered_ffn *ffn, const struct directory *dir,
                           size_t hidden_size, size_t intermediate_size, size_t index,
                           struct tensor_cache *cache, wisp_error *error);
 
+/* Frees all but the frames. */
 void gathered_release(struct gathered_ffn *ffn);
 
 /* Says which neurons of a layer are computed: those whose score is above 0 and at least `least`

@@ -74,7 +74,14 @@ describe('wisp serve with several models', { skip }, () => {
   /** @type {Server} */
   let server;
   before(async () => {
-    const others = ['--also', `rank=${RANK}`, '--also', `org/stories=${STORIES}`];
+    const others = [
+      '--also',
+      `rank=${RANK}`,
+      '--also',
+      `org/stories=${STORIES}`,
+      '--chat-format',
+      'plain',
+    ];
     server = await serve(['--name', 'first', ...others], { MALLOC_PERTURB_: '85' }); // so that no reply has more by luck
   });
   after(() => server?.stop());
@@ -90,6 +97,9 @@ describe('wisp serve with several models', { skip }, () => {
     const alone = wisp(['generate', '-m', STORIES, '--text', prompt, '-n', '8']).out;
     assert.equal(text.body.choices[0].text, alone.replace(/\n$/, ''));
     assert.equal(text.body.model, 'org/stories');
+    const messages = [{ role: 'user', content: 'Hello' }];
+    const chat = await post(server, '/v1/chat/completions', { model: 'org/stories', messages, max_tokens: 4 }); // prettier-ignore
+    assert.equal(chat.status, 200, 'the format is that of every model without a template');
     assert.deepEqual(await open(server), ['first', 'org/stories']);
     const scores = await post(server, '/rerank', { model: 'rank', query: 'a', texts: ['b', 'c'] });
     assert.equal(scores.body.length, 2);

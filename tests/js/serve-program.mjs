@@ -74,3 +74,10 @@ export async function ask(server, bytes) {
   const allowed = /^access-control-allow-origin: (.*)\r$/im.exec(reply)?.[1];
   return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(reply)?.[1]), allowed, reply };
 }
+
+/** Waits until texts are in a server's queue. @param {Server} server */
+export async function untilQueued(server) {
+  let metrics;
+  do metrics = await (await fetch(`${server.url}/metrics`)).text();
+  while (/^wisp_queue_texts 0$/m.test(metrics));
+}

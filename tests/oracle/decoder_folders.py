@@ -23,7 +23,8 @@ os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TORCHDYNAM
 
 import decoders  # tests/oracle/decoders.py: models, and the driver. It skips if packages are missing.
 
-import numpy as np  # noqa: E402  (the packages are there)
+import decoder_configs as configs  # noqa: E402  (the packages are there)
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from tokenizers import Tokenizer, models, normalizers  # noqa: E402
@@ -61,40 +62,40 @@ def as_version_4(config):
     config["torch_dtype"] = config.pop("dtype", "float32")
 
 
-SIZES, LLAMA = decoders.SIZES, dict(**decoders.SIZES, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True)
-VOCABULARY = decoders.VOCABULARY
-PLAIN = {name: (kind, config) for name, (_, kind, config) in decoders.MODELS.items()}
+SIZES, LLAMA = configs.SIZES, dict(**configs.SIZES, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True)
+VOCABULARY = configs.VOCABULARY
+PLAIN = {name: (kind, config) for name, (_, kind, config) in configs.MODELS.items()}
 GEMMA3 = dict(num_key_value_heads=2, head_dim=24, query_pre_attn_scalar=24, sliding_window=33)
 MORE = {
     "mistral, no window": (MistralForCausalLM, MistralConfig(
-        **SIZES, num_key_value_heads=2, sliding_window=None, rope_parameters=decoders.plain_rope(10000.0))),
+        **SIZES, num_key_value_heads=2, sliding_window=None, rope_parameters=configs.plain_rope(10000.0))),
     "mistral, a window of all positions": (MistralForCausalLM, MistralConfig(
-        **SIZES, num_key_value_heads=2, sliding_window=512, rope_parameters=decoders.plain_rope(10000.0))),
+        **SIZES, num_key_value_heads=2, sliding_window=512, rope_parameters=configs.plain_rope(10000.0))),
     "qwen3, listed layers with a window": (Qwen3ForCausalLM, Qwen3Config(
         **SIZES, num_key_value_heads=2, head_dim=16, use_sliding_window=True, sliding_window=41,
         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
-        rope_parameters=decoders.plain_rope(1000000.0))),
+        rope_parameters=configs.plain_rope(1000000.0))),
     "qwen2, a window that no layer has": (Qwen2ForCausalLM, Qwen2Config(
         **SIZES, num_key_value_heads=2, use_sliding_window=True, sliding_window=41,
-        rope_parameters=decoders.plain_rope(1000000.0))),
+        rope_parameters=configs.plain_rope(1000000.0))),
     "llama, YaRN by two mscales": (LlamaForCausalLM, LlamaConfig(
-        **LLAMA, rope_parameters=decoders.YARN | {"mscale": 0.707, "mscale_all_dim": 1.4})),
+        **LLAMA, rope_parameters=configs.YARN | {"mscale": 0.707, "mscale_all_dim": 1.4})),
     "qwen2, YaRN of the whole context": (Qwen2ForCausalLM, Qwen2Config(
         **SIZES, num_key_value_heads=2, rope_parameters={"rope_type": "yarn", "rope_theta": 500.0, "factor": 8.0})),
     "llama, LongRoPE of a longer original": (LlamaForCausalLM, LlamaConfig(
-        **LLAMA, rope_parameters=decoders.LONGROPE | {"original_max_position_embeddings": 400, "factor": 8.0})),
+        **LLAMA, rope_parameters=configs.LONGROPE | {"original_max_position_embeddings": 400, "factor": 8.0})),
     "llama, dynamic": (LlamaForCausalLM, LlamaConfig(
         **LLAMA, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0})),
     "phi3, a window": (Phi3ForCausalLM, Phi3Config(
-        **SIZES, num_key_value_heads=2, sliding_window=47, pad_token_id=0, rope_parameters=decoders.plain_rope(10000.0))),
+        **SIZES, num_key_value_heads=2, sliding_window=47, pad_token_id=0, rope_parameters=configs.plain_rope(10000.0))),
     "phi3, LongRoPE": (Phi3ForCausalLM, Phi3Config(
         **SIZES, num_key_value_heads=4, original_max_position_embeddings=128, pad_token_id=0, rope_parameters={
-            "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": decoders.LONGROPE["short_factor"][:8],
-            "long_factor": decoders.LONGROPE["long_factor"][:8]})),
+            "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": configs.LONGROPE["short_factor"][:8],
+            "long_factor": configs.LONGROPE["long_factor"][:8]})),
     "phi3, LongRoPE of a part of each head": (Phi3ForCausalLM, Phi3Config(
         **SIZES, num_key_value_heads=2, original_max_position_embeddings=128, pad_token_id=0, rope_parameters={
             "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75,
-            "short_factor": decoders.LONGROPE["short_factor"][:6], "long_factor": decoders.LONGROPE["long_factor"][:6]})),
+            "short_factor": configs.LONGROPE["short_factor"][:6], "long_factor": configs.LONGROPE["long_factor"][:6]})),
     "gpt2, neurons of their own number, ReLU, a head of its own": (GPT2LMHeadModel, GPT2Config(
         vocab_size=VOCABULARY, n_positions=512, n_embd=64, n_layer=2, n_head=4, n_inner=96, activation_function="relu",
         layer_norm_epsilon=1e-3, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)),
@@ -102,7 +103,7 @@ MORE = {
         **SIZES, num_key_value_heads=1, head_dim=32, query_pre_attn_scalar=50, sliding_window=30,
         attn_logit_softcapping=None, final_logit_softcapping=None,
         layer_types=["full_attention", "full_attention", "sliding_attention"],
-        rope_parameters=decoders.plain_rope(10000.0))),
+        rope_parameters=configs.plain_rope(10000.0))),
     "gemma3, every second layer": (Gemma3ForCausalLM, Gemma3TextConfig(
         **SIZES, **GEMMA3, sliding_window_pattern=2)),
     "gemma3 with images": (Gemma3ForConditionalGeneration, Gemma3Config(
@@ -111,19 +112,19 @@ MORE = {
             hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14))),
     "mistral3 with images": (Mistral3ForConditionalGeneration, Mistral3Config(
         tie_word_embeddings=False, text_config=dict(**SIZES, model_type="mistral", num_key_value_heads=2, head_dim=16, sliding_window=None,
-                         rope_parameters=decoders.plain_rope(10000.0)),
+                         rope_parameters=configs.plain_rope(10000.0)),
         vision_config=dict(model_type="pixtral", hidden_size=16, intermediate_size=24, num_hidden_layers=1,
                            num_attention_heads=2, image_size=28, patch_size=14), image_token_index=292)),
     "lfm2, an adjusted number of neurons": (Lfm2ForCausalLM, Lfm2Config(
         **{**SIZES, "num_hidden_layers": 4, "intermediate_size": 211}, num_key_value_heads=2,
         layer_types=["conv", "full_attention", "conv", "full_attention"], block_multiple_of=24,
-        block_ffn_dim_multiplier=1.3, rope_parameters=decoders.LLAMA3)),
+        block_ffn_dim_multiplier=1.3, rope_parameters=configs.LLAMA3)),
 }
 MORE |= {"gpt-oss, experts in MXFP4": (GptOssForCausalLM, GptOssConfig(
     **{**SIZES, "intermediate_size": 96}, num_key_value_heads=2, head_dim=32, num_local_experts=5, num_experts_per_tok=2,
     sliding_window=37, rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0,
                                         "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 64}))}
-BITNET = dict(num_key_value_heads=1, rope_parameters=decoders.plain_rope(500000.0))
+BITNET = dict(num_key_value_heads=1, rope_parameters=configs.plain_rope(500000.0))
 WIDE = {**SIZES, "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 2, "tie_word_embeddings": True}
 MORE |= {f"bitnet, {form}, {size}": (BitNetForCausalLM, BitNetConfig(**sizes, **BITNET))
          for form in ("packed", "made ternary") for size, sizes in (("small", SIZES), ("wide", WIDE))}
@@ -188,7 +189,7 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 def write_tokenizer(folder):
     words = ["<unk>", "<s>", "</s>", *(f"<0x{b:02X}>" for b in range(256))]
-    words += [f"t{i}" for i in range(decoders.VOCABULARY - len(words))]
+    words += [f"t{i}" for i in range(configs.VOCABULARY - len(words))]
     tokenizer = Tokenizer(models.BPE({word: i for i, word in enumerate(words)}, [], unk_token="<unk>", fuse_unk=True,
                                      byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
@@ -226,7 +227,7 @@ def compare(driver, wisp, root, index, name, dtype, shards, version_4):
         as_mxfp4(folder, settings, theirs)
     path.write_text(json.dumps(settings))
     write_tokenizer(folder)
-    ids = torch.randint(0, decoders.VOCABULARY, (1, READ))
+    ids = torch.randint(0, configs.VOCABULARY, (1, READ))
     expected = theirs(ids).logits[0].numpy()
     subprocess.run([wisp, "convert", folder, file], check=True)
     mine = decoders.logits_of(driver, folder, ids[0].tolist(), "scalar", 1)

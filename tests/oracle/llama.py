@@ -33,7 +33,7 @@ import decoders  # tests/oracle/decoders.py: how models are written. It skips if
 import numpy as np  # noqa: E402  (the packages are there)
 import quantise  # noqa: E402  (tests/oracle/quantise.py: comparisons)
 import torch  # noqa: E402
-from decoders import VOCABULARY, plain_rope  # noqa: E402
+from decoder_configs import VOCABULARY, plain_rope  # noqa: E402
 from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config,  # noqa: E402
                           GPT2LMHeadModel, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import decoders  # models, and their files. It skips if packages are missing.
 
-import numpy as np  # noqa: E402  (the packages are there)
+import decoder_configs as configs  # noqa: E402  (the packages are there)
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from read_gguf import read_model  # noqa: E402
@@ -107,7 +108,7 @@ def quantise(wisp, source, target, kind, *options):
 
 @torch.inference_mode()
 def compare(wisp, folder, index, name, kind):
-    architecture, made, config = decoders.MODELS[name]
+    architecture, made, config = configs.MODELS[name]
     model = random_model(index, made, config)
     source, corrected, rounded = (folder / f"{index}-{part}.gguf" for part in ("f32", "texts", "rounded"))
     decoders.write_gguf(source, architecture, model)
@@ -122,7 +123,7 @@ def compare(wisp, folder, index, name, kind):
         for path in (corrected, rounded):
             subprocess.run([wisp, "convert", "--type", "f32", str(path), str(path) + ".f32"], check=True, capture_output=True)
         corrected, rounded = Path(f"{corrected}.f32"), Path(f"{rounded}.f32")
-    ids = torch.tensor([[1, 259 % decoders.VOCABULARY] + [3 + ord(c) for c in text] for text in texts(rng, 24)])
+    ids = torch.tensor([[1, 259 % configs.VOCABULARY] + [3 + ord(c) for c in text] for text in texts(rng, 24)])
     # Gives the tokens of wisp's codec: a first token, a space, and a token for each byte.
     ids[:, 1] = 3 + ord(" ")
     near, far = with_weights(architecture, model, corrected), with_weights(architecture, model, rounded)

@@ -22,7 +22,8 @@ from unittest import mock
 
 import decoders  # models, and their files. It skips if packages are missing.
 
-import numpy as np  # noqa: E402  (the packages are there)
+import decoder_configs as configs  # noqa: E402  (the packages are there)
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from gguf import GGUFReader, quants  # noqa: E402
 from quantise_texts import random_model, with_weights  # noqa: E402
@@ -61,7 +62,7 @@ class TrainBlocks(unittest.TestCase):
 
     def files(self, index, name, kind, embedding):
         """Makes the teacher's file and the one to begin with: (model, teacher, start, out)."""
-        architecture, made, config = decoders.MODELS[name]
+        architecture, made, config = configs.MODELS[name]
         config = copy.deepcopy(config)
         if kind == "iq4_nl":  # which has no 0 for the neurons that wisp adds
             config.intermediate_size = 128
@@ -77,7 +78,7 @@ class TrainBlocks(unittest.TestCase):
         """The divergence from the model of a file, whose blocks the gguf package reads."""
         with torch.inference_mode():
             expected = model(ids).logits.double().log_softmax(-1)
-            other = with_weights(decoders.MODELS[name][0], model, file)(ids).logits.double().log_softmax(-1)
+            other = with_weights(configs.MODELS[name][0], model, file)(ids).logits.double().log_softmax(-1)
             return float((expected.exp() * (expected - other)).sum(-1).mean())
 
     def test_divergence_falls(self):
@@ -160,15 +161,15 @@ class TrainBlocks(unittest.TestCase):
         _, teacher, start, out = self.files(9, "llama, grouped queries", "q4_0", "q8_0")
         scaled = self.folder / "scaled.gguf"
         with torch.inference_mode():
-            architecture, made, config = decoders.MODELS["llama, YaRN"]
+            architecture, made, config = configs.MODELS["llama, YaRN"]
             decoders.write_gguf(scaled, architecture, random_model(0, made, config))
         gemma = self.folder / "gemma.gguf"
         with torch.inference_mode():
-            architecture, made, config = decoders.MODELS["gemma2"]
+            architecture, made, config = configs.MODELS["gemma2"]
             decoders.write_gguf(gemma, architecture, random_model(0, made, config))
         larger, respelt = self.folder / "larger.gguf", self.folder / "respelt.gguf"
         with torch.inference_mode():
-            architecture, made, config = decoders.MODELS["llama, grouped queries"]
+            architecture, made, config = configs.MODELS["llama, grouped queries"]
             config = copy.deepcopy(config)
             config.vocab_size += 1
             decoders.write_gguf(larger, architecture, random_model(0, made, config))

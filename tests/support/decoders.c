@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "formats/directory.h"
+#include "support/opening.h"
 
 enum { HEADS = 4, KV_HEADS = 2, HEAD_SIZE = 8, SPECIAL = 3, BYTES = 256 };
 /* Of latent attention, whose heads have keys of HEAD_SIZE values, too. */
@@ -294,6 +295,19 @@ static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t
         add_experts(file, layer, "ffn_up_exps", H, DECODER_EXPERT, d->experts, oss);
         add_experts(file, layer, "ffn_down_exps", DECODER_EXPERT, H, d->experts, oss);
     }
+}
+
+const struct tiny_decoder *find_tiny(const char *name) {
+    const struct tiny_decoder *tiny = tiny_decoders;
+    while (strcmp(tiny->name, name) != 0)
+        tiny++;
+    return tiny;
+}
+
+const char *write_decoder(const struct tiny_decoder *d, const char *name) {
+    struct gguf file;
+    decoder_make(&file, d);
+    return write_made(&file, name);
 }
 
 void decoder_make(struct gguf *file, const struct tiny_decoder *d) {

@@ -30,8 +30,14 @@ struct tiny_decoder {
 /* The models; one without name follows the last. */
 extern const struct tiny_decoder tiny_decoders[];
 
+/* Returns the model of a name, which there must be. */
+const struct tiny_decoder *find_tiny(const char *name);
+
 /* Makes the file. It is released once, with gguf_release. */
 void decoder_make(struct gguf *file, const struct tiny_decoder *decoder);
+
+/* Writes it as write_made does (opening.h). */
+const char *write_decoder(const struct tiny_decoder *decoder, const char *name);
 
 /* A model that computes in f32, and its file in memory. */
 struct opened_decoder {

@@ -112,12 +112,10 @@ static void keys_of_files(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct tiny_decoder *decoder = tiny_decoders;
+        const struct tiny_decoder *decoder = find_tiny(cases[i].decoder);
         struct gguf file;
         struct bytes bytes = {0};
         char key[64];
-        while (strcmp(decoder->name, cases[i].decoder) != 0)
-            decoder++;
         decoder_make(&file, decoder);
         snprintf(key, sizeof key, "%s.pooling_type", decoder->architecture);
         gguf_set_u32(&file, key, cases[i].pooling);

@@ -20,12 +20,6 @@ enum { TOKENS = 40, VALUES = TOKENS * DECODER_VOCABULARY };
 
 static wisp_error error;
 
-static const char *write_decoder(const struct tiny_decoder *tiny, const char *name) {
-    struct gguf file;
-    decoder_make(&file, tiny);
-    return write_made(&file, name);
-}
-
 static wisp_status open_with(const char *path, wisp_model_options options, wisp_model **model) {
     return wisp_model_open(path, &options, model, &error);
 }

@@ -120,12 +120,6 @@ static const struct tiny_decoder *next_with_experts(const struct tiny_decoder *d
     return d;
 }
 
-static const char *write_decoder(const struct tiny_decoder *tiny, const char *name) {
-    struct gguf file;
-    decoder_make(&file, tiny);
-    return write_made(&file, name);
-}
-
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 static void refuse(void (*change)(struct gguf *file), wisp_status status, const char *field,

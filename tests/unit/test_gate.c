@@ -28,29 +28,10 @@ enum { TOKENS = 40, VALUES = TOKENS * DECODER_VOCABULARY, LINES = 24 };
 
 static wisp_error error;
 
-/* Writes a tiny decoder and returns its path. */
-static const char *write_decoder(const struct tiny_decoder *tiny, const char *name) {
-    struct gguf made;
-    struct bytes file = {0};
-    decoder_make(&made, tiny);
-    gguf_write_bytes(&made, &file);
-    gguf_release(&made);
-    write_file(name, file.data, file.size);
-    bytes_release(&file);
-    return temporary_path(name);
-}
-
 static bool is_gathered(const wisp_model *model) {
     const struct model_config *config = &model->network.config;
     return config_is_gated(config) && !config->has_bias && !config->has_sub_norms &&
            config->experts.count == 0;
-}
-
-static const struct tiny_decoder *find_tiny(const char *name) {
-    const struct tiny_decoder *tiny = tiny_decoders;
-    while (strcmp(tiny->name, name) != 0)
-        tiny++;
-    return tiny;
 }
 
 static void logits_of(wisp_session *session, float *logits) {

@@ -33,26 +33,10 @@ static const char *const gated[] = {
     "llama", "llama with gates of ReLU", "llama with gates of squared ReLU", "qwen3", "gemma3",
     NULL};
 
-static void make_tiny(struct gguf *file, const char *name) {
-    const struct tiny_decoder *tiny = tiny_decoders;
-    while (strcmp(tiny->name, name) != 0)
-        tiny++;
-    decoder_make(file, tiny);
-}
-
 /* Makes a decoder with predictors of arbitrary weights. */
 static void make_predicting_decoder(struct gguf *file, const char *name, uint64_t rank) {
-    make_tiny(file, name);
+    decoder_make(file, find_tiny(name));
     add_predictors(file, DECODER_LAYERS, K, N, rank);
-}
-
-static const char *write_decoder(struct gguf *made, const char *name) {
-    struct bytes file = {0};
-    gguf_write_bytes(made, &file);
-    gguf_release(made);
-    write_file(name, file.data, file.size);
-    bytes_release(&file);
-    return temporary_path(name);
 }
 
 static void logits_of(wisp_session *session, float *logits) {
@@ -141,7 +125,7 @@ static void layers_are_as_defined(void **state) {
     struct workspace space = {0};
     (void)state;
     make_predicting_decoder(&made, "llama with gates of ReLU", RANK);
-    const char *path = write_decoder(&made, "layer.gguf");
+    const char *path = write_made(&made, "layer.gguf");
     wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
     const struct reference r = read_reference(model);
     float thresholds[DECODER_LAYERS * N], x[K], y[K], inner[2 * N];
@@ -194,7 +178,7 @@ static void logits_do_not_depend_on_threads_or_batches(void **state) {
     for (const char *const *name = gated; *name; name++) {
         struct gguf made;
         make_predicting_decoder(&made, *name, RANK);
-        const char *path = write_decoder(&made, "pass.gguf");
+        const char *path = write_made(&made, "pass.gguf");
         dense_logits_of(path, dense);
         wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
         wisp_session *session = open_session_or_fail(model, 1);
@@ -224,8 +208,8 @@ static void closed_gates_are_left_out(void **state) {
     (void)state;
     for (const char *const *name = gated + 1; name < gated + 3; name++) {
         struct gguf made;
-        make_tiny(&made, *name);
-        const char *path = write_decoder(&made, "closed.gguf");
+        decoder_make(&made, find_tiny(*name));
+        const char *path = write_made(&made, "closed.gguf");
         dense_logits_of(path, dense);
         wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_GATE, NULL);
         wisp_session *session = open_session_or_fail(model, 2);
@@ -283,8 +267,8 @@ static void calibrated_models_predict(void **state) {
         struct gguf made;
         char input[256], output[2][256];
         struct told told = {0};
-        make_tiny(&made, *name);
-        snprintf(input, sizeof input, "%s", write_decoder(&made, "input.gguf"));
+        decoder_make(&made, find_tiny(*name));
+        snprintf(input, sizeof input, "%s", write_made(&made, "input.gguf"));
         for (int i = 0; i < 2; i++) {
             const wisp_calibrate_options o = {.sparsity = 0.5f,
                                               .rank = 16,
@@ -331,7 +315,7 @@ static void expect_refused(struct gguf *made, wisp_status status, const char *fi
     const wisp_model_options options = {.compute = WISP_COMPUTE_INT8,
                                         .predictor = WISP_PREDICTOR_LOWRANK};
     wisp_model *model;
-    const char *path = write_decoder(made, "refused.gguf");
+    const char *path = write_made(made, "refused.gguf");
     assert_int_equal(wisp_model_open(path, &options, &model, &error), status);
     assert_string_equal(error.field, field);
     if (!strstr(error.message, message))
@@ -348,7 +332,7 @@ static void what_cannot_be_is_refused(void **state) {
     static const int32_t order[DECODER_LAYERS * N];
     struct gguf made;
     (void)state;
-    make_tiny(&made, "llama");
+    decoder_make(&made, find_tiny("llama"));
     expect_refused(&made, WISP_ERROR_NOT_FOUND, "wisp.sparse.shares", "wisp calibrate makes one");
     make_predicting_decoder(&made, "gpt2", RANK);
     expect_refused(&made, WISP_ERROR_UNSUPPORTED, "predictor", "gated layers without biases");
@@ -395,10 +379,10 @@ static void other_predictors_read_no_predictor(void **state) {
     for (size_t i = 0; i < 4; i++) {
         struct gguf made;
         for (int predicts = 0; predicts < 2; predicts++) {
-            make_tiny(&made, "llama");
+            decoder_make(&made, find_tiny("llama"));
             if (predicts)
                 add_predictors(&made, DECODER_LAYERS, K, N, RANK);
-            const char *path = write_decoder(&made, "other.gguf");
+            const char *path = write_made(&made, "other.gguf");
             wisp_model *model = open_with(path, WISP_COMPUTE_INT8, predictors[i], NULL);
             wisp_session *session = open_session_or_fail(model, 1);
             logits_of(session, predicts ? with : without);
