@@ -10,6 +10,8 @@
  *     wisp/sources.h     models that are not files, part of a model's bytes, limits of memory
  *     wisp/index.h       exact search among many vectors
  *     wisp/vectors.h     vectors of tokens; embeddings kept on disk
+ *     wisp/classify.h    texts scored by how well they answer a query, and by labels
+ *     wisp/images.h      embeddings of images
  *     wisp/tools.h       inspect, convert, quantise and calibrate model files
  *
  * A complete program (`make test-example` compiles and runs exactly these lines):
@@ -246,9 +248,6 @@ typedef struct wisp_model_info {
 
 WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info);
 
-/* Returns whether wisp_rerank scores texts with the model. */
-WISP_API bool wisp_model_ranks(const wisp_model *model);
-
 /* Returns the number of values in an embedding: hidden_size, fewer if the file says so
  * (wisp.dimensions), or vocabulary_size of a model with the pooling "splade". Of a model that
  * scores pairs or labels, returns the number of scores. */
@@ -394,17 +393,6 @@ typedef struct wisp_embed_options {
  * `options` may be NULL. */
 WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
                                 const wisp_embed_options *options, float *rows, wisp_error *error);
-
-/* Scores `n` texts by how well they answer a query, with a model whose pooling is "rank" (a
- * cross-encoder): the model reads query and text as one sequence. Writes scores [n], as
- * CrossEncoder.predict of sentence-transformers computes them. Higher is better; scores are from 0
- * to 1 unless the model's settings say otherwise. A pair that is too long is truncated as Hugging
- * Face's tokenizers do. With a model whose pooling is "tokens", scores are those of MaxSim
- * (wisp_embed_tokens), and natively with one that generates those of wisp_judge. As with
- * wisp_embed, the bits of a score do not depend on the other texts. Fails with
- * WISP_ERROR_UNSUPPORTED if the model does neither. wisp_embed fails so if it does. */
-WISP_API wisp_status wisp_rerank(wisp_session *session, wisp_text query, const wisp_text *texts,
-                                 size_t n, float *scores, wisp_error *error);
 
 /* Returns the dot product of two rows of n values. For normalised rows that is their cosine
  * similarity. */

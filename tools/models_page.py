@@ -49,7 +49,7 @@ def model(name, kind, model_type, class_name, golden, **config):
 
 
 # A row has the models of one row of the table of what people run; `kind` is the pooling of a model that embeds.
-# `golden` names a folder of tests/data/models, or a model of tests/oracle/decoders.py.
+# `golden` names a folder of tests/data/models, or a model of tests/oracle/decoder_configs.py.
 ROWS = [
     [model("all-MiniLM, bge-small-en, gte v1, e5-v2, mxbai-large, arctic v1", "mean", "bert", "BertModel", "models/cls12")],
     [model("all-mpnet-base-v2", "mean", "mpnet", "MPNetModel", "models/mpnet")],
@@ -172,7 +172,7 @@ def has_golden(golden):
     """Whether the repository compares what the row says."""
     if golden.startswith("models/"):
         return (ROOT / "tests" / "data" / golden / "golden.json").exists()
-    return f'"{golden}": (' in (ROOT / "tests" / "oracle" / "decoders.py").read_text() or "tests/oracle" in golden
+    return f'"{golden}": (' in (ROOT / "tests" / "oracle" / "decoder_configs.py").read_text() or "tests/oracle" in golden
 
 
 def compared(m, errors):

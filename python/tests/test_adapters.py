@@ -133,7 +133,7 @@ def test_daft(expected):
     need("pyarrow")
     from wisp_engine.daft import embed
 
-    frame = daft.from_pydict({"t": [*TEXTS, None]}).with_column("v", embed(daft.col("t")))
+    frame = daft.from_pydict({"t": [*TEXTS, None]}).with_column("v", embed(daft.col("t"), batch_size=2))
     rows = frame.to_pydict()["v"]
     assert rows[4] is None
     assert np.array_equal(np.float32([list(row) for row in rows[:4]]), expected)

@@ -38,6 +38,10 @@ wisp_status class_labels_load(wisp_model *model, wisp_error *error) {
         (given->type != VALUE_ARRAY || given->element != VALUE_STRING || given->count != n))
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, key,
                     "not a list of %zu strings, as many as the head has outputs", n);
+    snprintf(made, sizeof made, KEY_DENSE_ACTIVATION, TENSOR_HEAD_OUTPUT);
+    if (n > 1 && directory_find_metadata(&model->dir, made))
+        return fail(error, WISP_ERROR_FORMAT, model->dir.file, made,
+                    "the activation of one score, but the head has %zu outputs", n);
     if (model->dimensions != n)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, KEY_DIMENSIONS,
                     "%u of %zu scores", model->dimensions, n);

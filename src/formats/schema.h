@@ -121,7 +121,7 @@ enum { DENSE_MODULES = 2 };
 #define KEY_PAIR_TYPES "wisp.tokenizer.pair_types"
 
 /* string, with one of these names for %s: the activation that follows the layer,
- * "identity", "tanh", "relu" or "sigmoid". Default: "identity", and of "cls" "tanh". */
+ * "identity", "tanh", "relu" or "sigmoid". Default: "identity", of "cls" "tanh", normed "gelu". */
 #define KEY_DENSE_ACTIVATION "wisp.%s.activation"
 
 /* ---- PT-BitNet's keys: with the first, tensors of type 30 are BITNET_T158, not BF16 -----------

@@ -33,6 +33,9 @@ static wisp_status put_names(struct directory *dir, const struct hf_config *conf
                         label->key);
         names[index] = json_text(label);
     }
+    /* Other readers of GGUF files take a list for a classifier's. */
+    if (n == 1 && strcmp(names[0].bytes, "LABEL_0") == 0)
+        return WISP_OK;
     snprintf(key, sizeof key, KEY_LABELS, architecture);
     return directory_put_texts(dir, key, names, n, error);
 }

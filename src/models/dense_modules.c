@@ -20,8 +20,12 @@ const char *const *dense_module_names(const struct model_config *config) {
 
 static wisp_status read_activation(const struct directory *dir, const char *module,
                                    const struct dense_activation **activation, wisp_error *error) {
-    /* Files of llama.cpp have no key for it, and the first layer of a head has this one there. */
-    const char *name = RANKS && strcmp(module, TENSOR_HEAD) == 0 ? "tanh" : "identity";
+    /* Files of llama.cpp have no key for it, and the first layer of a head has these there: that of
+     * modern-bert, whose head has a norm, the second. */
+    const bool is_head = RANKS && strcmp(module, TENSOR_HEAD) == 0;
+    const char *name = is_head ? "tanh" : "identity";
+    if (CLASSIFIES && is_head && directory_find_tensor(dir, TENSOR_HEAD_NORM TENSOR_WEIGHT))
+        name = "gelu";
     char key[64];
     snprintf(key, sizeof key, KEY_DENSE_ACTIVATION, module);
     TRY(metadata_text_or(dir, key, &name, error));

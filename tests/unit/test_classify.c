@@ -167,6 +167,8 @@ static void settings_are_checked(void **state) {
         {"labels-bert", "\"0\": \"contradiction\",", "", FORMAT, "id2label", "numbers from 0 on"},
         {"labels-bert", "\"id2label\"", "\"id2labels\"", FORMAT, "bert.classifier.output_labels",
          "not a list of 3 strings"},
+        {"labels-distilbert", "\"0\": \"NEGATIVE\",\n    \"1\": \"POSITIVE\"", "\"0\": \"LABEL_0\"",
+         FORMAT, "wisp.cls.output.activation", "has 2 outputs"},
         {"labels-distilbert", "\"id2label\"", "\"id2labels\"", WISP_OK, NULL, NULL},
         {"labels-distilbert", "single_label_classification", "ranking", UNSUPPORTED, "problem_type",
          "only regression"},
@@ -258,6 +260,40 @@ static void keys_of_files_are_checked(void **state) {
     }
 }
 
+/* Classifies a text by a tiny BERT whose head has a norm, with this activation or, if it is NULL,
+ * that of files without the key. */
+static void classify_with(const char *activation, float row[3]) {
+    const wisp_text text = wisp_text_of("the cat");
+    const char *path = temporary_path("head.gguf");
+    struct gguf file;
+    struct bytes bytes = {0};
+    wisp_error error;
+    make_head(&file);
+    tiny_add_tensor(&file, "cls.norm.weight", tiny_shape.hidden, 1, BLOCK_F32);
+    if (activation)
+        gguf_set_text(&file, "wisp.cls.activation", activation);
+    gguf_settle(&file);
+    gguf_write_bytes(&file, &bytes);
+    write_file(path, bytes.data, bytes.size);
+    wisp_model *model = open_model_or_fail(path, WISP_COMPUTE_F32, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    assert_int_equal(wisp_classify(session, &text, NULL, 1, row, &error), WISP_OK);
+    wisp_session_close(session);
+    wisp_model_close(model);
+    bytes_release(&bytes);
+    gguf_release(&file);
+}
+
+static void a_head_with_a_norm_has_gelu(void **state) {
+    float usual[3], gelu[3], tangent[3];
+    (void)state;
+    classify_with(NULL, usual);
+    classify_with("gelu", gelu);
+    classify_with("tanh", tangent);
+    assert_memory_equal(usual, gelu, sizeof usual);
+    assert_memory_not_equal(usual, tangent, sizeof usual);
+}
+
 static void memory_may_run_out(void **state) {
     char path[GOLDEN_PATH_BYTES];
     (void)state;
@@ -271,6 +307,7 @@ int main(void) {
         cmocka_unit_test(each_kind_of_model_says_what_it_does),
         cmocka_unit_test(settings_are_checked),
         cmocka_unit_test(keys_of_files_are_checked),
+        cmocka_unit_test(a_head_with_a_norm_has_gelu),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests_name("classify", tests, NULL, tear_down_temporary_folder);
