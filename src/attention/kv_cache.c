@@ -183,21 +183,24 @@ wisp_status kv_cache_reserve(struct kv_cache *cache, size_t positions, const str
     return WISP_OK;
 }
 
-/* Returns the scale of a block: its largest magnitude becomes 127. Magnitudes below 2^-100, whose
- * inverse could overflow, become 0. A block with a NaN has a scale that is NaN. */
-static float block_scale(const float *x, size_t n) {
-    uint32_t largest = 0; /* magnitudes are in the order of their bits */
+float kv_largest(const float *x, size_t n) {
+    int32_t largest = 0; /* magnitudes are in the order of their bits */
     for (size_t i = 0; i < n; i++) {
-        const uint32_t magnitude = bits_of_float(x[i]) & 0x7fffffff;
+        const int32_t magnitude = (int32_t)(bits_of_float(x[i]) & 0x7fffffff);
         largest = magnitude > largest ? magnitude : largest;
     }
-    return largest < bits_of_float(0x1p-100f) ? 0 : float_of_bits(largest) / 127;
+    return float_of_bits((uint32_t)largest);
 }
 
-/* Returns a byte for a value times the inverse of its scale. Adding 1.5 * 2^23 leaves the nearest
- * whole number in the low bits. */
-static unsigned char byte_of(float x) {
-    return (unsigned char)bits_of_float(x + 12582912.0f);
+void kv_round(const float *restrict x, size_t n, float factor, int8_t *restrict bytes) {
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (int8_t)(bits_of_float(x[i] * factor + 12582912.0f) & 0xff);
+}
+
+/* Returns the scale by which the largest magnitude becomes 127; 0 for those below 2^-100, whose
+ * inverse could overflow. */
+static float scale_of(float largest) {
+    return largest < 0x1p-100f ? 0 : largest / 127;
 }
 
 static uint16_t half_within_range(float x) {
@@ -240,32 +243,39 @@ static void write_halves(const struct kv_shape *shape, const struct head_parts *
 
 void kv_write_key_bytes(const float *x, size_t n, size_t at, int8_t *keys, float *scales,
                         size_t ld_scales) {
+    keys += at * 4;
     for (size_t start = 0; start < n; start += KV_BLOCK, scales += ld_scales) {
-        const size_t end = smaller(n, start + KV_BLOCK);
-        const float scale = block_scale(x + start, end - start);
-        const float inverse = scale > 0 ? 1 / scale : 0;
+        int8_t bytes[KV_BLOCK] = {0};
+        const size_t length = smaller(n - start, KV_BLOCK);
+        const float scale = scale_of(kv_largest(x + start, length));
         scales[at] = scale;
-        for (size_t c = start; c < end; c++)
-            keys[(c / 4 * KV_STEP + at) * 4 + c % 4] = (int8_t)byte_of(x[c] * inverse);
+        kv_round(x + start, length, scale > 0 ? 1 / scale : 0, bytes);
+        for (size_t c = 0; c < length; c += 4, keys += KV_STEP * 4)
+            memcpy(keys, bytes + c, 4);
     }
 }
 
 static void write_bytes(const struct kv_shape *shape, const struct head_parts *to, size_t at,
                         const float *k, const float *v) {
     const size_t size = shape->head_size, in_step = at % KV_STEP;
-    const float value_scale = block_scale(v, size);
     float *scales = to->key_scales + (at - in_step);
     kv_write_key_bytes(k, size, in_step, (int8_t *)to->keys + (at - in_step) * padded_key(shape),
                        scales, KV_PAGE);
+    const float value_scale = scale_of(kv_largest(v, size));
+    unsigned char *values = to->values + value_place(shape, at, 0); /* and each fourth byte */
+    to->value_scales[at] = value_scale;
+    for (size_t start = 0; start < size; start += KV_BLOCK) {
+        int8_t bytes[KV_BLOCK];
+        const size_t length = smaller(size - start, KV_BLOCK);
+        kv_round(v + start, length, value_scale > 0 ? 1 / value_scale : 0, bytes);
+        for (size_t c = 0; c < length; c++, values += 4)
+            *values = (unsigned char)bytes[c];
+    }
     /* Bytes cannot say that a value is not a number, so the scores do: 0 times such a scale. */
     for (size_t i = 0; !(value_scale < INFINITY) && i < size; i++) {
         to->keys[key_place(shape, at, i)] = 0;
         scales[i / KV_BLOCK * KV_PAGE + in_step] = value_scale;
     }
-    const float inverse = value_scale > 0 ? 1 / value_scale : 0;
-    to->value_scales[at] = value_scale;
-    for (size_t c = 0; c < size; c++)
-        to->values[value_place(shape, at, c)] = byte_of(v[c] * inverse);
 }
 
 /* Writes positions of one slice. */

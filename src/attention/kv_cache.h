@@ -111,6 +111,12 @@ static inline void kv_cache_let_go(const struct kv_cache *cache, size_t page, si
 void kv_head_key(const struct kv_shape *shape, const struct kv_head *head, size_t at, size_t first,
                  size_t n, float *key);
 
+/* Returns the largest magnitude of x [n]; NaN if one of them is NaN. */
+float kv_largest(const float *x, size_t n);
+
+/* Rounds factor * x [n], whose magnitudes are at most 127, to bytes [n]. */
+void kv_round(const float *restrict x, size_t n, float factor, int8_t *restrict bytes);
+
 /* Writes the numbers x [n] as key `at` of a step of bytes (kernels/kv_step.h): its bytes to keys,
  * and the scales of its blocks to scales [kv_blocks(n), ld_scales]. */
 void kv_write_key_bytes(const float *x, size_t n, size_t at, int8_t *keys, float *scales,

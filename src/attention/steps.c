@@ -38,6 +38,7 @@ void step_take(const struct kernels *kernels, const struct attention_shape *shap
     b->bytes = workspace_take(space, rows, kv_key_bytes(size), sizeof *b->bytes);
     b->sums = workspace_take(space, rows, kv_blocks(size), sizeof *b->sums);
     b->factors = workspace_take(space, 1, rows, sizeof *b->factors);
+    b->exponents = workspace_take(space, 1, rows, sizeof *b->exponents);
     b->softmax = workspace_take(space, 1, rows, sizeof *b->softmax);
     b->scores = workspace_take(space, rows, KV_STEP, sizeof *b->scores);
     b->shares = workspace_take(space, rows, KV_STEP, sizeof *b->shares);
@@ -52,16 +53,9 @@ static enum kv_type type_of(const struct query_block *b) {
 
 float step_quantise(const float *restrict x, size_t n, int8_t *restrict bytes,
                     int32_t *restrict sums) {
-    uint32_t most = 0; /* magnitudes are in the order of their bits */
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t magnitude = bits_of_float(x[i]) & 0x7fffffff;
-        most = magnitude > most ? magnitude : most;
-    }
-    const float largest = float_of_bits(most), inverse = largest < 0x1p-100f ? 0 : 127 / largest;
-    for (size_t i = n; i < kv_key_bytes(n); i++)
-        bytes[i] = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes[i] = (int8_t)(bits_of_float(x[i] * inverse + 12582912.0f) & 0xff);
+    const float largest = kv_largest(x, n);
+    kv_round(x, n, largest < 0x1p-100f ? 0 : 127 / largest, bytes);
+    memset(bytes + n, 0, kv_key_bytes(n) - n);
     for (size_t start = 0; start < n; start += KV_BLOCK, sums++) {
         int32_t sum = 0;
         for (size_t i = start; i < smaller(n, start + KV_BLOCK); i++)
@@ -90,6 +84,7 @@ void step_begin(struct query_block *b) {
         if (type_of(b) == KV_INT8)
             b->factors[r] *= step_quantise(q, size, b->bytes + r * kv_key_bytes(size),
                                            b->sums + r * kv_blocks(size));
+        b->exponents[r] = b->shape->soft_cap > 0 ? 1 : b->factors[r];
         b->softmax[r] = (struct softmax_row){.top = -INFINITY};
     }
     memset(b->sum, 0, b->rows * b->ld_sum * sizeof *b->sum);
@@ -148,29 +143,44 @@ static struct key_range keys_seen(const struct query_block *b, size_t r, size_t 
     return (struct key_range){first - start, larger(end, start) - start};
 }
 
+/* Turns the scores of rows [r, r + n), which see the same keys of the step that begins with key
+ * `start`, into shares. */
+static void share_rows(const struct query_block *b, const struct kv_head *head, size_t start,
+                       size_t r, size_t n, struct key_range seen) {
+    const struct kernels *kernels = b->kernels;
+    float *scores = b->scores + r * KV_STEP;
+    uint8_t *shares = b->shares + r * KV_STEP;
+    if (seen.first >= seen.end) { /* none */
+        for (size_t i = r; i < r + n; i++) {
+            b->softmax[i].keep = 1;
+            b->softmax[i].scale = 0;
+        }
+        memset(scores, 0, n * KV_STEP * sizeof *scores);
+        memset(shares, 0, n * KV_STEP);
+        return;
+    }
+    for (size_t i = 0; i < n && b->shape->soft_cap > 0 && !b->scored; i++)
+        kernels->soft_cap(scores + i * KV_STEP, KV_STEP, b->factors[r + i], b->shape->soft_cap);
+    if (type_of(b) == KV_INT8) {
+        kernels->kv->shares_int8(scores, n, seen.first, seen.end, b->exponents + r,
+                                 head->value_scales + start % KV_PAGE, &b->softmax[r], shares);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        kernels->kv->shares(scores + i * KV_STEP, seen.first, seen.end, b->exponents[r + i],
+                            &b->softmax[r + i]);
+}
+
 /* Turns the scores of the step that begins with key `start` into shares. */
 static void share(const struct query_block *b, const struct kv_head *head, size_t start) {
-    const struct kernels *kernels = b->kernels;
-    for (size_t r = 0; r < b->rows; r++) {
+    for (size_t r = 0, next; r < b->rows; r = next) {
         const struct key_range seen = keys_seen(b, r, start);
-        float *scores = b->scores + r * KV_STEP, factor = b->factors[r];
-        if (seen.first >= seen.end) { /* this query sees none of the keys */
-            b->softmax[r].keep = 1;
-            b->softmax[r].scale = 0;
-            memset(scores, 0, KV_STEP * sizeof *scores);
-            memset(b->shares + r * KV_STEP, 0, KV_STEP);
-            continue;
+        for (next = r + 1; next < b->rows; next++) {
+            const struct key_range other = keys_seen(b, next, start);
+            if (other.first != seen.first || other.end != seen.end)
+                break;
         }
-        if (b->shape->soft_cap > 0 && !b->scored)
-            kernels->soft_cap(scores, KV_STEP, factor, b->shape->soft_cap);
-        if (b->shape->soft_cap > 0)
-            factor = 1;
-        if (type_of(b) == KV_INT8)
-            kernels->kv->shares_int8(scores, seen.first, seen.end, factor,
-                                     head->value_scales + start % KV_PAGE, &b->softmax[r],
-                                     b->shares + r * KV_STEP);
-        else
-            kernels->kv->shares(scores, seen.first, seen.end, factor, &b->softmax[r]);
+        share_rows(b, head, start, r, next - r, seen);
     }
 }
 
@@ -230,6 +240,7 @@ struct query_block step_part(const struct query_block *block, size_t first, size
     part.bytes += row * kv_key_bytes(size);
     part.sums += row * kv_blocks(size);
     part.factors += row;
+    part.exponents += row;
     part.softmax += row;
     part.sum += row * block->ld_sum;
     return part;
@@ -305,8 +316,8 @@ void step_weigh(const struct query_block *b, const struct step_looks *looks) {
 /* Returns the power of the sink of row r, which its sum of powers lacks. */
 static float sink_of(const struct query_block *b, size_t r) {
     const size_t group = group_of(b->shape);
-    const float factor = b->shape->soft_cap > 0 ? 1 : b->factors[r];
-    return expf(b->shape->sinks[b->kv_head * group + r % group] - factor * b->softmax[r].top);
+    return expf(b->shape->sinks[b->kv_head * group + r % group] -
+                b->exponents[r] * b->softmax[r].top);
 }
 
 void step_end(const struct query_block *b, float *context, size_t ld_context) {

@@ -23,7 +23,8 @@ struct query_block {
     float *q;                    /* [rows, head_size] */
     int8_t *bytes;               /* [rows, kv_key_bytes(head_size)]: the queries in bytes, */
     int32_t *sums;               /* [rows, kv_blocks(head_size)]: the sums of their blocks */
-    float *factors;              /* [rows]: of scores, on the way to the exponents of e */
+    float *factors;              /* [rows]: of scores, on the way to the exponents of e, */
+    float *exponents;            /* [rows]: and of what a soft cap makes of them, if there is one */
     struct softmax_row *softmax; /* [rows] */
     float *scores;               /* [rows, KV_STEP] */
     bool scored;     /* `scores` has those of the next step, with a soft cap if there is one */

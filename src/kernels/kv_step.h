@@ -69,11 +69,13 @@ struct kv_kernels {
 
     /* Computes e^(factor (score - top)) of scores [KV_STEP], where only those from `first` to
      * before `end` count, first < end, and the others become 0. `factor` is at least 0. Sets row.
-     * `shares` replaces the scores; `shares_int8` multiplies the powers with value_scales
-     * [KV_STEP], divides them by row->scale and rounds them to bytes [KV_STEP]. It changes the
-     * scores. */
+     */
     void (*shares)(float *scores, size_t first, size_t end, float factor, struct softmax_row *row);
-    void (*shares_int8)(float *scores, size_t first, size_t end, float factor,
+
+    /* Does so for rows of scores [rows, KV_STEP] with factors [rows]. Multiplies the powers with
+     * value_scales [KV_STEP], divides them by row[i].scale and rounds them to bytes
+     * [rows, KV_STEP]. Overwrites the scores. */
+    void (*shares_int8)(float *scores, size_t rows, size_t first, size_t end, const float *factors,
                         const float *value_scales, struct softmax_row *row, uint8_t *bytes);
 
     /* Returns the sum of e^(factor score) of scores [KV_STEP], for choosing steps by what they

@@ -39,18 +39,20 @@ static void shares(float *scores, size_t first, size_t end, float factor, struct
     row->total[0] = row->total[0] * row->keep + total;
 }
 
-static void shares_int8(float *scores, size_t first, size_t end, float factor,
+static void shares_int8(float *scores, size_t rows, size_t first, size_t end, const float *factors,
                         const float *value_scales, struct softmax_row *row, uint8_t *bytes) {
-    float most = 0;
-    shares(scores, first, end, factor, row);
-    for (size_t j = 0; j < KV_STEP; j++) {
-        scores[j] *= value_scales[j];
-        most = fmaxf(most, scores[j]);
+    for (size_t i = 0; i < rows; i++, row++, scores += KV_STEP, bytes += KV_STEP) {
+        float most = 0;
+        shares(scores, first, end, factors[i], row);
+        for (size_t j = 0; j < KV_STEP; j++) {
+            scores[j] *= value_scales[j];
+            most = fmaxf(most, scores[j]);
+        }
+        const float inverse = most < 0x1p-100f ? 0 : (float)SHARE_STEPS / most;
+        row->scale = most < 0x1p-100f ? 0 : most / (float)SHARE_STEPS;
+        for (size_t j = 0; j < KV_STEP; j++)
+            bytes[j] = (uint8_t)rintf(scores[j] * inverse);
     }
-    const float inverse = most < 0x1p-100f ? 0 : (float)SHARE_STEPS / most;
-    row->scale = most < 0x1p-100f ? 0 : most / (float)SHARE_STEPS;
-    for (size_t j = 0; j < KV_STEP; j++)
-        bytes[j] = (uint8_t)rintf(scores[j] * inverse);
 }
 
 static float mass(const float *scores, float factor) {

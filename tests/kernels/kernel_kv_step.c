@@ -117,37 +117,29 @@ static double most_scaled(const double *values, const float *scales) {
     return most;
 }
 
-static void check_shares(const struct kernels *set, enum fill kind, bool bytes) {
-    const struct where where = {KV, set, 1, KV_STEP, 0, kind};
+/* The keys of a step that count. */
+struct counted {
+    size_t first, end;
+};
+
+static struct counted random_counted(void) {
     const size_t first = rng_coin(&kernel_rng) ? 0 : rng_below(&kernel_rng, KV_STEP);
-    const size_t end = rng_coin(&kernel_rng) ? KV_STEP : rng_range(&kernel_rng, first + 1, KV_STEP);
+    return (struct counted){
+        first, rng_coin(&kernel_rng) ? KV_STEP : rng_range(&kernel_rng, first + 1, KV_STEP)};
+}
+
+static void check_shares(const struct kernels *set, enum fill kind) {
+    const struct where where = {KV, set, 1, KV_STEP, 0, kind};
+    const struct counted keys = random_counted();
     const float factor = rng_coin(&kernel_rng) ? 0.125f : 1e-3f;
     float *scores = place(SLOT_X, KV_STEP * sizeof *scores);
-    float *scales = place(SLOT_SCALE, KV_STEP * sizeof *scales);
-    uint8_t *shares = place(SLOT_Q, KV_STEP);
     fill_floats(scores, KV_STEP, kind);
-    fill_floats(scales, KV_STEP, FILL_UNIFORM);
-    for (size_t j = 0; j < KV_STEP; j++)
-        scales[j] = fabsf(scales[j]);
     const struct softmax_row before = random_row();
     struct softmax_row row = before;
-    const struct powers p = exact_powers(scores, first, end, factor, &before);
-    const double most = most_scaled(p.power, scales), most_error = most_scaled(p.error, scales);
-    if (!bytes) {
-        set->kv->shares(scores, first, end, factor, &row);
-        for (size_t j = 0; j < KV_STEP; j++)
-            expect_near(&where, 0, j, scores[j], p.power[j], p.error[j]);
-    } else {
-        set->kv->shares_int8(scores, first, end, factor, scales, &row, shares);
-        expect_near(&where, 0, 2, row.scale * (float)SHARE_STEPS, most,
-                    most_error + most * 4 * ROUNDING + 0x1p-99);
-        for (size_t j = 0; j < KV_STEP; j++) {
-            assert_true(shares[j] <= SHARE_STEPS);
-            expect_near(&where, 1, j, (float)shares[j] * row.scale, p.power[j] * (double)scales[j],
-                        (p.error[j] + most_error) * 2 + most * 0.501 / (double)SHARE_STEPS +
-                            0x1p-99);
-        }
-    }
+    const struct powers p = exact_powers(scores, keys.first, keys.end, factor, &before);
+    set->kv->shares(scores, keys.first, keys.end, factor, &row);
+    for (size_t j = 0; j < KV_STEP; j++)
+        expect_near(&where, 0, j, scores[j], p.power[j], p.error[j]);
     expect_row(&where, &p, &before, &row);
     expect_intact(&where);
 }
@@ -157,7 +149,46 @@ void test_kv_shares(void **state) {
     for (size_t s = 0; kernels_at(s) && kernels_at(s)->kv; s++)
         for (int kind = 0; kind < FILL_FINITE; kind++)
             for (int i = 0; i < 100; i++)
-                check_shares(kernels_at(s), (enum fill)kind, false);
+                check_shares(kernels_at(s), (enum fill)kind);
+}
+
+static void check_shares_int8(const struct kernels *set, enum fill kind) {
+    enum { MOST_ROWS = 9 };
+    const size_t rows = rng_range(&kernel_rng, 1, MOST_ROWS);
+    const struct where where = {KV, set, rows, KV_STEP, 0, kind};
+    const struct counted keys = random_counted();
+    float *scores = place(SLOT_X, rows * KV_STEP * sizeof *scores);
+    float *scales = place(SLOT_SCALE, KV_STEP * sizeof *scales);
+    float *factors = place(SLOT_BIAS, rows * sizeof *factors);
+    uint8_t *shares = place(SLOT_Q, rows * KV_STEP);
+    struct softmax_row before[MOST_ROWS], row[MOST_ROWS];
+    struct powers exact[MOST_ROWS];
+    fill_floats(scores, rows * KV_STEP, kind);
+    fill_floats(scales, KV_STEP, FILL_UNIFORM);
+    for (size_t j = 0; j < KV_STEP; j++)
+        scales[j] = fabsf(scales[j]);
+    for (size_t i = 0; i < rows; i++) {
+        factors[i] = rng_coin(&kernel_rng) ? 0.125f : 1e-3f;
+        before[i] = row[i] = random_row();
+        exact[i] = exact_powers(scores + i * KV_STEP, keys.first, keys.end, factors[i], &before[i]);
+    }
+    set->kv->shares_int8(scores, rows, keys.first, keys.end, factors, scales, row, shares);
+    for (size_t i = 0; i < rows; i++) {
+        const struct powers *p = &exact[i];
+        const double most = most_scaled(p->power, scales);
+        const double most_error = most_scaled(p->error, scales);
+        expect_near(&where, i, 2, row[i].scale * (float)SHARE_STEPS, most,
+                    most_error + most * 4 * ROUNDING + 0x1p-99);
+        for (size_t j = 0; j < KV_STEP; j++) {
+            const uint8_t share = shares[i * KV_STEP + j];
+            assert_true(share <= SHARE_STEPS);
+            expect_near(&where, i, j, (float)share * row[i].scale, p->power[j] * (double)scales[j],
+                        (p->error[j] + most_error) * 2 + most * 0.501 / (double)SHARE_STEPS +
+                            0x1p-99);
+        }
+        expect_row(&where, p, &before[i], &row[i]);
+    }
+    expect_intact(&where);
 }
 
 void test_kv_shares_int8(void **state) {
@@ -165,7 +196,7 @@ void test_kv_shares_int8(void **state) {
     for (size_t s = 0; kernels_at(s) && kernels_at(s)->kv; s++)
         for (int kind = 0; kind < FILL_FINITE; kind++)
             for (int i = 0; i < 100; i++)
-                check_shares(kernels_at(s), (enum fill)kind, true);
+                check_shares_int8(kernels_at(s), (enum fill)kind);
 }
 
 /* Scores whose powers are out of bounds count as if they were at the bound. */

@@ -16,7 +16,7 @@ enum {
     Q4_ROWS = 5,
     Q4_VECTORS = 2,
     Q4_FEW = 2,
-    KV_ROWS = 6,
+    KV_ROWS = 4,
     KV_VECTORS = 4
 };
 
