@@ -328,7 +328,7 @@ $(RUNS_musl): build/musl/wisp
 RUNS_musl += run/musl/serve
 .PHONY: run/musl/serve
 run/musl/serve: build/addon/linux-x64.program
-	$(RUN) musl/serve -- env WISP_PROGRAM=$(CURDIR)/$< node --test tests/js/serve.test.mjs
+	$(RUN) musl/serve -- env WISP_PROGRAM=$(CURDIR)/$< node --test tests/js/serve.test.mjs tests/js/serve-options.test.mjs
 musl: $(RUNS_musl)
 
 # These tests read files, tokenize, and embed with tiny models, on a machine whose numbers have their
