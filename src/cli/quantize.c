@@ -265,6 +265,17 @@ static void print_outcome(const wisp_quantize_outcome *o, bool json) {
                 (unsigned long long)o->bytes, o->held_out, o->divergence);
 }
 
+/* Ends what is printed of a type. */
+static void print_end(const struct printer *p, const wisp_quantize_outcome *outcome) {
+    if (p->json)
+        fprintf(program_output, "],\"bytes\":%llu,\"elements\":%llu",
+                (unsigned long long)p->total->bytes, (unsigned long long)p->total->elements);
+    if (p->chooses)
+        print_outcome(outcome, p->json);
+    if (p->json)
+        fputc('}', program_output);
+}
+
 /* Quantises to each of n types, and prints what that loses. `texts` is empty without --data. `base`
  * is the beginning of the report's names; NULL: no report is written. */
 static int quantize(const char *input, const char *output, const char *const *types, size_t n,
@@ -300,14 +311,8 @@ static int quantize(const char *input, const char *output, const char *const *ty
         if (status != WISP_OK) {
             progress_end(&p.progress);
             code = complain_of(&error);
-        } else if (json) {
-            fprintf(program_output, "],\"bytes\":%llu,\"elements\":%llu",
-                    (unsigned long long)totals[i].bytes, (unsigned long long)totals[i].elements);
-            if (p.chooses)
-                print_outcome(&outcome, true);
-            fputc('}', program_output);
-        } else if (p.chooses) {
-            print_outcome(&outcome, false);
+        } else {
+            print_end(&p, &outcome);
         }
     }
     progress_end(&p.progress);
