@@ -9,8 +9,6 @@
 #include "base/clock.h"
 #include "engine/device_texts.h"
 #include "models/feed_forward_block.h"
-#include "models/ffn_experts.h"
-#include "models/ffn_gate.h"
 
 /* Members that split the tokens of a pass compute at least MEMBER_MIN_TOKENS each. If a pass has
  * fewer, they split the outputs of each layer instead, provided that a layer has SPLIT_LAYER_BYTES
@@ -371,9 +369,11 @@ uint64_t generation_read_bytes(const wisp_session *session, const struct sequenc
     if (WEIGHTS_MAY_REST && network->rest)
         return 0;
     const struct neuron_totals *neurons = &session->generation->neurons;
-    const uint64_t unread =
-        ffn_gate_unread_bytes(network, neurons->computed, neurons->contributing);
-    return ffn_experts_read_bytes(network) - unread +
+    int64_t bytes = (int64_t)network->resident_bytes;
+    for (size_t i = 0; ffn_kinds[i]; i++)
+        if (ffn_kinds[i]->unread_bytes)
+            bytes -= ffn_kinds[i]->unread_bytes(network, neurons->computed, neurons->contributing);
+    return (uint64_t)bytes +
            session->generation->looked_at * kv_position_bytes(&sequence->cache.shape);
 }
 

@@ -91,6 +91,12 @@ struct ffn_kind {
      * cannot split outputs. */
     wisp_status (*run_outputs)(struct pass *pass, uint32_t member, struct cursor at, float *inner,
                                float *y, struct workspace space, wisp_error *error);
+
+    /* Returns how many of network->resident_bytes a token that is generated does not read in layers
+     * of this kind, which compute so many neurons together, and so many to the end; less than 0 if
+     * it reads more that is not resident. NULL: it reads all. */
+    int64_t (*unread_bytes)(const struct network *network, uint64_t computed,
+                            uint64_t contributing);
 };
 
 extern const struct ffn_kind ffn_dense, ffn_sparse, ffn_gate, ffn_experts, ffn_shared;

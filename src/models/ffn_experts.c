@@ -2,7 +2,6 @@
  * Feed-forward layers of experts: y = the sum of w_e expert_e(x) over the experts e that a router
  * chooses for the token (routing.h). Tokens of one expert are computed together, and a token's
  * experts are added in ascending order, so that its bits do not depend on the batch. */
-#include "models/ffn_experts.h"
 
 #include <string.h>
 
@@ -82,13 +81,16 @@ static wisp_status load(struct network *network, const struct sparse_plan *plan,
     return WISP_OK;
 }
 
-uint64_t ffn_experts_read_bytes(const struct network *network) {
+/* A token uses a few experts of each layer. If their memory is limited, none counts as resident. */
+static int64_t unread_bytes(const struct network *network, uint64_t computed,
+                            uint64_t contributing) {
     const struct expert_config *e = &network->config.experts;
+    (void)computed, (void)contributing;
     if (e->count == 0)
-        return network->resident_bytes;
+        return 0;
     const uint64_t all = expert_store_bytes(network->experts);
     const uint64_t resident = expert_store_is_limited(network->experts) ? 0 : all;
-    return network->resident_bytes - resident + all / e->count * e->used;
+    return (int64_t)resident - (int64_t)(all / e->count * e->used);
 }
 
 /* Closes the store with the last layer that has experts. */
@@ -377,4 +379,5 @@ const struct ffn_kind ffn_experts = {.name = "experts",
                                      .workspace_bytes = workspace_bytes,
                                      .needs = needs,
                                      .run = run,
-                                     .run_outputs = run_outputs};
+                                     .run_outputs = run_outputs,
+                                     .unread_bytes = unread_bytes};

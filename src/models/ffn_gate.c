@@ -116,8 +116,8 @@ static size_t workspace_bytes(const struct network *network, size_t tokens) {
     return measured.used;
 }
 
-uint64_t ffn_gate_unread_bytes(const struct network *network, uint64_t computed,
-                               uint64_t contributing) {
+static int64_t unread_bytes(const struct network *network, uint64_t computed,
+                            uint64_t contributing) {
     const struct model_config *c = &network->config;
     uint64_t held = 0, read = 0;
     for (uint32_t l = 0; l < c->layers && network->feed_forward[l].kind == &ffn_gate; l++) {
@@ -136,7 +136,7 @@ uint64_t ffn_gate_unread_bytes(const struct network *network, uint64_t computed,
         read += c->intermediate_size / GATHER_BLOCK * (group - GATHER_BLOCK * column);
         read += c->intermediate_size * sizeof *g->weights;
     }
-    return read < held ? held - read : 0;
+    return read < held ? (int64_t)(held - read) : 0;
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
@@ -419,4 +419,5 @@ const struct ffn_kind ffn_gate = {.name = "gate",
                                   .needs = needs,
                                   .needs_too = needs_too,
                                   .run = run,
-                                  .run_outputs = run_outputs};
+                                  .run_outputs = run_outputs,
+                                  .unread_bytes = unread_bytes};
