@@ -151,7 +151,7 @@ for (const name of ['chromium', 'firefox']) {
     // While each load kept a Blob, every load from the 27th on failed in a plain page.
     for (const kind of /** @type {const} */ (['plain', 'isolated'])) {
       // Each load reads the model from the browser's cache; a model that stays is seen after some cycles.
-      // What drives Firefox keeps the body of each response, 20 MB a load, in its own process.
+      // Firefox, when a program drives it, keeps the body of each response in its main process: 20 MB a load.
       const campaign = name === 'firefox' ? 100 : 1000;
       const times = amount(`cycles, ${kind} page`, { sample: 30, all: 60, campaign });
       test(`${kind} page: ${times} times load, embed, close of the default model`, async () => {
