@@ -248,9 +248,11 @@ def test_chat(writes):
 
 
 def test_chat_by_schema(writes):
-    parsed = writes.openai().chat.completions.parse(model="writer", messages=PROMPT, response_format=Answer)
+    parsed = writes.openai().chat.completions.parse(model="writer", messages=PROMPT, response_format=Answer,
+                                                        temperature=0)
     assert isinstance(parsed.choices[0].message.parsed, Answer)
-    with writes.openai().chat.completions.stream(model="writer", messages=PROMPT, response_format=Answer) as stream:
+    with writes.openai().chat.completions.stream(model="writer", messages=PROMPT, response_format=Answer,
+                                                 temperature=0) as stream:
         kinds = {event.type for event in stream}
     assert {"content.delta", "content.done"} <= kinds
     assert isinstance(stream.get_final_completion().choices[0].message.parsed, Answer)
@@ -289,9 +291,9 @@ def test_responses(writes):
         events = list(stream)
     assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == whole.output_text
     assert events[-1].type == "response.incomplete" and events[-1].response.output_text == whole.output_text
-    with responses.stream(model="writer", input="Once upon a time", text_format=Answer) as stream:
+    with responses.stream(model="writer", input="Once upon a time", text_format=Answer, temperature=0) as stream:
         assert isinstance(stream.get_final_response().output_parsed, Answer)
-    parsed = responses.parse(model="writer", input="Once upon a time", text_format=Answer)
+    parsed = responses.parse(model="writer", input="Once upon a time", text_format=Answer, temperature=0)
     assert isinstance(parsed.output_parsed, Answer)
     tool = {"type": "function", "strict": False, **TOOL}
     assert responses.create(**asked, instructions="Write.", tools=[tool]).output_text
@@ -345,7 +347,8 @@ def test_messages(writes):
 
 
 def test_messages_by_schema(writes):
-    made = writes.anthropic().messages.parse(model="writer", max_tokens=60, messages=PROMPT, output_format=Answer)
+    made = writes.anthropic().messages.parse(model="writer", max_tokens=200, messages=PROMPT, output_format=Answer,
+                                             extra_body={"temperature": 0})
     assert isinstance(made.parsed_output, Answer)
 
 

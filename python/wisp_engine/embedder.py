@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from . import _wisp, errors
 from .engine import OpenModel
 from .images import Images, is_image
-from .library import c_text, call, encode, interruptible, lib, text_of, texts_of, whole
+from .library import FLOATS, c_text, call, encode, interruptible, lib, text_of, texts_of, whole
 from .vector_cache import VectorCache
 
 Precision = Literal["float32", "float16", "int8", "binary", "ubinary"]
 
-FLOATS = ctypes.POINTER(ctypes.c_float)
 SLICE = 256  # texts between two steps of a progress bar
 IMAGES = 32  # that are decoded at a time
 

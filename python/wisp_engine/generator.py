@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from . import _wisp, errors
 from .engine import Engine, OpenModel
 from .library import (
+    FLOATS,
     bytes_of,
     c_text,
     call,
@@ -234,7 +235,7 @@ class Generator(OpenModel):
         """Returns the logits [ids, vocabulary] that follow each id of a text from its beginning."""
         rows = np.empty((len(ids), int(self.info["vocabulary_size"])), np.float32)
         array = ids_of(ids)
-        pointer = rows.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+        pointer = rows.ctypes.data_as(FLOATS)
         self._run(lambda session: call(lib.wisp_logits, session, array, len(ids), pointer))
         return rows
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from . import _wisp, errors
 from .engine import Engine
-from .library import call, lib
+from .library import FLOATS, call, lib
 
-FLOATS = ctypes.POINTER(ctypes.c_float)
 BYTES = ctypes.POINTER(ctypes.c_uint8)
 
 

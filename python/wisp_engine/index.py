@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _wisp, errors
-from .embedder import FLOATS, Embedder
-from .library import bytes_of, c_path, call, choose, encode, lib, text_of, texts_in, texts_of, to_json, whole
+from .embedder import Embedder
+from .library import FLOATS, bytes_of, c_path, call, choose, encode, lib, text_of, texts_in, texts_of, to_json, whole
 
 INDEXES: weakref.WeakSet["Index"] = weakref.WeakSet()
 

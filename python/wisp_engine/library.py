@@ -39,6 +39,8 @@ def load() -> Any:
 
 lib = load()
 
+FLOATS = ctypes.POINTER(ctypes.c_float)
+
 
 def call(function: Any, *arguments: Any) -> None:
     """Calls a function of the library whose last argument is a wisp_error. Raises what it fails with."""

@@ -1,6 +1,5 @@
 """Scores of texts for a query."""
 
-import ctypes
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,9 +9,7 @@ from numpy.typing import NDArray
 
 from . import errors
 from .engine import OpenModel
-from .library import call, encode, interruptible, lib, text_of, texts_of
-
-FLOATS = ctypes.POINTER(ctypes.c_float)
+from .library import FLOATS, call, encode, interruptible, lib, text_of, texts_of
 
 
 class Reranker(OpenModel):

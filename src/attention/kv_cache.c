@@ -197,9 +197,7 @@ void kv_round(const float *restrict x, size_t n, float factor, int8_t *restrict 
         bytes[i] = (int8_t)(bits_of_float(x[i] * factor + 12582912.0f) & 0xff);
 }
 
-/* Returns the scale by which the largest magnitude becomes 127; 0 for those below 2^-100, whose
- * inverse could overflow. */
-static float scale_of(float largest) {
+float kv_scale(float largest) {
     return largest < 0x1p-100f ? 0 : largest / 127;
 }
 
@@ -247,7 +245,7 @@ void kv_write_key_bytes(const float *x, size_t n, size_t at, int8_t *keys, float
     for (size_t start = 0; start < n; start += KV_BLOCK, scales += ld_scales) {
         int8_t bytes[KV_BLOCK] = {0};
         const size_t length = smaller(n - start, KV_BLOCK);
-        const float scale = scale_of(kv_largest(x + start, length));
+        const float scale = kv_scale(kv_largest(x + start, length));
         scales[at] = scale;
         kv_round(x + start, length, scale > 0 ? 1 / scale : 0, bytes);
         for (size_t c = 0; c < length; c += 4, keys += KV_STEP * 4)
@@ -261,7 +259,7 @@ static void write_bytes(const struct kv_shape *shape, const struct head_parts *t
     float *scales = to->key_scales + (at - in_step);
     kv_write_key_bytes(k, size, in_step, (int8_t *)to->keys + (at - in_step) * padded_key(shape),
                        scales, KV_PAGE);
-    const float value_scale = scale_of(kv_largest(v, size));
+    const float value_scale = kv_scale(kv_largest(v, size));
     unsigned char *values = to->values + value_place(shape, at, 0); /* and each fourth byte */
     to->value_scales[at] = value_scale;
     for (size_t start = 0; start < size; start += KV_BLOCK) {

@@ -114,6 +114,10 @@ void kv_head_key(const struct kv_shape *shape, const struct kv_head *head, size_
 /* Returns the largest magnitude of x [n]; NaN if one of them is NaN. */
 float kv_largest(const float *x, size_t n);
 
+/* Returns the number that a byte of 1 stands for, if the largest magnitude becomes 127; 0 for
+ * magnitudes below 2^-100, whose inverse could overflow. */
+float kv_scale(float largest);
+
 /* Rounds factor * x [n], whose magnitudes are at most 127, to bytes [n]. */
 void kv_round(const float *restrict x, size_t n, float factor, int8_t *restrict bytes);
 

@@ -62,7 +62,7 @@ float step_quantise(const float *restrict x, size_t n, int8_t *restrict bytes,
             sum += bytes[i];
         *sums = sum;
     }
-    return largest < 0x1p-100f ? 0 : largest / 127;
+    return kv_scale(largest);
 }
 
 /* Returns the position in the sequence of the block's first query. */

@@ -13,7 +13,8 @@ static const char usage[] =
     "Scores the labels of each line of the files, or of standard input, with a classifier. Writes\n"
     "an object of JSON in a line for each text, in order, as soon as it is ready:\n"
     "{\"labels\":[{\"label\":\"POSITIVE\",\"score\":0.9998},...]}, the best first. Scores are\n"
-    "probabilities: their sum is 1, unless several labels may be true of a text.\n"
+    "probabilities: their sum is 1, unless several labels may be true of a text. With --input\n"
+    "the other members and columns of a text stay in its object, columns as strings.\n"
     "\n";
 
 struct arguments {
@@ -47,13 +48,7 @@ static const struct command_option options[] = {
            "between them; a line without one gets null"),
     TAKEN(input_take_text, input, "text", 0, "TEXT",
           "classify this text (may be given more than once)"),
-    TAKEN(input_take_format, input, "input", 0, "FORMAT",
-          "lines (default); ndjson: each line is a JSON string, or an object whose\n"
-          "\"text\" is classified and whose other fields are kept; csv or tsv: rows\n"
-          "behind a header, whose other columns are kept, as strings"),
-    TAKEN(input_take_column, input, "column", 0, "NAME",
-          "the column, or the member of objects, that is the text (default:\n"
-          "text)"),
+    GROUP(input, input_options),
     GROUP(model, model_options),
     LAST_OPTION,
 };
@@ -147,7 +142,8 @@ static int run_batches(struct run *run, struct input *input) {
     return code == EXIT_GOOD && run->malformed ? EXIT_INPUT : code;
 }
 
-static int run_classify(struct arguments *a, const wisp_model *model, wisp_session *session) {
+static int run_classify(void *arguments, const wisp_model *model, wisp_session *session) {
+    struct arguments *a = arguments;
     const size_t labels = wisp_model_dimensions(model);
     struct run run = {.arguments = a, .model = model, .session = session};
     if (!wisp_model_label(model, 0)) {
@@ -159,9 +155,7 @@ static int run_classify(struct arguments *a, const wisp_model *model, wisp_sessi
     run.order = calloc(labels, sizeof *run.order);
     const int code =
         run.batch && run.scores && run.order ? run_batches(&run, &a->input) : complain_of_memory();
-    if (run.batch)
-        arena_release(&run.batch->arena);
-    free(run.batch);
+    batch_close(run.batch);
     free(run.scores);
     free(run.order);
     return code;
@@ -169,20 +163,11 @@ static int run_classify(struct arguments *a, const wisp_model *model, wisp_sessi
 
 int command_classify(int argc, char **argv) {
     struct arguments a = {0};
-    wisp_model *model = NULL;
-    wisp_session *session = NULL;
     if (!input_open(&a.input, (size_t)argc))
         return EXIT_FAILED;
     int code;
     if (parse(&a, argc, argv, &code))
-        code = open_model(&a.model, &model, &session);
-    if (code == EXIT_GOOD && session) {
-        watch_signals(session);
-        code = run_classify(&a, model, session);
-        watch_signals(NULL);
-    }
-    wisp_session_close(session);
-    wisp_model_close(model);
+        code = run_with_model(&a.model, &a, run_classify);
     input_close(&a.input);
     return code;
 }

@@ -114,6 +114,11 @@ uint32_t threads_of(const struct model_arguments *arguments);
 /* Opens model and session. Returns an exit code, after complaining if it is not EXIT_GOOD. */
 int open_model(const struct model_arguments *arguments, wisp_model **model, wisp_session **session);
 
+/* Opens model and session and runs a command with them, of which a signal cancels the session.
+ * Returns an exit code, after complaining if it is not EXIT_GOOD. */
+int run_with_model(const struct model_arguments *model, void *arguments,
+                   int (*command)(void *arguments, const wisp_model *model, wisp_session *session));
+
 /* Opens the model at a path or URL or of the Hub, and its session, by the other arguments. On
  * failure the model, and the session, may be open. */
 wisp_status open_model_at(const struct model_arguments *arguments, const char *given,

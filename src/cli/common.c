@@ -214,6 +214,22 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
                                                                              : complain_of(&error);
 }
 
+int run_with_model(const struct model_arguments *model, void *arguments,
+                   int (*command)(void *arguments, const wisp_model *model,
+                                  wisp_session *session)) {
+    wisp_model *opened = NULL;
+    wisp_session *session = NULL;
+    int code = open_model(model, &opened, &session);
+    if (code == EXIT_GOOD && session) {
+        watch_signals(session);
+        code = command(arguments, opened, session);
+        watch_signals(NULL);
+    }
+    wisp_session_close(session);
+    wisp_model_close(opened);
+    return code;
+}
+
 void warn_of_cut_texts(const wisp_session *session, const wisp_model *model, uint64_t others,
                        const char *advice) {
     wisp_model_info info;

@@ -433,7 +433,8 @@ static int check_terminal(enum output_format format) {
     return EXIT_USAGE;
 }
 
-static int run_embed(struct arguments *a, const wisp_model *model, wisp_session *session) {
+static int run_embed(void *arguments, const wisp_model *model, wisp_session *session) {
+    struct arguments *a = arguments;
     const size_t dimensions = a->dimensions ? a->dimensions : wisp_model_dimensions(model);
     struct run run = {.arguments = a, .session = session, .options.dimensions = dimensions};
     int code = check_tokens(a, model);
@@ -481,10 +482,8 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
         if (a->trace && code == EXIT_GOOD)
             code = write_trace(a, session);
     }
-    if (run.batch)
-        arena_release(&run.batch->arena);
+    batch_close(run.batch);
     wisp_vector_cache_close(run.vectors);
-    free(run.batch);
     free(run.rows);
     return code;
 }
@@ -492,20 +491,11 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
 int command_embed(int argc, char **argv) {
     struct remote_model remote = {0};
     struct arguments a = {.prompt.option = "prompt", .model.remote = &remote};
-    wisp_model *model = NULL;
-    wisp_session *session = NULL;
     if (!input_open(&a.input, (size_t)argc))
         return EXIT_FAILED;
     int code;
     if (parse(&a, argc, argv, &code))
-        code = open_model(&a.model, &model, &session);
-    if (code == EXIT_GOOD && session) {
-        watch_signals(session);
-        code = run_embed(&a, model, session);
-        watch_signals(NULL);
-    }
-    wisp_session_close(session);
-    wisp_model_close(model);
+        code = run_with_model(&a.model, &a, run_embed);
     remote_close(&remote);
     input_close(&a.input);
     return code;

@@ -374,8 +374,6 @@ int retrieval_evaluate(const struct model_arguments *arguments, const char *fold
     collection_release(&e.documents);
     collection_release(&e.queries);
     free(e.judgements);
-    if (e.batch)
-        arena_release(&e.batch->arena);
-    free(e.batch);
+    batch_close(e.batch);
     return code;
 }

@@ -225,8 +225,7 @@ int generate_lines(wisp_session *session, const wisp_generate_options *options, 
     if (code == EXIT_GOOD && all.failures > 0)
         code = EXIT_INPUT;
     progress_end(&all.progress);
-    arena_release(&batch->arena);
-    free(batch);
+    batch_close(batch);
     input_close(&input);
     return code;
 }

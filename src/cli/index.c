@@ -176,8 +176,7 @@ static int remove_all(struct arguments *a, wisp_index *index, size_t *n) {
         return complain_of_memory();
     watch_signals(NULL);
     const int code = remove_batches(&a->build.input, batch, index, n);
-    arena_release(&batch->arena);
-    free(batch);
+    batch_close(batch);
     return code;
 }
 

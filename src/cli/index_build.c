@@ -255,9 +255,7 @@ static int add_with_memory(struct run *run) {
     const bool has_memory =
         run->batch && run->rows && run->ids && run->metadata && run->pieces && run->texts;
     const int code = has_memory ? add_all(run) : complain_of_memory();
-    if (run->batch)
-        arena_release(&run->batch->arena);
-    free(run->batch);
+    batch_close(run->batch);
     free(run->rows);
     free(run->ids);
     free(run->metadata);

@@ -381,6 +381,12 @@ static int take_item(struct input *input, struct batch *batch) {
     return code;
 }
 
+void batch_close(struct batch *batch) {
+    if (batch)
+        arena_release(&batch->arena);
+    free(batch);
+}
+
 int input_next(struct input *input, struct batch *batch) {
     batch->n = 0;
     arena_release(&batch->arena);

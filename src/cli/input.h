@@ -105,6 +105,9 @@ double input_fraction(const struct input *input);
 /* Writes a member of a record's object, key and value, as it is in the input. */
 void print_member(FILE *stream, const struct json *member);
 
+/* Frees a batch from calloc, and its texts; NULL is allowed. */
+void batch_close(struct batch *batch);
+
 void input_close(struct input *input);
 
 #endif

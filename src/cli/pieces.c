@@ -10,7 +10,7 @@
 /* Bytes a token: of the first guess, and at most. */
 enum { FIRST_GUESS = 4, MOST_BYTES = 64 };
 
-/* What has to fit into a model behind its prompt: the beginning of a text. */
+/* A text of which as much as possible has to fit into a model behind a prompt. */
 struct fitting {
     const wisp_model *model;
     const char *prompt;

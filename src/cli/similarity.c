@@ -286,7 +286,8 @@ static int run_batches(struct search *s) {
     return code == EXIT_GOOD ? print_matches(s) : code;
 }
 
-static int run_similarity(struct arguments *a, const wisp_model *model, wisp_session *session) {
+static int run_similarity(void *arguments, const wisp_model *model, wisp_session *session) {
+    struct arguments *a = arguments;
     struct search s = {.arguments = a,
                        .model = model,
                        .session = session,
@@ -305,9 +306,7 @@ static int run_similarity(struct arguments *a, const wisp_model *model, wisp_ses
         code = complain_of_memory();
     }
     matches_close(&s.matches);
-    if (s.batch)
-        arena_release(&s.batch->arena);
-    free(s.batch);
+    batch_close(s.batch);
     free(s.queries);
     free(s.passages);
     return code;
@@ -318,20 +317,11 @@ static int run(bool ranks, int argc, char **argv) {
                           .passage_prompt.option = "passage-prompt",
                           .ranks = ranks,
                           .top = 10};
-    wisp_model *model = NULL;
-    wisp_session *session = NULL;
     if (!input_open(&a.input, (size_t)argc))
         return EXIT_FAILED;
     int code;
     if (parse(&a, argc, argv, &code))
-        code = open_model(&a.model, &model, &session);
-    if (code == EXIT_GOOD && session) {
-        watch_signals(session);
-        code = run_similarity(&a, model, session);
-        watch_signals(NULL);
-    }
-    wisp_session_close(session);
-    wisp_model_close(model);
+        code = run_with_model(&a.model, &a, run_similarity);
     input_close(&a.input);
     return code;
 }

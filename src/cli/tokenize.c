@@ -333,9 +333,7 @@ static int run(struct command *c, const wisp_model *model) {
         if (batch->n == 0)
             break;
     }
-    if (batch)
-        arena_release(&batch->arena);
-    free(batch);
+    batch_close(batch);
     free(room.ids);
     free(room.text);
     return code;

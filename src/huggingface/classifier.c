@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/product.h"
 #include "formats/schema.h"
 
 enum { KEY_BYTES = 64, MOST_LABELS = 1 << 20, POOLING_MEAN = 1, POOLING_CLS = 2 };
@@ -79,5 +80,6 @@ wisp_status hf_read_labels(struct directory *dir, const struct hf_config *config
                     "%llu labels are not between 1 and %d", (unsigned long long)n, MOST_LABELS);
     TRY(put_names(dir, config, encoder->architecture, n, error));
     TRY(put_function(dir, config, error));
-    return strcmp(encoder->type, "modernbert") == 0 ? put_pooling(dir, config, error) : WISP_OK;
+    return CLASSIFIES && strcmp(encoder->type, "modernbert") == 0 ? put_pooling(dir, config, error)
+                                                                  : WISP_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What config.json says of the labels of a ...ForSequenceClassification. */
+ * Reads from config.json the labels of a classifier (...ForSequenceClassification). */
 #ifndef WISP_HUGGINGFACE_CLASSIFIER_H
 #define WISP_HUGGINGFACE_CLASSIFIER_H
 

@@ -169,8 +169,7 @@ wisp_status hf_read_cross_encoder(struct directory *dir, const char *folder, con
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "architectures",
                     "the head of %s that scores pairs of texts is not supported", encoder->type);
     TRY(count_labels(config, &labels, error));
-    if (CLASSIFIES)
-        TRY(hf_read_labels(dir, config, encoder, labels, error));
+    TRY(hf_read_labels(dir, config, encoder, labels, error));
     TRY(hf_read_sentence_transformer(dir, proper, false, 0, &sentence, error));
     config->max_seq_length = sentence.max_seq_length;
     TRY(put_activation(dir, config, &heads[i], error));
@@ -179,6 +178,6 @@ wisp_status hf_read_cross_encoder(struct directory *dir, const char *folder, con
     TRY(directory_put_u32(dir, KEY_PAIR_SEPARATORS, pairs.separators, error));
     TRY(directory_put_bool(dir, KEY_PAIR_TYPES, pairs.has_types, error));
     TRY(directory_put_bool(dir, KEY_NORMALIZE, false, error));
-    /* What scores of several labels go through is a function of all of them. */
+    /* The function of several labels takes all of their scores: hf_read_labels has read it. */
     return labels == 1 ? put_output(dir, folder, config, error) : WISP_OK;
 }

@@ -46,7 +46,7 @@ NEEDLES, LONG = 10, 4
 POLICIES = ("full", "mass", "mass,mass=100", "full/quest", "full/quest,tokens=320", "minference/full",
             f"minference,vertical={NEEDLES * BLOCK},slash={BLOCK}/full", "learned")
 
-# Of policies that leave out needles: whether a query of block `own` looks at a block, in calls that read and in those that add.
+# The policies that leave out needles, and whether a query of block `own` looks at block `at`: in calls that read, and in those that add.
 LOSES = {
     "local": (lambda own, at: own - at <= 16, lambda own, at: own - at <= 16),
     "strided": (lambda own, at: own - at <= 8 or (own - at) % 8 == 0, lambda own, at: own - at <= 8 or (own - at) % 8 == 0),

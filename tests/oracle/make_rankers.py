@@ -74,8 +74,8 @@ CLASSIFIERS = {
 QUERIES = ["the cat sat", "", "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 2]
 
 
-def build(name):
-    config_type, model_type, sizes, tokens = VARIANTS[name]
+def save_random(name, config_type, model_type, sizes, tokens):
+    """Saves a model of random weights and its tokenizer. Returns folder, model and tokenizer."""
     torch.manual_seed(sum(name.encode()))
     folder = OUT / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -84,11 +84,17 @@ def build(name):
     tokenizer.model_max_length = 48
     tokenizer.save_pretrained(folder)
     (folder / "vocab.txt").unlink(missing_ok=True)
-    model = model_type(config_type(**{"vocab_size": len(tokenizer), "initializer_range": 0.2, "num_labels": 1, **sizes}))
+    model = model_type(config_type(**{"vocab_size": len(tokenizer), "initializer_range": 0.2, **sizes}))
     for parameter in model.parameters():
         if parameter.dim() == 1:
             parameter.data += 0.1 * torch.randn_like(parameter)
     model.save_pretrained(folder)
+    return folder, model, tokenizer
+
+
+def build(name):
+    config_type, model_type, sizes, tokens = VARIANTS[name]
+    folder, _, _ = save_random(name, config_type, model_type, {"num_labels": 1, **sizes}, tokens)
     activation = torch.nn.Identity() if name == "rank-roberta" else None
     ranker = CrossEncoder(str(folder), device="cpu", activation_fn=activation)
     cases = [{"query": query, "texts": TEXTS, "scores": np.asarray(
@@ -103,19 +109,8 @@ def build(name):
 @torch.inference_mode()
 def build_classifier(name):
     config_type, model_type, sizes, tokens, labels = CLASSIFIERS[name]
-    torch.manual_seed(sum(name.encode()))
-    folder = OUT / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    tokenizer = trained_tokenizer(tokens) if tokens else words_tokenizer(folder, {"lowercase": True})
-    tokenizer.model_max_length = 48
-    tokenizer.save_pretrained(folder)
-    (folder / "vocab.txt").unlink(missing_ok=True)
-    model = model_type(config_type(**{"vocab_size": len(tokenizer), "initializer_range": 0.2, **sizes, **labels})).eval()
-    for parameter in model.parameters():
-        if parameter.dim() == 1:
-            parameter.data += 0.1 * torch.randn_like(parameter)
-    model.save_pretrained(folder)
+    folder, model, tokenizer = save_random(name, config_type, model_type, {**sizes, **labels}, tokens)
+    model.eval()
     pipeline = TextClassificationPipeline(model=model, tokenizer=tokenizer, framework="pt", device="cpu")
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What attention policies find again in a text, for tests/oracle/induction.py.
+ * Prints which needles attention policies find in a text, for tests/oracle/induction.py.
  *
  *     needles_driver MODEL TYPE KV_MEMORY TOKENS POLICY
  *

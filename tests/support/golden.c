@@ -126,6 +126,39 @@ void convert_data_or_fail(const char *name, const wisp_convert_options *options,
         fail_msg("%s", error.message);
 }
 
+/* Checks the model of a folder, opened from `file` if that is not NULL. */
+static void check_golden(const struct golden_check *check, const char *folder, const char *file) {
+    char path[GOLDEN_PATH_BYTES], name[256];
+    struct arena arena = {0};
+    char *text;
+    snprintf(name, sizeof name, "%s/golden.json", folder);
+    const struct json *golden = read_json_file(data_path(name, path), &arena, &text);
+    const char *opened = file ? file : data_path(folder, path), *kernels;
+    for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++) {
+        const double f32 = check->worst(opened, golden, WISP_COMPUTE_F32, kernels);
+        const double int8 = check->worst(opened, golden, WISP_COMPUTE_INT8, kernels);
+        print_message("%s, %s: error f32 %.2g, int8 %.2g\n", folder, kernels, f32, int8);
+        assert_true(f32 <= check->f32);
+        assert_true(int8 <= check->int8);
+    }
+    free(text);
+    arena_release(&arena);
+}
+
+void check_golden_folders(const struct golden_check *check, const char *const *models, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        check_golden(check, models[i], NULL);
+}
+
+void check_golden_files(const struct golden_check *check, const char *const *models, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char file[] = "/tmp/wisp-test-XXXXXX";
+        convert_data_or_fail(models[i], NULL, file);
+        check_golden(check, models[i], file);
+        unlink(file);
+    }
+}
+
 wisp_session *open_session_or_fail(const wisp_model *model, uint32_t threads) {
     const wisp_session_options options = {.threads = threads};
     wisp_session *session = NULL;

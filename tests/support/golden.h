@@ -50,6 +50,19 @@ const char *compute_of_floats(void);
  * Fails the test with the error's message. `options` may be NULL. */
 void convert_data_or_fail(const char *name, const wisp_convert_options *options, char *file);
 
+/* How models of tests/data are compared with the golden.json in their folders: `worst` returns the
+ * largest difference of the opened model, of which f32 and int8 allow so much. */
+struct golden_check {
+    double (*worst)(const char *path, const struct json *golden, wisp_compute compute,
+                    const char *kernels);
+    double f32, int8;
+};
+
+/* Checks models[i], i < n, on every kernel set: the folders, or files that they are converted to.
+ */
+void check_golden_folders(const struct golden_check *check, const char *const *models, size_t n);
+void check_golden_files(const struct golden_check *check, const char *const *models, size_t n);
+
 wisp_session *open_session_or_fail(const wisp_model *model, uint32_t threads);
 
 /* Returns the cosine of two rows. */

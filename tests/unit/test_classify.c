@@ -80,38 +80,17 @@ static double worst_of_model(const char *path, const struct json *golden, wisp_c
     return worst;
 }
 
-static void check_model(const char *folder, const char *file) {
-    char path[GOLDEN_PATH_BYTES], name[GOLDEN_PATH_BYTES];
-    struct arena arena = {0};
-    char *text;
-    snprintf(name, sizeof name, "%s/golden.json", folder);
-    const struct json *golden = read_json_file(data_path(name, path), &arena, &text);
-    const char *opened = file ? file : data_path(folder, path), *kernels;
-    for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++) {
-        const double f32 = worst_of_model(opened, golden, WISP_COMPUTE_F32, kernels);
-        const double int8 = worst_of_model(opened, golden, WISP_COMPUTE_INT8, kernels);
-        print_message("%s, %s: error f32 %.2g, int8 %.2g\n", folder, kernels, f32, int8);
-        assert_true(f32 <= 2e-5);
-        assert_true(int8 <= 0.08);
-    }
-    free(text);
-    arena_release(&arena);
-}
+static const struct golden_check check = {worst_of_model, 2e-5, 0.08};
+enum { MODELS = sizeof models / sizeof *models };
 
 static void folders_match_transformers(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        check_model(models[i], NULL);
+    check_golden_folders(&check, models, MODELS);
 }
 
 static void converted_files_match_too(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        char file[] = "/tmp/wisp-test-XXXXXX";
-        convert_data_or_fail(models[i], NULL, file);
-        check_model(models[i], file);
-        unlink(file);
-    }
+    check_golden_files(&check, models, MODELS);
 }
 
 static void each_kind_of_model_says_what_it_does(void **state) {
