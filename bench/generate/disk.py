@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates text with less memory than a model without experts takes, beside llama.cpp with mmap in the same limit.
 
-    .tools/bin/python bench/generate/disk.py ROWS.gguf [--shares 0.5,0.25] [--tokens 24] [--left-out 0.5,0.7] [--plain FILE --llama PYTHON]
+    .tools/bin/python bench/generate/disk.py ROWS.gguf [--shares 0.5,0.25] [--tokens 24] [--left-out 0.5,0.7] [--plain FILE --llama PROGRAM]
 
 ROWS.gguf has neurons as rows of Q4_0 or Q8_0 (wisp convert --neurons). `wisp generate` runs with the predictors dense and
 topk, unlimited and with shares of the file's bytes as --memory, in a control group (version 1, as root) with that limit and
 64 MB as the limit of all memory, the page cache included. Prints whether the text is that of unlimited memory with the same
 predictor, tokens a second, the bytes of the file that a token read, by wisp's count and from the disk (/proc/PID/io, without
-those before the text), the neurons that were in memory, and the largest resident size. PYTHON is one that has
-llama-cpp-python, which reads FILE, the same model with matrices, by mmap in the same group."""
+those before the text), the neurons that were in memory, and the largest resident size. PROGRAM is llama_speed.c compiled
+for llama.cpp or ik_llama.cpp, which reads FILE, the same model with matrices, by mmap in the same group."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ import re
 import sys
 from pathlib import Path
 
-from experts import LLAMA, PROMPT, REPO, ROOM, run
+from experts import PROMPT, REPO, ROOM, llama_command, llama_line, run
 
 
 def found(pattern, output, otherwise="-"):
@@ -74,8 +74,8 @@ def main():
                   flush=True)
         if options.llama and share < 1:
             forget(options.plain)
-            output, read, seconds = run([options.llama, "-c", LLAMA, options.plain, options.tokens, options.prompt, options.threads], limit)
-            print(f"{share:.0%} llama.cpp: {output.strip().splitlines()[-1]}, {read / 1e6:.0f} MB from disk in {seconds:.1f} s", flush=True)
+            command = llama_command(options.llama, options.plain, options.threads, options.tokens)
+            print(f"{share:.0%} llama.cpp: {llama_line(*run(command, limit))}", flush=True)
     return 0
 
 

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates text with experts in less memory than they take, beside llama.cpp with mmap in the same limit.
 
-    .tools/bin/python bench/generate/experts.py FILE.gguf [--layers 8] [--shares 1,0.5,0.25] [--tokens 48] [--llama PYTHON]
+    .tools/bin/python bench/generate/experts.py FILE.gguf [--layers 12] [--shares 1,0.5,0.25] [--tokens 48] [--llama PROGRAM]
 
-Writes FILE, unless it exists: layers of OLMoE-1B-7B's shape (64 experts of 1,024 neurons, of which a token uses 8;
-hidden size 2,048) with random weights of Q4_0. Then `wisp generate --memory` runs with shares of the file's bytes, in a
-control group (version 1, as root) with that share and 64 MB as the limit of all memory, the page cache included. PYTHON
-is one that has llama-cpp-python, which reads the same file by mmap in the same group. Prints tokens a second, experts
-that were read, and bytes that the processes read from the disk, from /proc/PID/io."""
+Writes FILE, unless it exists: layers of Qwen3-30B-A3B's shape (128 experts of 768 neurons, of which a token uses 8;
+hidden size 2,048, 32 heads of 128, 4 of keys) with random weights of Q4_0, 342 MB each. Then `wisp generate --memory` runs with shares of the file's bytes, in a
+control group (version 1, as root) with that share and 64 MB as the limit of all memory, the page cache included. PROGRAM is
+llama_speed.c compiled for llama.cpp or ik_llama.cpp, which reads the same file by mmap in the same group. Prints tokens a
+second, experts that were read, and bytes that the processes read from the disk, from /proc/PID/io."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ import numpy as np
 REPO = Path(__file__).resolve().parents[2]
 GROUP = Path("/sys/fs/cgroup/memory/wisp-experts")
 ROOM = 64 << 20
-HIDDEN, HEADS, EXPERTS, USED, NEURONS, VOCABULARY = 2048, 16, 64, 8, 1024, 32000
+HIDDEN, HEADS, KEY_HEADS, HEAD, EXPERTS, USED, NEURONS, VOCABULARY = 2048, 32, 4, 128, 128, 8, 768, 32000
 ROW = 18  # bytes of a block of 32 weights
 PROMPT = "the cat and the dog and the bird saw the house on the hill"
 
@@ -40,13 +40,16 @@ def random_blocks(rng, rows, columns, deviation):
 
 def write_model(path, layers):
     rng = np.random.default_rng(1)
-    writer = gguf.GGUFWriter(path, "olmoe", use_temp_file=True)
+    writer = gguf.GGUFWriter(path, "qwen3moe", use_temp_file=True)
     writer.add_context_length(4096)
     writer.add_embedding_length(HIDDEN)
     writer.add_block_count(layers)
-    writer.add_feed_forward_length(NEURONS)
+    writer.add_feed_forward_length(6144)  # of layers without experts, of which there are none
+    writer.add_expert_feed_forward_length(NEURONS)
     writer.add_head_count(HEADS)
-    writer.add_head_count_kv(HEADS)
+    writer.add_head_count_kv(KEY_HEADS)
+    writer.add_key_length(HEAD)
+    writer.add_value_length(HEAD)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_freq_base(10000.0)
     writer.add_expert_count(EXPERTS)
@@ -74,10 +77,11 @@ def write_model(path, layers):
     add_floats("output_norm.weight", HIDDEN)
     for layer in range(layers):
         at = f"blk.{layer}"
-        for name in ("attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm"):
-            add_floats(f"{at}.{name}.weight", HIDDEN)
-        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            add(f"{at}.{name}.weight", HIDDEN, HIDDEN)
+        for name, width in (("attn_norm", HIDDEN), ("ffn_norm", HIDDEN), ("attn_q_norm", HEAD), ("attn_k_norm", HEAD)):
+            add_floats(f"{at}.{name}.weight", width)
+        for name, rows, columns in (("attn_q", HEADS * HEAD, HIDDEN), ("attn_k", KEY_HEADS * HEAD, HIDDEN),
+                                    ("attn_v", KEY_HEADS * HEAD, HIDDEN), ("attn_output", HIDDEN, HEADS * HEAD)):
+            add(f"{at}.{name}.weight", rows, columns)
         add_floats(f"{at}.ffn_gate_inp.weight", EXPERTS, HIDDEN)
         add(f"{at}.ffn_gate_exps.weight", EXPERTS, NEURONS, HIDDEN)
         add(f"{at}.ffn_up_exps.weight", EXPERTS, NEURONS, HIDDEN)
@@ -88,21 +92,14 @@ def write_model(path, layers):
     writer.close()
 
 
-LLAMA = """
-import sys, time
-from llama_cpp import Llama
-model = Llama(sys.argv[1], n_ctx=512, n_threads=int(sys.argv[4]), n_threads_batch=int(sys.argv[4]), use_mmap=True, verbose=False)
-ids = model.tokenize(sys.argv[3].encode())
-def run(n):
-    begin = time.monotonic()
-    for count, _ in enumerate(model.generate(ids, top_k=0, top_p=1.0, min_p=0.0, temp=1.0, reset=True), 1):
-        if count == 1:
-            first = time.monotonic()
-        if count == n:
-            return (n - 1) / (time.monotonic() - first), first - begin
-speed, first = run(int(sys.argv[2]))
-print(f"speed {speed:.3f} first {first:.3f}")
-"""
+def llama_command(program, model, threads, tokens):
+    """llama_speed (llama_speed.c says how it is compiled) with a short prompt and a text of random tokens, in one round."""
+    return [program, program.parent, model, threads, 16, tokens, 1, "random"]
+
+
+def llama_line(output, read, seconds):
+    prompt, text = output.split()[-2:]
+    return f"text {text} tokens/s, prompt {prompt}, {read / 1e6:.0f} MB from disk in {seconds:.1f} s"
 
 
 def run(command, limit):
@@ -135,7 +132,7 @@ def run(command, limit):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--shares", default="1,0.5,0.25")
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--threads", type=int, default=2)
@@ -155,10 +152,8 @@ def main():
         experts = re.search(r"experts: .*", output)[0]
         print(f"{share:.0%}: wisp {speed} tokens/s, {read / 1e6:.0f} MB from disk in {seconds:.1f} s; {experts}", flush=True)
         if options.llama:
-            output, read, seconds = run([options.llama, "-c", LLAMA, options.file, options.tokens, PROMPT, options.threads],
-                                        limit if share < 1 else None)
-            print(f"{share:.0%}: llama.cpp {output.strip().splitlines()[-1]}, {read / 1e6:.0f} MB from disk in {seconds:.1f} s",
-                  flush=True)
+            command = llama_command(options.llama, options.file, options.threads, options.tokens)
+            print(f"{share:.0%}: llama.cpp {llama_line(*run(command, limit if share < 1 else None))}", flush=True)
     return 0
 
 

@@ -7,8 +7,8 @@
  * a prompt of random tokens in batches of 512 and then generates greedily. The words `flash` and
  * `noflash` turn flash attention on and off, else llama.cpp chooses; `q8_0` keeps keys and values
  * in 8 bits, else they are f16; `repack` interleaves rows of weights when loading, which llama.cpp
- * does without being asked. Prints the tokens a second of the prompt and of the text for each
- * round. In a checkout of llama.cpp, or with -DIK_LLAMA of ik_llama.cpp, that was built in build/:
+ * does without being asked; with `random` the text is random tokens, which choose other experts each
+ * time. Prints the tokens a second of the prompt and of the text for each round. In a checkout of llama.cpp, or with -DIK_LLAMA of ik_llama.cpp, that was built in build/:
  *
  *     cc -O2 -Iinclude -Iggml/include .../llama_speed.c -Lbuild/bin -lllama -lggml -lggml-base \
  *         -Wl,-rpath,'$ORIGIN' -o build/bin/llama_speed
@@ -96,6 +96,10 @@ static llama_token likeliest(struct llama_context *context, int words) {
     return best;
 }
 
+static llama_token random_token(void) {
+    return 1000 + rand() % 20000;
+}
+
 /* Whether `word` is one of the words after ROUNDS. */
 static bool has(char **words, const char *word) {
     while (*words && strcmp(*words, word) != 0)
@@ -108,6 +112,7 @@ int main(int argc, char **argv) {
         return 2;
     const int threads = atoi(argv[3]), prompt = atoi(argv[4]), tokens = atoi(argv[5]);
     char **words = argv + 7;
+    const bool random_ids = has(words, "random");
     llama_log_set(report_errors, NULL);
     load_backends(argv[1]);
     struct llama_model_params model_params = llama_model_default_params();
@@ -136,14 +141,14 @@ int main(int argc, char **argv) {
         const double start = seconds();
         for (int i = 0; i < prompt; i += BATCH)
             decode(context, ids + i, prompt - i < BATCH ? prompt - i : BATCH, i);
-        llama_token next = likeliest(context, vocabulary);
+        llama_token next = random_ids ? random_token() : likeliest(context, vocabulary);
         const double begun = seconds();
         for (int i = 0; i < tokens; i++) {
             decode(context, &next, 1, prompt + i);
-            next = likeliest(context, vocabulary);
+            next = random_ids ? random_token() : likeliest(context, vocabulary);
         }
         const double end = seconds();
-        printf("%.1f %.1f\n", prompt / (begun - start), tokens / (end - begun));
+        printf("%.2f %.2f\n", prompt / (begun - start), tokens / (end - begun));
         fflush(stdout);
     }
     return EXIT_SUCCESS;
