@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/product.h"
 #include "base/utf8.h"
 #include "formats/schema.h"
 #include "host/file.h"
@@ -17,7 +18,7 @@ static const char JSON_FILE[] = "tokenizer.json", MODEL_FILE[] = "tokenizer.mode
                   DEBERTA_FILE[] = "spm.model", CONFIG_FILE[] = "tokenizer_config.json",
                   ADDED_FILE[] = "added_tokens.json", MAP_FILE[] = "special_tokens_map.json",
                   ENDS_FILE[] = "generation_config.json", TEMPLATE_FILE[] = "chat_template.jinja",
-                  VOCAB_FILE[] = "vocab.json";
+                  VOCAB_FILE[] = "vocab.json", TEKKEN_FILE[] = "tekken.json";
 
 /* Reads added_tokens_decoder of tokenizer_config.json. If it `repeats` a tokenizer.json, it must
  * name only tokens of that file: transformers would add others. Elsewhere its tokens are added to
@@ -422,6 +423,10 @@ wisp_status hf_read_codec(struct directory *dir, const char *folder, const struc
         TRY(read_deberta_file(&r, &s));
     } else if (!has_json && file_exists(hf_path_of(path, folder, VOCAB_FILE))) {
         TRY(read_vocab_file(&r, &s));
+    } else if (!IS_MODULE && !has_json && file_exists(hf_path_of(path, folder, TEKKEN_FILE))) {
+        TRY(hf_read_json(dir, folder, TEKKEN_FILE, true, JSON_OBJECT, &root, error));
+        TRY(codec_name_file(&r, TEKKEN_FILE));
+        TRY(codec_read_tekken(&r, root));
     } else {
         TRY(hf_read_json(dir, folder, JSON_FILE, true, JSON_OBJECT, &root, error));
         TRY(codec_name_file(&r, JSON_FILE));

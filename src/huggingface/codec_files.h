@@ -11,7 +11,7 @@ bool hf_has_only_deberta_file(const char *folder);
 
 /* Adds tokenizer.ggml.* and wisp.tokenizer.* with `vocabulary_size` tokens. If the model embeds, a
  * token may follow each text. Reads tokenizer.json, else tokenizer.model, else DeBERTa's spm.model,
- * else vocab.json and merges.txt; and beside them tokenizer_config.json,
+ * else vocab.json and merges.txt, else tekken.json; and beside them tokenizer_config.json,
  * special_tokens_map.json, added_tokens.json, generation_config.json and chat_template.jinja, if
  * they exist. Texts have the ids that Hugging Face's tokenizers gives them when it is asked not to
  * find special tokens in a text. */

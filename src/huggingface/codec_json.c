@@ -238,10 +238,7 @@ static wisp_status find_pretokenizer(struct codec_reading *r, const struct pipel
         TRY(directory_put_bool(r->dir, KEY_TOKENIZER_NFC, p->composes, r->error));
     if ((flags ^ found->flags) & PRE_WHOLE)
         TRY(directory_put_bool(r->dir, KEY_TOKENIZER_IGNORE_MERGES, whole, r->error));
-    const size_t length = strcspn(found->names, " ");
-    r->model = "gpt2";
-    r->pre = arena_copy_text(&r->dir->arena, found->names, length);
-    return r->pre ? WISP_OK : fail_memory(r->error, length);
+    return codec_cut_by(r, found);
 }
 
 /* ---- SentencePiece -------------------------------------------------------------------------- */

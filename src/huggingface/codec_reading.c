@@ -16,6 +16,13 @@ wisp_status codec_fail_unsupported(const struct codec_reading *r, const char *fi
                 hf_shown(value), wanted);
 }
 
+wisp_status codec_cut_by(struct codec_reading *r, const struct pretokenizer *found) {
+    const size_t length = strcspn(found->names, " ");
+    r->model = "gpt2";
+    r->pre = arena_copy_text(&r->dir->arena, found->names, length);
+    return r->pre ? WISP_OK : fail_memory(r->error, length);
+}
+
 wisp_status codec_name_file(struct codec_reading *r, const char *name) {
     char path[HF_PATH_BYTES];
     hf_path_of(path, r->folder, name);

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "formats/directory.h"
+#include "formats/pretokenizers.h"
 #include "formats/tokens.h"
 
 struct codec_reading {
@@ -42,6 +43,9 @@ struct codec_reading {
 wisp_status codec_fail_format(const struct codec_reading *r, const char *field, const char *what);
 wisp_status codec_fail_unsupported(const struct codec_reading *r, const char *field,
                                    const struct json *value, const char *wanted);
+
+/* Makes the tokenizer byte-level BPE behind a pre-tokenizer. */
+wisp_status codec_cut_by(struct codec_reading *r, const struct pretokenizer *found);
 
 /* Makes errors name this file of the folder. */
 wisp_status codec_name_file(struct codec_reading *r, const char *name);

@@ -13,6 +13,9 @@ wisp_status codec_read_json(struct codec_reading *r, const struct json *root);
 wisp_status codec_read_vocab(struct codec_reading *r, const struct json *tokenizer,
                              const struct json *config, const struct json *vocab);
 
+/* Reads tekken.json, which was parsed and is r->file. */
+wisp_status codec_read_tekken(struct codec_reading *r, const struct json *root);
+
 /* Reads tokenizer.model, which is r->file. */
 wisp_status codec_read_sentencepiece(struct codec_reading *r);
 

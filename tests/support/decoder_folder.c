@@ -203,6 +203,42 @@ static void make_sentencepiece(struct folder *folder, bool unigram) {
     put_file(folder, "tokenizer.json", &out);
 }
 
+/* ---- tekken.json ---------------------------------------------------------------------------- */
+
+/* Adds a token of at most 6 bytes. */
+static void put_ranked(struct bytes *out, const char *token, size_t length, unsigned rank) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char entry[96], encoded[9] = "";
+    for (size_t i = 0, at = 0; i < length; i += 3, at += 4) {
+        uint32_t bits = 0;
+        for (size_t j = 0; j < 3; j++)
+            bits = bits << 8 | (i + j < length ? (unsigned char)token[i + j] : 0);
+        for (size_t j = 0; j < 4; j++)
+            encoded[at + j] = i + j <= length ? digits[bits >> (18 - 6 * j) & 63] : '=';
+    }
+    snprintf(entry, sizeof entry, "%s{\"rank\":%u,\"token_bytes\":\"%s\",\"token_str\":null}",
+             rank > 0 ? "," : "", rank, encoded);
+    put_text(out, entry);
+}
+
+static void make_tekken(struct folder *folder) {
+    static const char *const tokens[] = {"he", "ll", "llo", "hello", " hello", "\u00e9", "  "};
+    struct bytes out = {0};
+    put_text(
+        &out,
+        "{\"config\":{\"pattern\":\"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}"
+        "\\\\p{Lo}\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+        "[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*|"
+        "\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|"
+        "\\\\s+\",\"default_vocab_size\":267,\"default_num_special_tokens\":4},\"vocab\":[");
+    for (unsigned b = 0; b < 256; b++)
+        put_ranked(&out, (const char[]){(char)b}, 1, b);
+    for (unsigned i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        put_ranked(&out, tokens[i], strlen(tokens[i]), 256 + i);
+    put_text(&out, "]}");
+    put_file(folder, "tekken.json", &out);
+}
+
 /* ---- tokenizer.model ------------------------------------------------------------------------ */
 
 static void put_part(struct bytes *out, unsigned number, const void *data, size_t size) {
@@ -281,6 +317,9 @@ void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer
         folder_put_text(folder, "tokenizer_config.json",
                         "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_prefix_space\":false,"
                         "\"eos_token\":\"<|endoftext|>\",\"unk_token\":\"<|endoftext|>\"}");
+        break;
+    case TOKENIZER_TEKKEN:
+        make_tekken(folder);
         break;
     case TOKENIZER_SENTENCEPIECE:
     case TOKENIZER_UNIGRAM:

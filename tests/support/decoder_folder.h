@@ -13,6 +13,7 @@ enum decoder_tokenizer {
     TOKENIZER_MODEL_BPE,     /* tokenizer.model */
     TOKENIZER_MODEL_UNIGRAM, /* tokenizer.model, with a character map that makes A of a */
     TOKENIZER_VOCAB,         /* vocab.json and merges.txt: the byte-level one, of GPT-2's class */
+    TOKENIZER_TEKKEN,        /* tekken.json: the byte-level one, behind four special tokens */
     DECODER_TOKENIZERS
 };
 
@@ -45,7 +46,7 @@ enum decoder_family {
 };
 
 /* config.json, model.safetensors, tokenizer_config.json, generation_config.json, and tokenizer.json
- * or tokenizer.model or vocab.json and merges.txt with added_tokens.json. */
+ * or tokenizer.model or vocab.json and merges.txt with added_tokens.json, or tekken.json. */
 void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer);
 
 /* Makes these files for another family, with TOKENIZER_MODEL_BPE, two layers and a window of 4

@@ -329,6 +329,35 @@ static void parts_of_vocab_and_merges(void **state) {
     folder_release(&folder);
 }
 
+static void parts_of_tekken(void **state) {
+    static const enum decoder_tokenizer t = TOKENIZER_TEKKEN;
+    static const char FILE_NAME[] = "tekken.json";
+    static const struct edit edits[] = {
+        {t, FILE_NAME, "{\"config\"",
+         "{\"special_tokens\":[{\"rank\":1,\"token_str\":\"<s>\"},"
+         "{\"rank\":2,\"token_str\":\"</s>\"}],\"config\"",
+         WISP_OK, NULL, NULL},
+        {t, FILE_NAME, "{\"config\"",
+         "{\"special_tokens\":[{\"rank\":4,\"token_str\":\"<s>\"}],"
+         "\"config\"",
+         FORMAT, "special_tokens", "below default_num_special_tokens"},
+        {t, FILE_NAME, "{\"config\"", "{\"special_tokens\":7,\"config\"", FORMAT, "special_tokens",
+         NULL},
+        {t, FILE_NAME, "\\\\p{N}|", "\\\\p{N}{1,2}|", UNSUPPORTED, "config.pattern", "Mistral"},
+        {t, FILE_NAME, "vocab_size\":267", "vocab_size\":266", WISP_OK, NULL, NULL},
+        {t, FILE_NAME, "vocab_size\":267", "vocab_size\":268", FORMAT, "vocab", "rank 263"},
+        {t, FILE_NAME, "vocab_size\":267", "vocab_size\":301", FORMAT, "default_vocab_size",
+         "301 is not a number from 4 to 300"},
+        {t, FILE_NAME, "special_tokens\":4", "special_tokens\":2", FORMAT,
+         "default_num_special_tokens", NULL},
+        {t, FILE_NAME, "\"rank\":256", "\"rank\":257", FORMAT, "vocab", "rank 256"},
+        {t, FILE_NAME, "\"aGU=\"", "\"aG=U\"", FORMAT, "vocab", "base64"},
+        {t, FILE_NAME, "\"aGU=\"", "\"bGw=\"", FORMAT, "vocab", "are both"},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
 /* ---- ids ------------------------------------------------------------------------------------ */
 
 struct opened {
@@ -433,6 +462,13 @@ static void check_vocab(const struct opened *o) {
     assert_true(codec_is_end(o->codec, 263) && codec_is_end(o->codec, 5));
 }
 
+/* Special tokens are first, and are not found in texts. */
+static void check_tekken(const struct opened *o) {
+    CHECK(o, "hello hello", 1, 4 + 259, 4 + 260);
+    CHECK(o, "<s>hell\u00e9", 1, 4 + '<', 4 + 's', 4 + '>', 4 + 256, 4 + 257, 4 + 261);
+    assert_true(codec_is_end(o->codec, 2) && codec_is_end(o->codec, 5));
+}
+
 static void ids_of_each_kind(void **state) {
     (void)state;
     check_codec(TOKENIZER_BYTE_LEVEL, check_byte_level);
@@ -441,6 +477,7 @@ static void ids_of_each_kind(void **state) {
     check_codec(TOKENIZER_MODEL_BPE, check_model_bpe);
     check_codec(TOKENIZER_MODEL_UNIGRAM, check_model_unigram);
     check_codec(TOKENIZER_VOCAB, check_vocab);
+    check_codec(TOKENIZER_TEKKEN, check_tekken);
 }
 
 /* ---- convert -------------------------------------------------------------------------------- */
@@ -552,6 +589,7 @@ int main(void) {
         cmocka_unit_test(settings_of_other_families),
         cmocka_unit_test(parts_of_tokenizer_json),
         cmocka_unit_test(parts_of_vocab_and_merges),
+        cmocka_unit_test(parts_of_tekken),
         cmocka_unit_test(ids_of_each_kind),
         cmocka_unit_test(a_converted_folder_has_the_same_logits),
         cmocka_unit_test(a_tied_last_layer_must_be_the_embedding),
