@@ -12,12 +12,11 @@ those before the text), the neurons that were in memory, and the largest residen
 for llama.cpp or ik_llama.cpp, which reads FILE, the same model with matrices, by mmap in the same group."""
 
 import argparse
-import os
 import re
 import sys
 from pathlib import Path
 
-from experts import PROMPT, REPO, ROOM, llama_command, llama_line, run
+from experts import PROMPT, REPO, ROOM, forget, llama_command, llama_line, run
 
 
 def found(pattern, output, otherwise="-"):
@@ -27,12 +26,6 @@ def found(pattern, output, otherwise="-"):
 
 def text_of(output):
     return output.split("prompt: ")[0]
-
-
-def forget(path):
-    """Drops a file from the page cache, where pages would count as another group's."""
-    with open(path, "rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def main():
