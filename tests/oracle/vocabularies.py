@@ -34,8 +34,6 @@ import codec_folders as folders  # tests/oracle/codec_folders.py: a tiny decoder
 import tokenizer as texts_of  # tests/oracle/tokenizer.py: texts, samples and the comparison of ids
 
 import gguf
-import sentencepiece
-import tiktoken
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 codecs = folders.codecs
@@ -168,6 +166,8 @@ class Pieces:
     """SentencePiece's own reader of tokenizer.model."""
 
     def __init__(self, contents):
+        import sentencepiece  # which those who import this file need not have
+
         self.model = sentencepiece.SentencePieceProcessor(model_proto=contents)
         self.words = self.model.get_piece_size()
 
@@ -179,6 +179,8 @@ class Tekken:
     """tiktoken with the ranks of tekken.json, which mistral-common moves behind the special tokens."""
 
     def __init__(self, contents):
+        import tiktoken
+
         root = json.loads(contents)
         self.words, self.special = root["config"]["default_vocab_size"], root["config"]["default_num_special_tokens"]
         ranks = {base64.b64decode(token["token_bytes"]): token["rank"] for token in root["vocab"][:self.words - self.special]}
