@@ -286,7 +286,7 @@ def spaces(count):
 def main():
     driver, chosen = sys.argv[1], [name for name in sys.argv[2:] if name != "--all"]
     if not texts_of.EVERYTHING and not chosen:
-        print("skipped: real vocabularies, a download of 240 MB: in make test-all")
+        print("skipped: real vocabularies, a download of 260 MB: in make test-all")
         return 0
     start = time.monotonic()
     report = texts_of.Report()
