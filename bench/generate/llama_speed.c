@@ -7,8 +7,9 @@
  * a prompt of random tokens in batches of 512 and then generates greedily. The words `flash` and
  * `noflash` turn flash attention on and off, else llama.cpp chooses; `q8_0` keeps keys and values
  * in 8 bits, else they are f16; `repack` interleaves rows of weights when loading, which llama.cpp
- * does without being asked; with `random` the text is random tokens, which choose other experts each
- * time. Prints the tokens a second of the prompt and of the text for each round. In a checkout of llama.cpp, or with -DIK_LLAMA of ik_llama.cpp, that was built in build/:
+ * does without being asked; with `random` the text is random tokens, which choose other experts
+ * each time. Prints the tokens a second of the prompt and of the text for each round. In a checkout
+ * of llama.cpp, or with -DIK_LLAMA of ik_llama.cpp, that was built in build/:
  *
  *     cc -O2 -Iinclude -Iggml/include .../llama_speed.c -Lbuild/bin -lllama -lggml -lggml-base \
  *         -Wl,-rpath,'$ORIGIN' -o build/bin/llama_speed
