@@ -2,6 +2,7 @@
 // Chunks of a long text, by a model's own tokens.
 import { throwIfAborted } from '../base/errors.js';
 import { checkOptions, checkString, wrong } from '../base/options.js';
+import { inSlices } from '../platform/slices.js';
 import { graphemes, sentences, words } from './segments.js';
 
 /**
@@ -45,7 +46,7 @@ export async function chunk(embedder, text, options = {}) {
       `${String(overlap)} is not a whole number from 0 to ${tokens - special - 1}`,
     );
   }
-  const units = await unitsOf(text, { most: tokens - special, special, count, locale });
+  const units = await unitsOf(text, { most: tokens - special, special, count, locale, signal });
   return pack(text, units, { tokens, special, overlap, count });
 }
 
@@ -57,27 +58,14 @@ export async function chunk(embedder, text, options = {}) {
  * @param {number} how.special tokens of every text
  * @param {(texts: string[]) => Promise<number[]>} how.count
  * @param {string | undefined} how.locale
+ * @param {AbortSignal | undefined} how.signal
  * @returns {Promise<Unit[]>}
  */
-async function unitsOf(text, { most, special, count, locale }) {
+async function unitsOf(text, { most, special, count, locale, signal }) {
   let units = [{ start: 0, end: text.length, tokens: Infinity, begins: false }];
   if (text === '') return [];
   for (const divide of [sentences, words, graphemes]) {
-    /** @type {Unit[]} */
-    const next = [];
-    for (const unit of units) {
-      if (unit.tokens <= most) {
-        next.push(unit);
-        continue;
-      }
-      let { start } = unit;
-      for (const { length } of divide(text.slice(start, unit.end), locale)) {
-        const begins =
-          divide === words ? start === unit.start : unit.begins && start === unit.start;
-        next.push({ start, end: start + length, tokens: NaN, begins });
-        start += length;
-      }
-    }
+    const next = await inSlices(divideAll(text, units, most, divide, locale), signal);
     const fresh = next.filter((unit) => Number.isNaN(unit.tokens));
     const counts = await count(fresh.map(({ start, end }) => text.slice(start, end)));
     fresh.forEach((unit, i) => (unit.tokens = counts[i] - special));
@@ -88,6 +76,33 @@ async function unitsOf(text, { most, special, count, locale }) {
   const { start, end, tokens } = tooLong;
   const [least, name] = [tokens + special, JSON.stringify(text.slice(start, end))];
   throw wrong('tokens', `${most + special} are too few for ${name}, which takes ${least}`);
+}
+
+/**
+ * Divides those units of a text that have too many tokens.
+ * @param {string} text
+ * @param {readonly Unit[]} units
+ * @param {number} most tokens of a unit
+ * @param {import('./segments.js').Divide} divide
+ * @param {string | undefined} locale
+ * @returns {import('../platform/slices.js').Steps<Unit[]>}
+ */
+function* divideAll(text, units, most, divide, locale) {
+  const next = [];
+  for (const unit of units) {
+    if (unit.tokens <= most) {
+      next.push(unit);
+      continue;
+    }
+    let { start } = unit;
+    for (const { length } of divide(text.slice(start, unit.end), locale)) {
+      yield;
+      const begins = divide === words ? start === unit.start : unit.begins && start === unit.start;
+      next.push({ start, end: start + length, tokens: NaN, begins });
+      start += length;
+    }
+  }
+  return next;
 }
 
 /**
