@@ -42,9 +42,7 @@ const isHigh = (unit) => unit >= 0xd800 && unit < 0xdc00;
 const isLong = (value, depth = 3) =>
   typeof value === 'string'
     ? value.length > STEP_CHARACTERS
-    : typeof value === 'object' && value !== null && depth > 0
-      ? Object.values(value).some((part) => isLong(part, depth - 1))
-      : false;
+    : depth > 0 && Object.values(value ?? {}).some((part) => isLong(part, depth - 1));
 
 /**
  * Returns a value as jsonOf does, but in parts of some STEP_CHARACTERS at most, if only texts in it are longer.

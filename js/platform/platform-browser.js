@@ -95,17 +95,14 @@ async function compileFrom(url, signal, integrity) {
  */
 async function readModel(own, source, reading) {
   const view = viewOf(source);
-  if (view) return readGiven(blobOf(view), 'the model', reading);
+  // No Blob is made of shared memory.
+  if (view) return readGiven(new Blob([view.slice()]), 'the model', reading);
   if (source instanceof Blob) return readGiven(source, 'the file', reading);
   if (source === undefined) return orRemedy(readUrl(ownFile(own), reading), true);
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   if (/^hf:/.test(String(source))) throw wrong('source', "import 'wisp-engine/hub'");
   return readUrl(source, reading);
 }
-
-/** Copies bytes. No Blob is made of shared memory. @param {Uint8Array} bytes */
-const blobOf = (bytes) =>
-  new Blob([bytes.buffer instanceof ArrayBuffer ? /** @type {any} */ (bytes) : bytes.slice()]);
 
 /** @param {import('../../types/internal.js').HeldModel['model']} model */
 const held = (model) => ({ model, release() {} });
