@@ -3,9 +3,19 @@
 
 /** What differs between Node and a page. @type {any} */
 const node = /** @type {any} */ (globalThis).process?.versions?.node;
-const [{ Index }, { Generator }] = await (node
-  ? Promise.all([import('../../js/index-node.js'), import('../../js/generate-node.js')])
-  : Promise.all([import('../../js/index-browser.js'), import('../../js/generate-browser.js')]));
+const [{ Index }, { Generator }, { Embedder }, { chunk }] = await (node
+  ? Promise.all([
+      import('../../js/index-node.js'),
+      import('../../js/generate-node.js'),
+      import('../../js/node.js'),
+      import('../../js/text.js'),
+    ])
+  : Promise.all([
+      import('../../js/index-browser.js'),
+      import('../../js/generate-browser.js'),
+      import('../../js/browser.js'),
+      import('../../js/text.js'),
+    ]));
 const nextTask = node ? setImmediate : bySelf();
 const wasm = /** @type {any} */ (node ? { backend: 'wasm' } : {});
 
@@ -67,6 +77,18 @@ async function fullIndex() {
   return index;
 }
 
+/** Loads the default model, once and in each round. @param {() => Promise<any>} source */
+async function loading(source) {
+  const model = await source();
+  return async () => (await Embedder.load(model, { workers: 1, ...wasm })).close();
+}
+
+/** The bytes of the default model. */
+const bytes = async () =>
+  node
+    ? (await import('node:fs')).readFileSync(new URL('../../models/wisp-default.gguf', import.meta.url)) // prettier-ignore
+    : new Uint8Array(await (await fetch('/models/wisp-default.gguf')).arrayBuffer());
+
 /** What outgrows the model's context is refused. @param {{ text(): Promise<string> }} generation */
 const refused = (generation) => generation.text().then(() => {}, () => {}); // prettier-ignore
 
@@ -115,6 +137,28 @@ export const WORKS = {
   'Index.search': async () => {
     const index = await fullIndex();
     return () => index.search(new Float32Array(DIMENSIONS).fill(1));
+  },
+  ...(!node && {
+    'Index.save, in IndexedDB': async () => {
+      const index = await fullIndex();
+      return () => index.save('indexeddb:x.index', { force: true });
+    },
+  }),
+  'Embedder.load': () => loading(async () => undefined),
+  'Embedder.load of bytes': () => loading(bytes),
+  'chunk of a text of 5 MB': async () => {
+    const embedder = /** @type {any} */ ({
+      info: () => ({ maxTokens: 256 }),
+      countTokens: async (/** @type {string[]} */ texts) =>
+        texts.map(({ length }) => 2 + length / 4),
+    });
+    const text = story();
+    return () => chunk(embedder, text);
+  },
+  'detokenize of 1,000,000 ids': async () => {
+    const generator = await Generator.load(undefined, wasm);
+    const ids = Array.from({ length: 1e6 }, (_, i) => 300 + (i % 100));
+    return () => generator.detokenize(ids);
   },
   'a prompt of 5 MB, workers: 0': () => continuing({ workers: 0 }),
   'a prompt of 5 MB': () => continuing(wasm),

@@ -376,8 +376,10 @@ function schemaOf(schema) {
 function idsOf(ids, name) {
   if (typeof ids !== 'object' || !Number.isInteger(ids?.length))
     throw wrong(name, 'not an array of token ids');
-  for (let i = 0; i < ids.length; i++) checkOption(ids[i] ?? NaN, `${name}[${i}]`, ID);
-  return Int32Array.from(ids);
+  for (let i = 0; i < ids.length; i++)
+    if (!(ids[i] >= ID.least && ids[i] <= ID.most && Number.isInteger(ids[i])))
+      checkOption(ids[i] ?? NaN, `${name}[${i}]`, ID);
+  return new Int32Array(ids);
 }
 
 /** Whether a text has messages, a grammar or a schema. @param {any[]} text */

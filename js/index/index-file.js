@@ -9,10 +9,9 @@ import {
   decode,
   floatBytes,
   floatsOf,
-  measureEntries,
   readEntries,
   readSections,
-  writeTexts,
+  writeEntries,
 } from './index-sections.js';
 
 /**
@@ -42,11 +41,11 @@ const encoder = new TextEncoder();
 export function* writeIndex(contents, kernels) {
   const { kind, dimensions, rowBytes, size, model, fingerprint, entries, scales } = contents;
   const n = entries.length;
-  const { deleted, lengths, textBytes } = yield* measureEntries(entries);
+  const { deleted, lengths, texts } = yield* writeEntries(entries);
+  const textBytes = texts.reduce((sum, { length }) => sum + length, 0);
   const name = encoder.encode(model);
-  /** @type {(Uint8Array | undefined)[]} */
   const known = [name, floatBytes(fingerprint ?? []), floatBytes(scales), deleted, lengths];
-  const sizes = [...known.map((section) => section?.length ?? 0), textBytes, n * rowBytes];
+  const sizes = [...known.map(({ length }) => length), textBytes, n * rowBytes];
   let end = HEADER_BYTES;
   const places = sizes.map((bytes) => {
     const place = roundUp(end, 64);
@@ -64,9 +63,14 @@ export function* writeIndex(contents, kernels) {
     nameBytes: name.length,
     hasModel: fingerprint !== undefined,
   });
-  known.forEach((section, s) => section && bytes.set(section, places[s]));
+  known.forEach((section, s) => bytes.set(section, places[s]));
   const section = (/** @type {number} */ s) => bytes.subarray(places[s], places[s] + sizes[s]);
-  yield* writeTexts(entries, section(5));
+  let place = places[known.length];
+  for (const part of texts) {
+    yield;
+    bytes.set(part, place);
+    place += part.length;
+  }
   for (let s = 0; s < sizes.length; s++) {
     const isVectors = s === sizes.length - 1;
     const sum = isVectors

@@ -96,49 +96,41 @@ export function* readEntries(n, deleted, lengths, texts) {
 }
 
 /**
- * Returns the sections `deleted` and `lengths`, and the bytes that `texts` will have.
+ * Returns the sections `deleted` and `lengths`, and `texts` in parts.
  * @param {readonly Entry[]} entries
- * @returns {Steps<{ deleted: Uint8Array, lengths: Uint8Array, textBytes: number }>}
+ * @returns {Steps<{ deleted: Uint8Array, lengths: Uint8Array, texts: Uint8Array[] }>}
  */
-export function* measureEntries(entries) {
+export function* writeEntries(entries) {
   const deleted = new Uint8Array(Math.ceil(entries.length / 8));
   const lengths = new Uint8Array(8 * entries.length);
   const numbers = new DataView(lengths.buffer);
-  let textBytes = 0;
-  for (const [row, entry] of entries.entries()) {
-    if (row % STEP_ROWS === 0) yield;
-    if (!entry) {
-      deleted[row >> 3] |= 1 << (row & 7);
-      continue;
-    }
-    const [id, metadata] = [utf8Length(entry.id), utf8Length(entry.metadata)];
-    numbers.setUint32(8 * row, id, true);
-    numbers.setUint32(8 * row + 4, metadata, true);
-    textBytes += id + metadata;
-  }
-  return { deleted, lengths, textBytes };
-}
-
-/**
- * Writes the section `texts`.
- * @param {readonly Entry[]} entries
- * @param {Uint8Array} texts of their bytes
- * @returns {Steps<void>}
- */
-export function* writeTexts(entries, texts) {
-  let place = 0;
-  for (let row = 0; row < entries.length; row += STEP_ROWS) {
-    if (row > 0) yield;
-    const some = entries.slice(row, row + STEP_ROWS);
+  const texts = [];
+  for (let first = 0; first < entries.length; first += STEP_ROWS) {
+    yield;
+    const some = entries.slice(first, first + STEP_ROWS);
     const text = some.map((entry) => (entry ? entry.id + entry.metadata : '')).join('');
-    place += encoder.encodeInto(text, texts.subarray(place)).written;
+    const bytes = encoder.encode(text);
+    texts.push(bytes);
+    // If each character is a byte, nobody has to look at the texts again.
+    const lengthOf = bytes.length === text.length ? lengthInAscii : lengthInUtf8;
+    for (const [i, entry] of some.entries()) {
+      const row = first + i;
+      if (!entry) {
+        deleted[row >> 3] |= 1 << (row & 7);
+        continue;
+      }
+      numbers.setUint32(8 * row, lengthOf(entry.id), true);
+      numbers.setUint32(8 * row + 4, lengthOf(entry.metadata), true);
+    }
   }
+  return { deleted, lengths, texts };
 }
 
 /** @param {string} text */
-function utf8Length(text) {
-  return /^[\0-\x7f]*$/.test(text) ? text.length : encoder.encode(text).length;
-}
+const lengthInAscii = (text) => text.length;
+
+/** @param {string} text */
+const lengthInUtf8 = (text) => encoder.encode(text).length;
 
 /** @param {Uint8Array} bytes @param {string} field */
 export function decode(bytes, field) {
@@ -151,7 +143,7 @@ export function decode(bytes, field) {
 
 /** Returns floats as the bytes of a file. @param {ArrayLike<number>} values */
 export function floatBytes(values) {
-  return new Uint8Array(Float32Array.from(values).buffer);
+  return new Uint8Array(new Float32Array(values).buffer);
 }
 
 /** @param {Uint8Array} bytes of floats, at any place */

@@ -2,6 +2,7 @@
 // Chunks of a long text, by a model's own tokens.
 import { throwIfAborted } from '../base/errors.js';
 import { checkOptions, checkString, wrong } from '../base/options.js';
+import { inSlices } from '../platform/slices.js';
 import { graphemes, sentences, words } from './segments.js';
 
 /**
@@ -45,8 +46,8 @@ export async function chunk(embedder, text, options = {}) {
       `${String(overlap)} is not a whole number from 0 to ${tokens - special - 1}`,
     );
   }
-  const units = await unitsOf(text, { most: tokens - special, special, count, locale });
-  return pack(text, units, { tokens, special, overlap, count });
+  const units = await unitsOf(text, { most: tokens - special, special, count, locale, signal });
+  return pack(text, units, { tokens, special, overlap, count, signal });
 }
 
 /**
@@ -57,37 +58,63 @@ export async function chunk(embedder, text, options = {}) {
  * @param {number} how.special tokens of every text
  * @param {(texts: string[]) => Promise<number[]>} how.count
  * @param {string | undefined} how.locale
+ * @param {AbortSignal | undefined} how.signal
  * @returns {Promise<Unit[]>}
  */
-async function unitsOf(text, { most, special, count, locale }) {
+async function unitsOf(text, { most, special, count, locale, signal }) {
   let units = [{ start: 0, end: text.length, tokens: Infinity, begins: false }];
   if (text === '') return [];
   for (const divide of [sentences, words, graphemes]) {
-    /** @type {Unit[]} */
-    const next = [];
-    for (const unit of units) {
-      if (unit.tokens <= most) {
-        next.push(unit);
-        continue;
-      }
-      let { start } = unit;
-      for (const { length } of divide(text.slice(start, unit.end), locale)) {
-        const begins =
-          divide === words ? start === unit.start : unit.begins && start === unit.start;
-        next.push({ start, end: start + length, tokens: NaN, begins });
-        start += length;
-      }
-    }
-    const fresh = next.filter((unit) => Number.isNaN(unit.tokens));
-    const counts = await count(fresh.map(({ start, end }) => text.slice(start, end)));
+    const { all, fresh, texts } = await inSlices(
+      divideAll(text, units, most, divide, locale),
+      signal,
+    );
+    if (fresh.length === 0) return units;
+    const counts = await count(texts);
     fresh.forEach((unit, i) => (unit.tokens = counts[i] - special));
-    units = next;
+    units = all;
   }
   const tooLong = units.find((unit) => unit.tokens > most);
   if (!tooLong) return units;
   const { start, end, tokens } = tooLong;
   const [least, name] = [tokens + special, JSON.stringify(text.slice(start, end))];
   throw wrong('tokens', `${most + special} are too few for ${name}, which takes ${least}`);
+}
+
+/**
+ * Divides those units of a text that have too many tokens.
+ * @param {string} text
+ * @param {readonly Unit[]} units
+ * @param {number} most tokens of a unit
+ * @param {import('./segments.js').Divide} divide
+ * @param {string | undefined} locale
+ * @returns {import('../platform/slices.js').Steps<{ all: Unit[], fresh: Unit[], texts: string[] }>} all units, those that
+ *   are new and not counted, and their texts
+ */
+function* divideAll(text, units, most, divide, locale) {
+  /** @type {Unit[]} */
+  const all = [];
+  /** @type {Unit[]} */
+  const fresh = [];
+  const texts = [];
+  for (const unit of units) {
+    yield;
+    if (unit.tokens <= most) {
+      all.push(unit);
+      continue;
+    }
+    let { start } = unit;
+    for (const part of divide(text.slice(start, unit.end), locale)) {
+      yield;
+      const begins = divide === words ? start === unit.start : unit.begins && start === unit.start;
+      const made = { start, end: start + part.length, tokens: NaN, begins };
+      all.push(made);
+      fresh.push(made);
+      texts.push(part);
+      start = made.end;
+    }
+  }
+  return { all, fresh, texts };
 }
 
 /**
@@ -100,9 +127,10 @@ async function unitsOf(text, { most, special, count, locale }) {
  * @param {number} how.special
  * @param {number} how.overlap
  * @param {(texts: string[]) => Promise<number[]>} how.count
+ * @param {AbortSignal | undefined} how.signal
  * @returns {Promise<Chunk[]>}
  */
-async function pack(text, units, { tokens, special, overlap, count }) {
+async function pack(text, units, { tokens, special, overlap, count, signal }) {
   /** @type {Chunk[]} */
   const chunks = [];
   let from = -1; // the first unit of the last chunk
@@ -110,12 +138,9 @@ async function pack(text, units, { tokens, special, overlap, count }) {
   /** @type {Plan | undefined} the next chunk, if the planned one had too many tokens */
   let shorter;
   while (first < units.length) {
-    /** @type {Plan[]} */
-    const plans = [];
-    for (let last = { from, to: first }; last.to < units.length; plans.push(last)) {
-      last = shorter ?? plan(units, last, tokens - special, overlap);
-      shorter = undefined;
-    }
+    const planning = planAll(units, { from, to: first }, shorter, tokens - special, overlap);
+    const plans = await inSlices(planning, signal);
+    shorter = undefined;
     const texts = plans.map((each) => text.slice(units[each.from].start, units[each.to - 1].end));
     const counts = await count(texts);
     for (const [i, each] of plans.entries()) {
@@ -133,6 +158,26 @@ async function pack(text, units, { tokens, special, overlap, count }) {
     }
   }
   return chunks;
+}
+
+/**
+ * Plans the chunks after `last`, of which the first may be given.
+ * @param {Unit[]} units
+ * @param {Plan} last
+ * @param {Plan | undefined} next
+ * @param {number} most tokens of a chunk
+ * @param {number} overlap
+ * @returns {import('../platform/slices.js').Steps<Plan[]>}
+ */
+function* planAll(units, last, next, most, overlap) {
+  const plans = [];
+  while (last.to < units.length) {
+    yield;
+    last = next ?? plan(units, last, most, overlap);
+    next = undefined;
+    plans.push(last);
+  }
+  return plans;
 }
 
 /**

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sentences, words and characters of a text: by the Unicode rules of Intl.Segmenter, else by plainer
-// ones. Each function divides a text without loss.
+// ones. Each function divides a text without loss, and gives its parts when they are asked for.
 import { wrong } from '../base/options.js';
 
 /**
@@ -30,21 +30,32 @@ const WINDOW = 8192;
  * @param {Intl.Segmenter} segmenter
  * @param {string} text
  */
-function inWindows(segmenter, text) {
-  /** @type {string[]} */
-  const parts = [];
+function* inWindows(segmenter, text) {
   let [start, size] = [0, WINDOW];
   while (start < text.length) {
     const end = Math.min(start + size, text.length);
     const found = Array.from(segmenter.segment(text.slice(start, end)), ({ segment }) => segment);
     const firm = end === text.length ? found : found.slice(0, -2);
     for (const part of firm) {
-      parts.push(part);
+      yield part;
       start += part.length;
     }
     size = firm.length > 0 ? WINDOW : 2 * size; // a part longer than a window
   }
-  return parts;
+}
+
+/**
+ * @param {'sentence' | 'word' | 'grapheme'} granularity
+ * @param {string | undefined} locale
+ */
+function segmenterOf(granularity, locale) {
+  try {
+    return globalThis.Intl?.Segmenter && new Intl.Segmenter(locale, { granularity });
+  } catch (cause) {
+    throw cause instanceof RangeError
+      ? wrong('locale', `'${locale}' is not a language tag`)
+      : cause;
+  }
 }
 
 /**
@@ -53,15 +64,9 @@ function inWindows(segmenter, text) {
  * @returns {Divide}
  */
 function divider(granularity, otherwise) {
-  return (text, locale) => {
-    const { Segmenter } = globalThis.Intl ?? {};
-    if (!Segmenter) return Array.from(otherwise(text), ([part]) => part);
-    try {
-      return inWindows(new Segmenter(locale, { granularity }), text);
-    } catch (cause) {
-      throw cause instanceof RangeError
-        ? wrong('locale', `'${locale}' is not a language tag`)
-        : cause;
-    }
+  return function* (text, locale) {
+    const segmenter = segmenterOf(granularity, locale);
+    if (segmenter) yield* inWindows(segmenter, text);
+    else for (const [part] of otherwise(text)) yield part;
   };
 }

@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 
-enum { ARENA_ALIGNMENT = 16 };
+enum { ARENA_ALIGNMENT = 16, FIRST_BYTES = 4096 };
 
 /* A build that sets this to 1 gives each allocation a block of its own, so that sanitizers notice
  * every access past its end. */
@@ -27,7 +27,9 @@ void *arena_allocate(struct arena *arena, size_t bytes) {
     if (bytes == 0)
         bytes = 1;
     if (!arena->block || bytes > arena->block->capacity - arena->used) {
-        const size_t capacity = bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES;
+        /* As much as there is: a request of a few values does not clear 64 KB for them. */
+        const size_t block_bytes = smaller(larger(arena->total, FIRST_BYTES), ARENA_BLOCK_BYTES);
+        const size_t capacity = larger(bytes, block_bytes);
         struct arena_block *block = calloc(1, sizeof *block + capacity);
         if (!block)
             return NULL;

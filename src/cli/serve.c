@@ -180,7 +180,8 @@ static const struct command_option options[] = {
     COUNT(server.most_waiting, 1, 1 << 24, "queue", 0, "N",
           "let at most N texts wait; refuse more with 429 (default: 8192)"),
     COUNT(server.batch_tokens, 1, 1 << 24, "batch-tokens", 0, "N",
-          "embed about N tokens together (default: 8192)"),
+          "embed at most about N tokens together (default: 256, and 8192 on a\n"
+          "device or if the model generates)"),
     COUNT(server.most_texts, 1, 1 << 24, "most-texts", 0, "N", "of a request (default: 2048)"),
     OPTION(BYTES, server.most_bytes, "most-bytes", 0, "BYTES", "of a request (default: 32M)"),
     OPTION(NONE, server.log, "log", 0, NULL,
@@ -271,6 +272,7 @@ int command_serve(int argc, char **argv) {
     a.server.threads = threads_of(&a.model);
     a.server.cache_type = a.model.cache_type;
     a.server.attention = a.model.attention;
+    a.server.sparsity = (float)a.model.sparsity;
     a.server.kv_memory = a.model.kv_memory;
     a.server.prompt_cache = a.model.prompt_cache;
     a.server.vector_cache = a.model.vector_cache;

@@ -4,7 +4,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
+
 enum { MOST_TEXTS = 1024 }; /* of a batch */
+
+/* A lane that takes fewer tokens, although others have nothing to do, reads the weights too often.
+ */
+enum { LANE_MIN_TOKENS = 64 };
 
 /* A job in the queue. It lives on the stack of the thread that waits for it. */
 struct waiting {
@@ -25,18 +31,29 @@ struct place {
     size_t index;
 };
 
+/* A thread that embeds one batch after the other. */
+struct lane {
+    struct batcher *batcher;
+    wisp_session *session;
+    pthread_t thread;
+    pthread_cond_t woken; /* its one waiter is the thread (host/pool_threads.c says why) */
+    bool idle;            /* waits, and nobody has woken it since */
+    wisp_text texts[MOST_TEXTS];
+    struct place places[MOST_TEXTS];
+    float *rows; /* [MOST_TEXTS, width] */
+};
+
 struct batcher {
     struct batcher_options options;
     size_t width, most_tokens; /* of the model */
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    pthread_t thread;
     struct waiting *first; /* the queue */
+    size_t computing;      /* lanes */
+    bool alone;            /* one of them computes by the options' session, with all its threads */
     bool closing;
     struct batcher_counts counts;
-    wisp_text texts[MOST_TEXTS];
-    struct place places[MOST_TEXTS];
-    float *rows; /* [MOST_TEXTS, width] */
+    size_t n_lanes; /* with a thread */
+    struct lane *lanes;
 };
 
 static bool same_prompt(const char *a, const char *b) {
@@ -51,8 +68,8 @@ static bool is_like(const struct batch_job *a, const struct batch_job *b) {
 
 /* Estimates the tokens of a text of a job: words of English have 4 to 5 bytes with their space. */
 static size_t weight(const struct batcher *batcher, const struct batch_job *job, wisp_text text) {
-    const size_t tokens = (text.length + (job->query ? job->query->length : 0)) / 4 + 2;
-    return tokens < batcher->most_tokens ? tokens : batcher->most_tokens;
+    const size_t tokens = (text.length + (job->query ? job->query->length : 0) + 3) / 4 + 2;
+    return smaller(tokens, batcher->most_tokens);
 }
 
 /* Moves the first job to the end of the queue. */
@@ -68,22 +85,47 @@ static void rotate(struct batcher *batcher) {
     last->next = moved;
 }
 
+static bool has_work(const struct batcher *batcher) {
+    for (const struct waiting *w = batcher->first; w; w = w->next)
+        if (w->taken < w->job->n)
+            return true;
+    return false;
+}
+
+/* Returns the tokens of a batch: a lane's share of what waits, so that none is without. */
+static size_t share(const struct batcher *batcher) {
+    const size_t most = batcher->options.batch_tokens, lanes = batcher->n_lanes;
+    size_t tokens = 0;
+    if (lanes == 1)
+        return most;
+    for (const struct waiting *w = batcher->first; w; w = w->next)
+        for (size_t i = w->taken; i < w->job->n && tokens < lanes * most; i++)
+            tokens += weight(batcher, w->job, w->job->texts[i]);
+    return smaller(larger(tokens / lanes + 1, LANE_MIN_TOKENS), most);
+}
+
 /* Takes a text of each job in turn, among those that are like the first, until
  * the batch has its tokens or no text is left. Returns the number of texts. */
-static size_t gather(struct batcher *batcher) {
+static size_t gather(struct lane *lane) {
+    struct batcher *batcher = lane->batcher;
+    const size_t most = share(batcher);
     rotate(batcher);
-    const struct batch_job *like = batcher->first->job;
+    const struct batch_job *like = NULL;
     size_t n = 0, tokens = 0, taken;
     do {
         taken = 0;
         for (struct waiting *w = batcher->first; w && n < MOST_TEXTS; w = w->next) {
             const struct batch_job *job = w->job;
-            if (w->taken == job->n || !is_like(job, like) ||
-                tokens >= batcher->options.batch_tokens)
+            if (w->taken == job->n || (like && !is_like(job, like)))
                 continue;
-            batcher->texts[n] = job->texts[w->taken];
-            batcher->places[n] = (struct place){w, w->taken};
-            tokens += weight(batcher, job, job->texts[w->taken++]);
+            const wisp_text text = job->texts[w->taken];
+            const size_t more = weight(batcher, job, text);
+            if (n > 0 && tokens + more > most)
+                continue;
+            like = job;
+            lane->texts[n] = text;
+            lane->places[n] = (struct place){w, w->taken++};
+            tokens += more;
             n++, taken++;
         }
     } while (taken > 0 && n < MOST_TEXTS);
@@ -92,15 +134,16 @@ static size_t gather(struct batcher *batcher) {
 
 /* Writes the rows of a batch where they belong. Takes the jobs from the queue of which this was the
  * last row, or which failed and of which no text is under way, and returns them, linked. */
-static struct waiting *hand_out(struct batcher *batcher, size_t n, wisp_status status,
+static struct waiting *hand_out(struct lane *lane, size_t n, wisp_status status,
                                 const wisp_error *error) {
+    struct batcher *batcher = lane->batcher;
     struct waiting *ended = NULL;
     for (size_t i = 0; i < n; i++) {
-        struct waiting *owner = batcher->places[i].owner;
+        struct waiting *owner = lane->places[i].owner;
         const struct batch_job *job = owner->job;
         const size_t width = job->query ? 1 : job->dimensions ? job->dimensions : batcher->width;
         if (status == WISP_OK)
-            memcpy(job->rows + batcher->places[i].index * width, batcher->rows + i * width,
+            memcpy(job->rows + lane->places[i].index * width, lane->rows + i * width,
                    width * sizeof(float));
         else if (owner->status == WISP_OK) {
             owner->status = status;
@@ -109,12 +152,13 @@ static struct waiting *hand_out(struct batcher *batcher, size_t n, wisp_status s
         owner->done++;
         if (owner->status != WISP_OK) { /* its other texts are not worth computing */
             batcher->counts.waiting -= job->n - owner->taken;
+            owner->done += job->n - owner->taken;
             owner->taken = job->n;
         }
     }
     for (struct waiting **at = &batcher->first; *at;) {
         struct waiting *job = *at;
-        if (job->done == job->job->n || job->status != WISP_OK) {
+        if (job->done == job->job->n) {
             *at = job->next;
             job->next = ended;
             ended = job;
@@ -136,73 +180,130 @@ static void wake(struct waiting *ended) {
     }
 }
 
-static bool has_work(const struct batcher *batcher) {
-    for (const struct waiting *w = batcher->first; w; w = w->next)
-        if (w->taken < w->job->n)
-            return true;
-    return false;
+/* Wakes a lane if texts wait and one is idle, unless all threads compute a batch. */
+static void wake_lane(struct batcher *batcher) {
+    for (size_t i = 0; i < batcher->n_lanes && !batcher->alone && has_work(batcher); i++)
+        if (batcher->lanes[i].idle) {
+            batcher->lanes[i].idle = false;
+            pthread_cond_signal(&batcher->lanes[i].woken);
+            return;
+        }
 }
 
-static wisp_status compute(struct batcher *batcher, const struct batch_job *like, size_t n,
-                           wisp_error *error) {
+static void wake_all(struct batcher *batcher) {
+    for (size_t i = 0; i < batcher->n_lanes; i++)
+        pthread_cond_signal(&batcher->lanes[i].woken);
+}
+
+static wisp_status compute(struct lane *lane, wisp_session *session, size_t n, wisp_error *error) {
+    const struct batch_job *like = lane->places[0].owner->job;
     const wisp_embed_options options = {.prompt = like->prompt, .dimensions = like->dimensions};
-    wisp_session *session = batcher->options.session;
-    return like->query ? wisp_rerank(session, *like->query, batcher->texts, n, batcher->rows, error)
-                       : wisp_embed(session, batcher->texts, n, &options, batcher->rows, error);
+    return like->query ? wisp_rerank(session, *like->query, lane->texts, n, lane->rows, error)
+                       : wisp_embed(session, lane->texts, n, &options, lane->rows, error);
+}
+
+/* Computes a batch. The lock is held, but not while the batch is computed. If nothing else is to be
+ * done, all threads compute it. */
+static void run_batch(struct lane *lane) {
+    struct batcher *batcher = lane->batcher;
+    const size_t n = gather(lane);
+    const bool alone = batcher->computing == 0 && !has_work(batcher);
+    batcher->alone = alone;
+    batcher->computing++;
+    batcher->counts.waiting -= n;
+    batcher->counts.batches++;
+    batcher->counts.texts += n;
+    wake_lane(batcher);
+    pthread_mutex_unlock(&batcher->lock);
+    wisp_error error = {0};
+    const wisp_status status =
+        compute(lane, alone ? batcher->options.session : lane->session, n, &error);
+    pthread_mutex_lock(&batcher->lock);
+    batcher->computing--;
+    if (alone)
+        batcher->alone = false;
+    struct waiting *ended = hand_out(lane, n, status, &error);
+    wake_lane(batcher);
+    pthread_mutex_unlock(&batcher->lock);
+    wake(ended);
+    pthread_mutex_lock(&batcher->lock);
 }
 
 static void *run(void *context) {
-    struct batcher *batcher = context;
+    struct lane *lane = context;
+    struct batcher *batcher = lane->batcher;
     pthread_mutex_lock(&batcher->lock);
-    for (;;) {
-        while (!has_work(batcher) && !batcher->closing)
-            pthread_cond_wait(&batcher->changed, &batcher->lock);
-        if (!has_work(batcher))
-            break;
-        const size_t n = gather(batcher);
-        const struct batch_job *like = batcher->first->job;
-        batcher->counts.waiting -= n;
-        batcher->counts.batches++;
-        batcher->counts.texts += n;
-        pthread_mutex_unlock(&batcher->lock);
-        wisp_error error = {0};
-        const wisp_status status = compute(batcher, like, n, &error);
-        pthread_mutex_lock(&batcher->lock);
-        struct waiting *ended = hand_out(batcher, n, status, &error);
-        pthread_mutex_unlock(&batcher->lock);
-        wake(ended);
-        pthread_mutex_lock(&batcher->lock);
+    while (!batcher->closing || has_work(batcher)) {
+        if (has_work(batcher) && !batcher->alone) {
+            run_batch(lane);
+            continue;
+        }
+        lane->idle = true;
+        pthread_cond_wait(&lane->woken, &batcher->lock);
+        lane->idle = false;
     }
+    wake_all(batcher); /* one that waited for a batch of all threads may have no other to wake it */
     pthread_mutex_unlock(&batcher->lock);
     return NULL;
+}
+
+/* Starts a lane. One alone computes by the options' session, which no other uses then. */
+static wisp_status start_lane(struct batcher *batcher, struct lane *lane, wisp_error *error) {
+    const struct batcher_options *options = &batcher->options;
+    const size_t bytes = MOST_TEXTS * batcher->width * sizeof *lane->rows;
+    wisp_status status = WISP_OK;
+    lane->batcher = batcher;
+    lane->session = options->session;
+    lane->rows = malloc(bytes);
+    pthread_cond_init(&lane->woken, NULL);
+    if (!lane->rows)
+        return fail_memory(error, bytes);
+    if (options->lanes > 1)
+        status = wisp_session_open(options->model, NULL, &lane->session, error);
+    if (status == WISP_OK && options->lanes > 1 && options->sparsity > 0)
+        status = wisp_session_set_sparsity(lane->session, options->sparsity, error);
+    if (status == WISP_OK && pthread_create(&lane->thread, NULL, run, lane) != 0)
+        status = fail(error, WISP_ERROR_MEMORY, NULL, NULL, "cannot start a thread");
+    batcher->n_lanes += status == WISP_OK;
+    return status;
+}
+
+static void end_lane(struct batcher *batcher, struct lane *lane) {
+    if (!lane->batcher)
+        return;
+    if (lane->session != batcher->options.session)
+        wisp_session_close(lane->session);
+    pthread_cond_destroy(&lane->woken);
+    free(lane->rows);
 }
 
 wisp_status batcher_open(const struct batcher_options *options, struct batcher **batcher,
                          wisp_error *error) {
     *batcher = NULL;
-    const size_t width = wisp_model_dimensions(options->model);
     struct batcher *made = calloc(1, sizeof *made);
-    float *rows = malloc(MOST_TEXTS * width * sizeof *rows);
-    if (!made || !rows) {
+    struct lane *lanes = calloc(options->lanes, sizeof *lanes);
+    if (!made || !lanes) {
         free(made);
-        free(rows);
-        return fail_memory(error, sizeof *made + MOST_TEXTS * width * sizeof *rows);
+        free(lanes);
+        return fail_memory(error, sizeof *made + options->lanes * sizeof *lanes);
     }
     wisp_model_info info;
     wisp_model_get_info(options->model, &info);
     made->options = *options;
-    made->width = width;
+    made->width = wisp_model_dimensions(options->model);
     made->most_tokens = info.max_tokens;
-    made->rows = rows;
+    made->lanes = lanes;
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, NULL);
-    if (pthread_create(&made->thread, NULL, run, made) != 0) {
-        free(rows);
-        free(made);
-        return fail(error, WISP_ERROR_MEMORY, NULL, NULL, "cannot start a thread");
-    }
-    *batcher = made;
-    return WISP_OK;
+    wisp_status status = WISP_OK;
+    pthread_mutex_lock(&made->lock); /* lanes that run see all */
+    for (size_t i = 0; i < options->lanes && status == WISP_OK; i++)
+        status = start_lane(made, &lanes[i], error);
+    pthread_mutex_unlock(&made->lock);
+    if (status == WISP_OK)
+        *batcher = made;
+    else
+        batcher_close(made);
+    return status;
 }
 
 void batcher_close(struct batcher *batcher) {
@@ -210,12 +311,14 @@ void batcher_close(struct batcher *batcher) {
         return;
     pthread_mutex_lock(&batcher->lock);
     batcher->closing = true;
-    pthread_cond_signal(&batcher->changed);
+    wake_all(batcher);
     pthread_mutex_unlock(&batcher->lock);
-    pthread_join(batcher->thread, NULL);
+    for (size_t i = 0; i < batcher->n_lanes; i++)
+        pthread_join(batcher->lanes[i].thread, NULL);
+    for (size_t i = 0; i < batcher->options.lanes; i++)
+        end_lane(batcher, &batcher->lanes[i]);
     pthread_mutex_destroy(&batcher->lock);
-    pthread_cond_destroy(&batcher->changed);
-    free(batcher->rows);
+    free(batcher->lanes);
     free(batcher);
 }
 
@@ -242,7 +345,7 @@ wisp_status batcher_embed(struct batcher *batcher, const struct batch_job *job, 
         last = &(*last)->next;
     *last = &mine;
     batcher->counts.waiting += job->n;
-    pthread_cond_signal(&batcher->changed);
+    wake_lane(batcher);
     pthread_mutex_unlock(&batcher->lock);
     pthread_mutex_lock(&mine.lock);
     while (!mine.has_ended)

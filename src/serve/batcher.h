@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Embeds the texts of many requests together. Requests wait in a queue; a thread takes the next
- * texts of each in turn, so that a request of one text does not wait for one of a thousand, and
- * embeds them in one call, or scores those of one query. Rows have the same bits whatever they are
- * computed with. */
+ * Embeds the texts of many requests together. Requests wait in a queue. Threads, the lanes, take
+ * the next texts of each in turn, so that a request of one text does not wait for one of a
+ * thousand, and embed them in one call, or score those of one query. A lane replies and takes the
+ * next texts without waiting for others; texts that are alone are computed by all threads. Rows
+ * have the same bits whatever they are computed with. */
 #ifndef WISP_SERVE_BATCHER_H
 #define WISP_SERVE_BATCHER_H
 
@@ -12,9 +13,11 @@ struct batcher;
 
 struct batcher_options {
     wisp_model *model;
-    wisp_session *session; /* used by the batcher only, until it is closed */
+    wisp_session *session; /* with all threads; used by the batcher only, until it is closed */
+    size_t lanes;          /* at least 1; several have sessions of their own, of one thread each */
+    float sparsity;        /* as of the session; 0: the model's */
     size_t most_waiting;   /* texts in the queue; more are refused */
-    size_t batch_tokens;   /* of a call, about */
+    size_t batch_tokens;   /* of a call, at most about */
 };
 
 /* The texts of one request. */

@@ -9,6 +9,8 @@ struct mg_context *mg_start(const void *callbacks, void *user_data, const char *
 void mg_stop(struct mg_context *context);
 void mg_set_request_handler(struct mg_context *context, const char *uri,
                             mg_request_handler *handler, void *handler_context);
+void mg_set_auth_handler(struct mg_context *context, const char *uri, mg_request_handler *handler,
+                         void *handler_context);
 int mg_get_server_ports(const struct mg_context *context, int size, struct mg_server_port *ports);
 const struct mg_request_info *mg_get_request_info(const struct mg_connection *connection);
 const char *mg_get_header(const struct mg_connection *connection, const char *name);
@@ -20,6 +22,7 @@ wisp_status civetweb_load(const struct civetweb **civetweb, wisp_error *error) {
                                            mg_start,
                                            mg_stop,
                                            mg_set_request_handler,
+                                           mg_set_auth_handler,
                                            mg_get_server_ports,
                                            mg_get_request_info,
                                            mg_get_header,
@@ -53,6 +56,7 @@ static const struct {
     {"mg_start", offsetof(struct civetweb, start)},
     {"mg_stop", offsetof(struct civetweb, stop)},
     {"mg_set_request_handler", offsetof(struct civetweb, set_request_handler)},
+    {"mg_set_auth_handler", offsetof(struct civetweb, set_auth_handler)},
     {"mg_get_server_ports", offsetof(struct civetweb, get_server_ports)},
     {"mg_get_request_info", offsetof(struct civetweb, get_request_info)},
     {"mg_get_header", offsetof(struct civetweb, get_header)},

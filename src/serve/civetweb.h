@@ -30,6 +30,9 @@ struct civetweb {
     void (*stop)(struct mg_context *context);
     void (*set_request_handler)(struct mg_context *context, const char *uri,
                                 mg_request_handler *handler, void *handler_context);
+    /* Its handler returns whether a request may be handled. */
+    void (*set_auth_handler)(struct mg_context *context, const char *uri,
+                             mg_request_handler *handler, void *handler_context);
     int (*get_server_ports)(const struct mg_context *context, int size,
                             struct mg_server_port *ports);
     const struct mg_request_info *(*get_request_info)(const struct mg_connection *connection);

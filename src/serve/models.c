@@ -4,10 +4,15 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "base/clock.h"
+
+/* Tokens that are embedded together unless the options say: as many as one thread computes at once,
+ * so that a text waits for no more, or as keep a device busy. */
+enum { LANE_TOKENS = 256, BATCH_TOKENS = 8192 };
 
 struct models {
     struct models_options options;
@@ -38,6 +43,10 @@ static wisp_status begin(const struct models *models, struct served_model *serve
         struct batcher_options batching = options->batching;
         batching.model = served->model;
         batching.session = served->session;
+        const bool by_lanes = !generates && strcmp(served->info.device, "cpu") == 0;
+        batching.lanes = by_lanes ? batching.lanes : 1;
+        if (batching.batch_tokens == 0)
+            batching.batch_tokens = by_lanes ? LANE_TOKENS : BATCH_TOKENS;
         TRY(batcher_open(&batching, &served->batcher, error));
     }
     if (!generates)

@@ -46,7 +46,9 @@ struct models_options {
     void *context;
     const char *vector_cache; /* a folder; NULL: none */
     uint64_t vector_cache_bytes;
-    struct batcher_options batching; /* of each model: model and session are filled in */
+    struct batcher_options batching; /* of each model: model and session are filled in, and of
+                                        `lanes` 1 where threads cannot compute apart; batch_tokens
+                                        0: as many as suit the model */
     struct writers_options writing;  /* likewise */
 };
 

@@ -17,7 +17,6 @@ struct server_options server_defaults(void) {
                                    .connections = 256,
                                    .parallel = 4,
                                    .most_waiting = 8192,
-                                   .batch_tokens = 8192,
                                    .most_texts = 2048,
                                    .most_bytes = 32000000};
 }
@@ -54,13 +53,17 @@ wisp_status server_start(const struct server_options *options, struct server **s
         .context = options->context,
         .vector_cache = options->vector_cache,
         .vector_cache_bytes = options->vector_cache_bytes,
-        .batching = {.most_waiting = options->most_waiting, .batch_tokens = options->batch_tokens},
+        .batching = {.lanes = options->threads,
+                     .sparsity = options->sparsity,
+                     .most_waiting = options->most_waiting,
+                     .batch_tokens = options->batch_tokens},
         .writing = {.session = {.threads = options->threads,
                                 .cache_type = options->cache_type,
                                 .attention = options->attention},
                     .kv_memory = options->kv_memory,
                     .prompt_cache = options->prompt_cache,
                     .prompt_cache_bytes = options->prompt_cache_bytes,
+                    .sparsity = options->sparsity,
                     .sessions = options->parallel,
                     .most_waiting = options->connections}};
     wisp_status status = models_open(&models, &api->models, error);

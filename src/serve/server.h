@@ -21,17 +21,18 @@ struct server_options {
                         wisp_error *error);
     void *context;
     const char *address;
-    unsigned port;            /* 0: any that is free */
-    const char *chat_format;  /* as in wisp_conversation */
-    const char *api_key;      /* NULL: that of $WISP_API_KEY, if it has one */
-    const char *upstream;     /* the address of another server; NULL: none (upstream.h) */
-    const char *upstream_key; /* NULL: that of $WISP_UPSTREAM_KEY, if it has one */
-    struct visitors visitors; /* the server finds out whether it is a loopback one */
-    unsigned threads;         /* of a text that is written, and how keys and values are kept */
-    wisp_cache_type cache_type;
-    const char *attention;    /* as in wisp_session_options */
-    uint64_t kv_memory;       /* of each session that writes; 0: no limit */
-    const char *prompt_cache; /* of sessions that write: see wisp_session_use_prompt_cache */
+    unsigned port;              /* 0: any that is free */
+    const char *chat_format;    /* as in wisp_conversation */
+    const char *api_key;        /* NULL: that of $WISP_API_KEY, if it has one */
+    const char *upstream;       /* the address of another server; NULL: none (upstream.h) */
+    const char *upstream_key;   /* NULL: that of $WISP_UPSTREAM_KEY, if it has one */
+    struct visitors visitors;   /* the server finds out whether it is a loopback one */
+    unsigned threads;           /* that embed, and of a text that is written */
+    wisp_cache_type cache_type; /* of texts that are written */
+    float sparsity;             /* as of `session`; 0: the model's */
+    const char *attention;      /* as in wisp_session_options */
+    uint64_t kv_memory;         /* of each session that writes; 0: no limit */
+    const char *prompt_cache;   /* of sessions that write: see wisp_session_use_prompt_cache */
     uint64_t prompt_cache_bytes;
     const char *vector_cache; /* a folder; NULL: embeddings are not kept */
     uint64_t vector_cache_bytes;

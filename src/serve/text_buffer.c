@@ -47,8 +47,8 @@ void text_print(struct text_buffer *text, const char *format, ...) {
 }
 
 void text_add_number(struct text_buffer *text, double value, int digits) {
-    const struct number_text number = number_text(value, digits);
-    text_add(text, number.text, strlen(number.text));
+    char number[NUMBER_TEXT];
+    text_add(text, number, number_write(number, value, digits));
 }
 
 static wisp_status write_to_buffer(void *context, const void *bytes, size_t length,
@@ -71,15 +71,12 @@ void text_add_buffer(struct text_buffer *text, struct text_buffer *string) {
 }
 
 void text_add_floats(struct text_buffer *text, const float *values, size_t n) {
-    char *place = take(text, 2 + n * sizeof(struct number_text));
+    char *place = take(text, 2 + n * (1 + NUMBER_TEXT));
     if (!place)
         return;
     for (size_t i = 0; i < n; i++) {
-        const struct number_text number = number_text((double)values[i], 9);
-        const size_t length = strlen(number.text);
         *place++ = i ? ',' : '[';
-        memcpy(place, number.text, length);
-        place += length;
+        place += number_write(place, (double)values[i], 9);
     }
     memcpy(place, n ? "]" : "[]", n ? 1 : 2);
     text->length = (size_t)(place - text->bytes) + (n ? 1 : 2);

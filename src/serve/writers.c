@@ -55,6 +55,8 @@ static wisp_status open_session(const struct writers_options *options, wisp_sess
     wisp_status status = WISP_OK;
     if (options->kv_memory)
         status = wisp_session_limit_kv_memory(*session, options->kv_memory, NULL, error);
+    if (status == WISP_OK && options->sparsity > 0)
+        status = wisp_session_set_sparsity(*session, options->sparsity, error);
     if (status == WISP_OK && options->prompt_cache)
         status = wisp_session_use_prompt_cache(*session, options->prompt_cache,
                                                options->prompt_cache_bytes, error);

@@ -12,6 +12,7 @@ struct writers;
 struct writers_options {
     const wisp_model *model;
     wisp_session_options session;
+    float sparsity;           /* 0: the model's */
     uint64_t kv_memory;       /* 0: no limit */
     const char *prompt_cache; /* NULL: none */
     uint64_t prompt_cache_bytes;

@@ -12,7 +12,7 @@ test('the JavaScript of a page is at most 22.3 KB after brotli, with threads 24'
   assert.ok(threads <= 24_000, `${threads} bytes`);
 });
 
-test('a page that embeds loads nothing of the generator, whose page has 29.9 KB', () => {
+test('a page that embeds loads nothing of the generator, whose page has 30.2 KB', () => {
   const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
   const { reached, bytes } = scriptsOf('generate-browser.js', 'generate-worker-browser.js');
   for (const name of [
@@ -36,7 +36,7 @@ test('a page that embeds loads nothing of the generator, whose page has 29.9 KB'
   ]) {
     assert.ok(!embedding.has(name), name);
   }
-  assert.ok(bytes <= 29_900, `${bytes} bytes`);
+  assert.ok(bytes <= 30_200, `${bytes} bytes`);
 });
 
 test('a page loads what scores texts only when it does so: 22.4 KB, and a module of 157.5', () => {

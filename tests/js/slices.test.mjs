@@ -7,7 +7,9 @@ import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { Generator } from '../../js/generate-node.js';
 import { Index } from '../../js/index-node.js';
-import { inSlices } from '../../js/platform/slices.js';
+import { conversationOf } from '../../js/calls/conversation.js';
+import { atOnce, inSlices } from '../../js/platform/slices.js';
+import { chunk } from '../../js/text.js';
 import { byTicks, inTasks } from './slices.mjs';
 import { ROOT } from './support.mjs';
 
@@ -60,8 +62,8 @@ describe('a conversation', () => {
       await next;
       assert.deepEqual(ends, ['long', 'next']);
     });
-    // A role is looked at when it is checked and when it is written.
-    assert.ok(most <= 2 * 16 * STEPS, `${most} roles in a task`);
+    // A role is looked at when it is checked, when its length is and when it is written.
+    assert.ok(most <= 3 * 16 * STEPS, `${most} roles in a task`);
     assert.ok(tasks >= 5000 / 16 / STEPS, `${tasks} tasks`);
 
     await byTicks(async () => {
@@ -97,6 +99,86 @@ describe('a conversation', () => {
     );
     assert.deepEqual([whole.text, whole.promptTokens], [again.text, again.promptTokens]);
     await generator.close();
+  });
+});
+
+describe('a long text', () => {
+  const LENGTH = 1 << 16; // of what is written in a step
+  const text = 'Once upon a time there was a girl. '.repeat(60_000);
+
+  test('of a message is written in tasks', async () => {
+    const { encode } = TextEncoder.prototype;
+    const { tasks, most, result } = await inTasks(async (count) => {
+      TextEncoder.prototype.encode = function (letters = '') {
+        count(letters.length);
+        return encode.call(this, letters);
+      };
+      const content = [{ type: 'text', text }];
+      return inSlices(conversationOf([{ role: 'user', content }], { format: 'plain' }));
+    }).finally(() => (TextEncoder.prototype.encode = encode));
+    assert.ok(most <= STEPS * 2 * LENGTH, `${most} letters in a task`);
+    assert.ok(tasks >= text.length / STEPS / 2 / LENGTH, `${tasks} tasks`);
+    assert.ok(Buffer.from(result).includes(`"text":"${text}"}]}]`));
+  });
+
+  test('of a message is written as a short one is', () => {
+    const pad = 'x'.repeat(LENGTH - 1);
+    const letters = [
+      '"\\\n\0é😀\\ud800'.repeat(9000),
+      `${pad}😀${pad}`,
+      `${pad}\ud800\ud800\udc00${pad}`,
+    ];
+    letters.push(
+      '\ud800'.repeat(3 * LENGTH),
+      `${pad}y`,
+      `${pad}yz`,
+      `${pad}\ud800`,
+      'long text 0.5',
+    );
+    const messages = letters.flatMap((one) =>
+      letters.map((other) => ({
+        ...{ role: 'user', content: one, when: new Date(0), absent: undefined },
+        parts: [{ text: other }, 'short', other],
+      })),
+    );
+    const { random } = Math;
+    const drawn = [0.5]; // with which the first text that is long has the place of one that is not
+    Math.random = () => drawn.pop() ?? random();
+    try {
+      const bytes = Buffer.from(atOnce(conversationOf(messages, { date: '2026-01-01' })));
+      const wanted = JSON.stringify(messages).replace(/\\\\|\\ud[89a-f]../g, (escape) =>
+        escape === '\\\\' ? escape : '\ufffd',
+      );
+      assert.ok(bytes.subarray(bytes.indexOf('\n') + 1).equals(Buffer.from(wanted)));
+      assert.deepEqual(drawn, []);
+    } finally {
+      Math.random = random;
+    }
+  });
+
+  test('is chunked in tasks, and hears a signal', async () => {
+    const { segment } = Intl.Segmenter.prototype;
+    const embedder = /** @type {any} */ ({
+      info: () => ({ maxTokens: 256 }),
+      countTokens: async (/** @type {string[]} */ texts) =>
+        texts.map(({ length }) => 2 + length / 4),
+    });
+    const { tasks, most, result } = await inTasks(async (count) => {
+      Intl.Segmenter.prototype.segment = function (letters) {
+        count(letters.length);
+        return segment.call(this, letters);
+      };
+      return chunk(embedder, text);
+    }).finally(() => (Intl.Segmenter.prototype.segment = segment));
+    assert.ok(most <= STEPS * 8192, `${most} letters in a task`);
+    assert.ok(tasks >= text.length / STEPS / 8192, `${tasks} tasks`);
+    assert.equal(result.map((each) => each.text).join(''), text);
+    await inTasks(async () => {
+      const controller = new AbortController();
+      const chunking = chunk(embedder, text, { signal: controller.signal });
+      setImmediate(() => controller.abort());
+      await assert.rejects(chunking, { name: 'AbortError', code: 'cancelled' });
+    });
   });
 });
 
