@@ -139,6 +139,7 @@ CC_windows = .tools/bin/x86_64-w64-mingw32-gcc
 FLAGS_windows = -O2 -g1 -D__USE_MINGW_ANSI_STDIO=1 -D_FILE_OFFSET_BITS=64 -isystem src/windows/include \
     -Wno-format -Wno-float-conversion -Wa,-muse-unaligned-vector-move
 LINK_windows = -static
+CMOCKA_windows = -UHAVE_CONFIG_H # the configuration is that of a POSIX system
 CC_fuzz = .tools/bin/clang
 FLAGS_fuzz = -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 
@@ -189,7 +190,7 @@ build/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/cmocka $(COMPILER_$(1))
 build/$(1)/cmocka.o: | .tools/stamp/cmocka $(COMPILER_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
-	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) -w -DHAVE_CONFIG_H -I.tools/cmocka/src -I.tools/cmocka/include \
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) -w $$(or $$(CMOCKA_$(1)),-DHAVE_CONFIG_H) -I.tools/cmocka/src -I.tools/cmocka/include \
 	    -c .tools/cmocka/src/cmocka.c -o $$(NEW) $$(MOVE)
 
 build/$(1)/wisp: $$(CLI_$(1)) $$(LIB_$(1))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What there is at a path, and giving, changing and taking names. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "windows/owner.h"
@@ -115,7 +116,7 @@ int windows_utimensat(int folder, const char *path, const struct timespec times[
 
 /* Windows 10 renames and deletes as POSIX says: at once, though somebody has the file open. Others
  * refuse these kinds of information, and then Windows' older functions are called. */
-enum { DISPOSITION = 21, RENAME = 22 }; /* of FILE_INFO_BY_HANDLE_CLASS: ...InfoEx */
+static const FILE_INFO_BY_HANDLE_CLASS DISPOSITION = 21, RENAME = 22; /* File...InfoEx */
 enum { DELETES = 1, REPLACES = 1, AS_POSIX = 2, ALSO_READ_ONLY = 16 };
 
 static bool is_refused(void) {
@@ -124,8 +125,8 @@ static bool is_refused(void) {
            code == ERROR_INVALID_FUNCTION || code == ERROR_CALL_NOT_IMPLEMENTED;
 }
 
-/* Renames an open file. Sets *refused if the system has no such call. */
-static int rename_open(HANDLE handle, const wchar_t *to, bool *refused) {
+/* Renames an open file: RENAME as POSIX says, FileRenameInfo if no other has the name. */
+static bool rename_open(HANDLE handle, const wchar_t *to, FILE_INFO_BY_HANDLE_CLASS class) {
     struct {
         DWORD flags;
         HANDLE folder;
@@ -135,40 +136,65 @@ static int rename_open(HANDLE handle, const wchar_t *to, bool *refused) {
     const size_t bytes = wcslen(to) * sizeof *to;
     info = calloc(1, sizeof *info + bytes);
     if (!info) {
-        errno = ENOMEM;
-        return -1;
+        SetLastError(ERROR_OUTOFMEMORY);
+        return false;
     }
-    info->flags = REPLACES | AS_POSIX;
+    info->flags = class == RENAME ? REPLACES | AS_POSIX : 0;
     info->bytes = (DWORD)bytes;
     memcpy(info->name, to, bytes);
-    const bool good = SetFileInformationByHandle(handle, (FILE_INFO_BY_HANDLE_CLASS)RENAME, info,
-                                                 (DWORD)(sizeof *info + bytes));
-    *refused = !good && is_refused();
+    const bool good =
+        SetFileInformationByHandle(handle, class, info, (DWORD)(sizeof *info + bytes));
+    const DWORD code = GetLastError();
     free(info);
-    return good ? 0 : windows_fail();
+    SetLastError(code);
+    return good;
+}
+
+static bool replace(HANDLE handle, const wchar_t *from, const wchar_t *to) {
+    return rename_open(handle, to, RENAME) ||
+           (is_refused() &&
+            MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH));
 }
 
 int windows_rename(const char *from, const char *to) {
-    bool refused = false;
     wchar_t *wide_from = wide_path(from), *wide_to = wide_path(to);
     int failed = -1;
-    if (wide_from && wide_to) {
-        const HANDLE handle =
-            windows_open_path(from, DELETE | SYNCHRONIZE, OPEN_EXISTING,
-                              FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT, NULL);
-        if (handle != INVALID_HANDLE_VALUE) {
-            failed = rename_open(handle, wide_to, &refused);
-            CloseHandle(handle);
-        }
-        if (refused)
-            failed =
-                MoveFileExW(wide_from, wide_to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)
-                    ? 0
-                    : windows_fail();
+    const HANDLE handle =
+        wide_from && wide_to
+            ? windows_open_path(from, DELETE | SYNCHRONIZE, OPEN_EXISTING,
+                                FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT, NULL)
+            : INVALID_HANDLE_VALUE;
+    if (handle != INVALID_HANDLE_VALUE) {
+        failed = replace(handle, wide_from, wide_to) ? 0 : windows_fail();
+        CloseHandle(handle);
     }
     free(wide_from);
     free(wide_to);
     return failed;
+}
+
+/* Renames an open file to a name beside it that nobody asks for, so that its own is free when the
+ * older way deletes it, which waits until all have closed it. */
+static void move_aside(HANDLE handle, const char *path) {
+    static atomic_uint serial;
+    char aside[PATH_MAX + 64];
+    const int length = snprintf(aside, sizeof aside, "%s.%lx-%u.deleted", path,
+                                GetCurrentProcessId(), atomic_fetch_add(&serial, 1));
+    wchar_t *wide = length < (int)sizeof aside ? wide_path(aside) : NULL;
+    if (wide)
+        rename_open(handle, wide, FileRenameInfo);
+    free(wide);
+}
+
+static bool delete_open(HANDLE handle, const char *path) {
+    DWORD how = DELETES | AS_POSIX | ALSO_READ_ONLY;
+    FILE_DISPOSITION_INFO older = {TRUE};
+    if (SetFileInformationByHandle(handle, DISPOSITION, &how, sizeof how))
+        return true;
+    if (!is_refused())
+        return false;
+    move_aside(handle, path);
+    return SetFileInformationByHandle(handle, FileDispositionInfo, &older, sizeof older);
 }
 
 int windows_unlink(const char *path) {
@@ -182,14 +208,8 @@ int windows_unlink(const char *path) {
     if (failed == 0 && S_ISDIR(info.st_mode)) {
         errno = EPERM;
         failed = -1;
-    } else if (failed == 0) {
-        DWORD how = DELETES | AS_POSIX | ALSO_READ_ONLY;
-        FILE_DISPOSITION_INFO older = {TRUE};
-        if (!SetFileInformationByHandle(handle, (FILE_INFO_BY_HANDLE_CLASS)DISPOSITION, &how,
-                                        sizeof how) &&
-            !(is_refused() &&
-              SetFileInformationByHandle(handle, FileDispositionInfo, &older, sizeof older)))
-            failed = windows_fail();
+    } else if (failed == 0 && !delete_open(handle, path)) {
+        failed = windows_fail();
     }
     CloseHandle(handle);
     return failed;
