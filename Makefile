@@ -68,6 +68,11 @@ PRODUCT := src/products/native.c
 LANGUAGES := $(foreach folder,schema jinja prompt,$(wildcard src/$(folder)/*.c))
 HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
 CLI := $(wildcard src/cli/*.c src/http/*.c src/serve/*.c)
+# What Windows has of POSIX: a file there takes the place of that of src/host with its name, and the others are functions
+# that are missing (src/windows/posix.h). AMX's permission is a call of Linux.
+WINDOWS := $(wildcard src/windows/*.c)
+WITHOUT_windows := %amx.c $(patsubst src/windows/%,src/host/%,$(WINDOWS))
+ONLY_windows := $(WINDOWS)
 
 MACHINE := $(shell uname -m)
 
@@ -131,8 +136,10 @@ CC_windows = .tools/bin/x86_64-w64-mingw32-gcc
 # gcc does not align the stack for vectors of more than 16 bytes on Windows, so the assembler must
 # turn aligned moves into unaligned ones. Format checks do not know C11's printf there, and mingw's
 # isfinite holds a conversion to float, which does not run for a double.
-FLAGS_windows = -O2 -g1 -D__USE_MINGW_ANSI_STDIO=1 -Wno-format -Wno-float-conversion -Wa,-muse-unaligned-vector-move
+FLAGS_windows = -O2 -g1 -D__USE_MINGW_ANSI_STDIO=1 -D_FILE_OFFSET_BITS=64 -isystem src/windows/include \
+    -Wno-format -Wno-float-conversion -Wa,-muse-unaligned-vector-move
 LINK_windows = -static
+CMOCKA_windows = -UHAVE_CONFIG_H # the configuration is that of a POSIX system
 CC_fuzz = .tools/bin/clang
 FLAGS_fuzz = -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 
@@ -161,8 +168,9 @@ WRAPPED := $(patsubst %,-Wl$(comma)--wrap=%, malloc calloc realloc aligned_alloc
 FUZZERS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 
 define flavour
-KERNELS_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(wildcard src/kernels/$(MACHINE_$(1))/*.c))
-LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(PORTABLE) $(HOSTED) $(PRODUCT)) $$(KERNELS_$(1))
+KERNELS_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$$(filter-out $(WITHOUT_$(1)),$(wildcard src/kernels/$(MACHINE_$(1))/*.c)))
+LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$$(filter-out $(WITHOUT_$(1)),$(PORTABLE) $(HOSTED)) $(PRODUCT) $(ONLY_$(1))) \
+    $$(KERNELS_$(1))
 CLI_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(CLI))
 SUPPORT_$(1) := $$(patsubst %.c,build/$(1)/%.o,$(TEST_SUPPORT)) build/$(1)/cmocka.o \
     $$(patsubst src/%.c,build/$(1)/%.o,$(BINDING) $(ASKING))
@@ -182,7 +190,7 @@ build/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/cmocka $(COMPILER_$(1))
 build/$(1)/cmocka.o: | .tools/stamp/cmocka $(COMPILER_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
-	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) -w -DHAVE_CONFIG_H -I.tools/cmocka/src -I.tools/cmocka/include \
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) -w $$(or $$(CMOCKA_$(1)),-DHAVE_CONFIG_H) -I.tools/cmocka/src -I.tools/cmocka/include \
 	    -c .tools/cmocka/src/cmocka.c -o $$(NEW) $$(MOVE)
 
 build/$(1)/wisp: $$(CLI_$(1)) $$(LIB_$(1))
@@ -250,7 +258,7 @@ build/libwisp.so: $(LIB_native)
 
 # The addon for Node has the core, threads, and what JavaScript calls. Its files see Node's headers from npm,
 # and find Node's functions in the program that loads them.
-# Those with POSIX's files, of which Windows has no equal.
+# Those that need files of the system.
 ADDON_FILES := $(addprefix src/,host/digest_files.c host/file.c host/input_file.c host/old_files.c host/own_file.c host/row_file.c host/scratch_file.c native/cold_file.c native/kv_file.c native/kv_frames.c native/prompt_folder.c native/vector_cache.c)
 ADDON := $(PORTABLE) $(PRODUCT) src/host/pool_threads.c $(BINDING) $(wildcard src/node/*.c) $(ADDON_FILES)
 ADDON_FLAGS = -DNAPI_VERSION=8 -isystem node_modules/node-api-headers/include
@@ -289,7 +297,8 @@ ADDON_SETUP_linux-x64-musl := .tools/stamp/musl
 ADDON_SETUP_linux-arm64-gnu := .tools/stamp/aarch64
 ADDON_SETUP_linux-arm64-musl := .tools/stamp/zig
 ADDON_SETUP_darwin-arm64 := .tools/stamp/zig
-ADDON_WITHOUT_win32-x64 = %amx.c $(ADDON_FILES)
+WITHOUT_win32-x64 := $(WITHOUT_windows)
+ONLY_win32-x64 := $(WINDOWS)
 # Windows asks for the name of the program that has Node's functions.
 ADDON_LIBS_win32-x64 = build/addon/node_api.lib build/addon/js_native_api.lib
 build/addon/win32-x64.node: $(ADDON_LIBS_win32-x64)
@@ -303,7 +312,7 @@ ADDON_ISA_darwin-arm64_neon = $(ADDON_ISA_linux-arm64-musl_neon)
 ADDON_ISA_darwin-arm64_neon_i8mm = $(ADDON_ISA_linux-arm64-musl_neon_i8mm)
 
 define addon_for
-ADDON_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$$(filter-out $$(ADDON_WITHOUT_$(1)),$(ADDON) $$(wildcard src/kernels/$(2)/*.c)))
+ADDON_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$$(filter-out $$(WITHOUT_$(1)),$(ADDON) $$(wildcard src/kernels/$(2)/*.c)) $$(ONLY_$(1)))
 
 build/addon/$(1)/%.o: src/%.c Makefile | $(ADDON_SETUP_$(1)) .tools/stamp/node_modules
 	@mkdir -p $$(@D)
@@ -322,6 +331,10 @@ build/addon/$(1).node: $$(ADDON_$(1)) src/node/exports.map
 -include $$(ADDON_$(1):%.o=%.d)
 endef
 $(foreach target,$(ADDON_TARGETS),$(eval $(call addon_for,$(target),$(if $(findstring x64,$(target)),x86_64,aarch64))))
+
+# gcc lists no headers of system folders, as those are that stand before mingw-w64's.
+$(LIB_windows) $(LIB_windows:build/windows/%=build/addon/win32-x64/%) $(ADDON_win32-x64): \
+    $(wildcard src/windows/*.h src/windows/include/*.h src/windows/include/sys/*.h)
 
 # The packages for Linux have the program, too, for commands that JavaScript leaves to it (js/program/cli-program.js). It brings
 # musl, so one serves all C libraries, and CivetWeb without what reads files and starts programs.

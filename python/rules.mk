@@ -43,36 +43,43 @@ lint-python: build/python/ready
 # ---- wheels ---------------------------------------------------------------------------------------
 #
 # A wheel's library has the core and what reads files, as the addon's packages have the core: compiled for glibc from
-# 2.28 on, for musl without naming a C library, and for macOS by zig.
+# 2.28 on, for musl without naming a C library, for macOS by zig, and for Windows by mingw-w64 with its C library's parts inside.
 
-WHEEL_TARGETS := linux-x64-gnu linux-x64-musl linux-arm64-gnu linux-arm64-musl darwin-arm64
+WHEEL_TARGETS := linux-x64-gnu linux-x64-musl linux-arm64-gnu linux-arm64-musl darwin-arm64 win32-x64
 WHEEL_PLATFORM_linux-x64-gnu := manylinux_2_28_x86_64
 WHEEL_PLATFORM_linux-x64-musl := musllinux_1_2_x86_64
 WHEEL_PLATFORM_linux-arm64-gnu := manylinux_2_28_aarch64
 WHEEL_PLATFORM_linux-arm64-musl := musllinux_1_2_aarch64
 WHEEL_PLATFORM_darwin-arm64 := macosx_13_0_arm64
+WHEEL_PLATFORM_win32-x64 := win_amd64
 WHEEL_LIBRARY = libwisp.so
 WHEEL_LIBRARY_darwin-arm64 := libwisp.dylib
+WHEEL_LIBRARY_win32-x64 := wisp.dll
 WHEEL_LINK = -shared -Wl,--gc-sections -s
 WHEEL_LINK_darwin-arm64 = -shared -Wl,-dead_strip -Wl,-s
+WHEEL_LINK_win32-x64 = $(WHEEL_LINK) -static -Wl,--export-all-symbols -Wl,--version-script=src/windows/exports.map
+# The addon's are Node's functions.
+WHEEL_LIBS_win32-x64 = $(LDLIBS)
 
 define wheel_for
-WHEEL_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$(PORTABLE) $(HOSTED) $(PRODUCT) $$(wildcard src/kernels/$(2)/*.c))
+WHEEL_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$$(filter-out $$(WITHOUT_$(1)),$(PORTABLE) $(HOSTED) \
+    $$(wildcard src/kernels/$(2)/*.c)) $(PRODUCT) $$(ONLY_$(1)))
 
-build/wheel/$(1)/library: $$(WHEEL_$(1))
+FILE_$(1) := $$(or $$(WHEEL_LIBRARY_$(1)),$$(WHEEL_LIBRARY))
+build/wheel/$(1)/$$(FILE_$(1)): $$(WHEEL_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) LINK $$@
 	$$(Q)$$(or $$(ADDON_LINKER_$(1)),$$(ADDON_CC_$(1))) $$(or $$(WHEEL_LINK_$(1)),$$(WHEEL_LINK)) $$^ \
-	    $$(or $$(ADDON_LIBS_$(1)),$$(LDLIBS)) -o $$@
+	    $$(or $$(WHEEL_LIBS_$(1)),$$(ADDON_LIBS_$(1)),$$(LDLIBS)) -o $$@
 
 -include $$(WHEEL_$(1):%.o=%.d)
 
 .PHONY: wheel-$(1)
-wheel-$(1): build/wheel/$(1)/library build/python/ready
+wheel-$(1): build/wheel/$(1)/$$(FILE_$(1)) build/python/ready
 	$$(SAY) WHEEL $$(WHEEL_PLATFORM_$(1))
 	$$(Q)rm -rf build/wheel/$(1)/package && cp -r build/python build/wheel/$(1)/package
 	$$(Q)cd build/wheel/$(1)/package && rm -rf wisp_engine/libwisp.so && find . -name __pycache__ -prune -exec rm -r {} + \
-	    && cp ../library wisp_engine/$$(or $$(WHEEL_LIBRARY_$(1)),$$(WHEEL_LIBRARY))
+	    && cp ../$$(FILE_$(1)) wisp_engine/
 	$$(Q)cd build/wheel/$(1)/package && SOURCE_DATE_EPOCH=315532800 WISP_PLATFORM=$$(WHEEL_PLATFORM_$(1)) \
 	    $(CURDIR)/$(PYTHON_WHEEL) -m hatchling build -t wheel -d $(CURDIR)/build/wheels > /dev/null
 endef

@@ -345,17 +345,32 @@ run/big-endian/same-files: build/big-endian/wisp build/wisp
 	    tests/oracle/same_files.sh build/wisp '.tools/bin/qemu-s390x build/big-endian/wisp' build/big-endian
 big-endian: $(RUNS_big-endian) run/big-endian/same-files
 
-# On Windows the portable core runs, with threads (its users read files themselves), and the package in Node.
-WINDOWS_CORE := $(patsubst src/%.c,build/windows/%.o,$(PORTABLE) src/host/pool_threads.c \
-                  $(filter-out %amx.c,$(wildcard src/kernels/x86_64/*.c)))
-windows: build/windows/embed.exe build/addon/win32-x64.node wasm
-	.tools/bin/wine $< models/wisp-default.gguf tests/data/golden-default.jsonl tests/data/golden-default.f32
+# On Windows the library runs, without the program: a C test of its files, the default model in every kernel set, the Python
+# package with its own tests, and the package in Node. Wine gives Python and Node no pipes that they take for files, so they
+# write to files.
+windows: run/windows/test_files run/windows/embed run/windows/python build/addon/win32-x64.node wasm
 	.tools/bin/node-windows tests/windows/package.mjs build/addon/win32-x64.node build/windows/package.json \
 	    < /dev/null > build/windows/package.log 2>&1; status=$$?; cat build/windows/package.json; exit $$status
 
-build/windows/embed.exe: build/windows/tests/windows/embed.o $(WINDOWS_CORE)
+.PHONY: run/windows/test_files run/windows/embed run/windows/python
+run/windows/test_files: build/windows/test_files.exe
+	$(RUN) windows/test_files -- .tools/bin/wine $<
+run/windows/embed: build/windows/embed.exe
+	$(RUN) windows/embed -- .tools/bin/wine $< models/wisp-default.gguf tests/data/golden-default.jsonl tests/data/golden-default.f32
+
+build/windows/test_files.exe build/windows/embed.exe: build/windows/%.exe: build/windows/tests/windows/%.o build/windows/cmocka.o \
+    $(LIB_windows)
 	$(SAY) LINK $@
 	$(Q)$(CC_windows) $(FLAGS_windows) $(LINK_windows) $^ $(LDLIBS) -o $(NEW) $(MOVE)
+
+# The wheel as it is, in Python for Windows, with the tests of the package that start no program.
+run/windows/python: build/windows/in_files.exe wheel-win32-x64 | .tools/stamp/python-windows
+	$(RUN) windows/python -- python3 tests/windows/package.py $< build/wheels/wisp_engine-$(VERSION)-py3-none-win_amd64.whl
+
+build/windows/in_files.exe: tests/windows/in_files.c | .tools/stamp/windows
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	$(Q)$(CC_windows) -std=c11 -O2 $(WARNINGS) -municode -static $< -o $(NEW) $(MOVE)
 
 # Checks that the list of all that is built in and shipped is valid and current (tools/sbom.py).
 .PHONY: sbom

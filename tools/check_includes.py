@@ -21,6 +21,7 @@ from pathlib import Path
 ORDER = [
     "base",
     "host",
+    "windows",
     "http",
     "serve",
     "quant",

@@ -63,6 +63,10 @@ COMPONENTS = {
         "cross", 1, programs("x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-dlltool", "wine", "node-windows"), (),
         "mingw-w64: gcc for Windows, and Wine and Node to run it",
         "apt install gcc-mingw-w64-x86-64-posix wine64"),
+    "python-windows": Component(
+        "cross", 1, (".tools/python-windows/python.exe",), ("tools/requirements-windows.txt",),
+        "Python for Windows from Maven Central, with numpy and pytest, for make windows (set up windows first)",
+        "install Maven so that mvn is on PATH, or look at the message above"),
     "zig": Component(
         "scripting", 1, programs("zig"), ("tools/requirements-zig.txt",),
         "zig: a C compiler with the C libraries of other systems, for the addon's packages", "look at the pip message above"),

@@ -261,6 +261,7 @@ def test_redirects_from_https_are_not_followed_to_http():
         SafeRedirects().redirect_request(request, None, 302, "", None, "http://a/x")  # type: ignore[arg-type]
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="skipped: Windows has access lists")
 def test_what_others_put_into_the_cache_is_not_opened(address, tmp_path, monkeypatch):
     monkeypatch.setenv("WISP_CACHE", str(tmp_path))
     url = f"{address}/good.gguf"

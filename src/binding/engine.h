@@ -13,7 +13,7 @@
 #define EXPORT(name)
 #endif
 
-/* Modules have no files, and the addon for Windows none that only their user can change. */
+/* Modules have no files, and the addon for Windows has not been tried with any. */
 #if !defined(__wasm__) && !defined(_WIN32)
 #define HAS_FILES
 #endif

