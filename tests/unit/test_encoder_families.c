@@ -31,6 +31,7 @@ static const struct family families[] = {
     {"deberta-v3", false},     {"deberta-v2", false},    {"electra-base", false},
     {"gte-en", false},         {"jina-v2", false},       {"jina-v3", false},
     {"nomic", false},          {"splade-bert", false},   {"clip", false},
+    {"siglip", false},         {"siglip2", false},
     {"eurobert", true},        {"embeddinggemma", true}, {"gemma3-last", true},
     {"qwen3-embedding", true}, {"lfm2-embedding", true},
 };
