@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Embeds images. The members of a team each prepare images, whose patches, and in CLIP a class, they
- * turn into states; then all of them run one pass over these. In SigLIP they pool images after it. */
+ * Embeds images. The members of a team each prepare images, whose patches, and in CLIP a class,
+ * they turn into states; then all of them run one pass over these. In SigLIP they pool images after
+ * it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,9 +230,9 @@ void wisp_images_close(wisp_images *images) {
 struct batch_of_images {
     struct wisp_images *images;
     const wisp_image *pictures;
-    float *states;      /* [images, tokens, hidden_size] */
-    const float *x;     /* likewise, after the pass */
-    float *pooled;      /* [images, hidden_size] */
+    float *states;  /* [images, tokens, hidden_size] */
+    const float *x; /* likewise, after the pass */
+    float *pooled;  /* [images, hidden_size] */
 };
 
 /* The working memory of an image that is prepared. */

@@ -69,8 +69,7 @@ static wisp_status read_siglip(struct directory *dir, const struct hf_decoder *d
         {"num_hidden_layers", NULL, "block_count", 12},
         {"num_attention_heads", NULL, "attention.head_count", 12},
         {"max_position_embeddings", NULL, "context_length", 64}};
-    static const struct hf_field positions = {"max_position_embeddings", NULL,
-                                              KEY_TOKENIZER_FILLS};
+    static const struct hf_field positions = {"max_position_embeddings", NULL, KEY_TOKENIZER_FILLS};
     TRY(hf_put_size_or(dir, config, &positions, 64, error));
     return read_tower(dir, decoder, config, hf_siglip_activations, sizes,
                       sizeof sizes / sizeof *sizes, 1e-6, error);

@@ -148,8 +148,9 @@ static wisp_status put_channels(struct directory *dir, const struct hf_config *c
     return directory_put_numbers(dir, key, VALUE_F32, values, CHANNELS, error);
 }
 
-wisp_status hf_read_images(struct directory *dir, const char *folder, const struct hf_images *family,
-                           const struct hf_config *config, wisp_error *error) {
+wisp_status hf_read_images(struct directory *dir, const char *folder,
+                           const struct hf_images *family, const struct hf_config *config,
+                           wisp_error *error) {
     static const struct hf_field epsilon = {"layer_norm_eps", NULL,
                                             "clip.vision.attention.layer_norm_epsilon"};
     char path[HF_PATH_BYTES];
@@ -209,7 +210,8 @@ static const struct hf_name layer_names[] = {
     {0},
 };
 
-static const struct hf_setting no_settings[] = {{0}}, has_head[] = {{"vision_use_head", JSON_TRUE}, {0}};
+static const struct hf_setting no_settings[] = {{0}},
+                               has_head[] = {{"vision_use_head", JSON_TRUE}, {0}};
 
 const struct hf_images hf_clip_images = {.tensors = {"encoder.layers.", clip_names, layer_names},
                                          .activations = hf_clip_activations,
@@ -221,10 +223,11 @@ const struct hf_images hf_clip_images = {.tensors = {"encoder.layers.", clip_nam
                                          .mean = {0.48145466, 0.4578275, 0.40821073},
                                          .std = {0.26862954, 0.26130258, 0.27577711}};
 
-const struct hf_images hf_siglip_images = {.tensors = {"encoder.layers.", siglip_names, layer_names},
-                                           .activations = hf_siglip_activations,
-                                           .settings = has_head,
-                                           .patch = 16,
-                                           .epsilon = 1e-6,
-                                           .mean = {0.5, 0.5, 0.5},
-                                           .std = {0.5, 0.5, 0.5}};
+const struct hf_images hf_siglip_images = {
+    .tensors = {"encoder.layers.", siglip_names, layer_names},
+    .activations = hf_siglip_activations,
+    .settings = has_head,
+    .patch = 16,
+    .epsilon = 1e-6,
+    .mean = {0.5, 0.5, 0.5},
+    .std = {0.5, 0.5, 0.5}};

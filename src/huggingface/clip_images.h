@@ -29,7 +29,8 @@ extern const struct hf_images hf_clip_images, hf_siglip_images;
 
 /* Adds the metadata of vision_config and preprocessor_config.json, which has the defaults of the
  * family's image processor if it is absent. Refuses what is computed otherwise. */
-wisp_status hf_read_images(struct directory *dir, const char *folder, const struct hf_images *family,
-                           const struct hf_config *config, wisp_error *error);
+wisp_status hf_read_images(struct directory *dir, const char *folder,
+                           const struct hf_images *family, const struct hf_config *config,
+                           wisp_error *error);
 
 #endif

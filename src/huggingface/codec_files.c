@@ -15,10 +15,10 @@
 #include "huggingface/json_file.h"
 
 static const char JSON_FILE[] = "tokenizer.json", MODEL_FILE[] = "tokenizer.model",
-                  DEBERTA_FILE[] = "spm.model", SIGLIP_FILE[] = "spiece.model", CONFIG_FILE[] = "tokenizer_config.json",
-                  ADDED_FILE[] = "added_tokens.json", MAP_FILE[] = "special_tokens_map.json",
-                  ENDS_FILE[] = "generation_config.json", TEMPLATE_FILE[] = "chat_template.jinja",
-                  VOCAB_FILE[] = "vocab.json";
+                  DEBERTA_FILE[] = "spm.model", SIGLIP_FILE[] = "spiece.model",
+                  CONFIG_FILE[] = "tokenizer_config.json", ADDED_FILE[] = "added_tokens.json",
+                  MAP_FILE[] = "special_tokens_map.json", ENDS_FILE[] = "generation_config.json",
+                  TEMPLATE_FILE[] = "chat_template.jinja", VOCAB_FILE[] = "vocab.json";
 
 /* Reads added_tokens_decoder of tokenizer_config.json. If it `repeats` a tokenizer.json, it must
  * name only tokens of that file: transformers would add others. Elsewhere its tokens are added to
@@ -354,8 +354,8 @@ static wisp_status read_deberta_file(struct codec_reading *r, const struct setti
                : codec_fail_format(r, "pieces", "[CLS] and [SEP] are not among them");
 }
 
-/* Returns whether transformers' SiglipTokenizer is the folder's, which reads spiece.model even beside
- * a tokenizer.json. */
+/* Returns whether transformers' SiglipTokenizer is the folder's, which reads spiece.model even
+ * beside a tokenizer.json. */
 static bool has_siglip_file(const struct codec_reading *r, const struct settings *s) {
     const struct json *class = json_get(s->tokenizer, "tokenizer_class");
     char path[HF_PATH_BYTES];
@@ -396,8 +396,9 @@ static wisp_status check_filling(struct codec_reading *r, const struct settings 
     if (!right)
         return codec_fail_unsupported(r, field, side, "right");
     return padding >= 0 ? WISP_OK
-                        : codec_fail_format(r, "pad_token", "the token is missing, with which "
-                                                            "texts are filled up");
+                        : codec_fail_format(r, "pad_token",
+                                            "the token is missing, with which "
+                                            "texts are filled up");
 }
 
 /* Marks the tokens that settings name as special, as transformers does: vocab.json does not say
@@ -482,8 +483,8 @@ wisp_status hf_read_codec(struct directory *dir, const char *folder, const struc
         TRY(codec_read_json(&r, root));
         TRY(codec_name_file(&r, CONFIG_FILE));
         TRY(read_decoder(&r, json_get(s.tokenizer, "added_tokens_decoder"), true));
-        r.lowers |= READS_CLIP && json_equals(json_get(s.tokenizer, "tokenizer_class"),
-                                              "Siglip2Tokenizer");
+        r.lowers |=
+            READS_CLIP && json_equals(json_get(s.tokenizer, "tokenizer_class"), "Siglip2Tokenizer");
     }
     TRY(codec_sort_tokens(&r));
     TRY(codec_name_file(&r, CONFIG_FILE));

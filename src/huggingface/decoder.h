@@ -42,9 +42,9 @@ struct hf_decoder {
     /* Without a modules.json a text's embedding is that of its last token, normalised, and folders
      * with one are refused. Else it is a mean. */
     bool pools_last;
-    bool fills; /* texts are filled up with the tokenizer's padding token */
+    bool fills;                     /* texts are filled up with the tokenizer's padding token */
     const struct hf_images *images; /* clip_images.h; NULL: there is no image tower */
-    bool tied;                     /* tie_word_embeddings of a config.json that lacks it */
+    bool tied;                      /* tie_word_embeddings of a config.json that lacks it */
     const char *tie_before; /* a setting that counts before tie_word_embeddings; NULL: none */
     struct hf_usual_sizes usual;
     struct hf_rope rope;

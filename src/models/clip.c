@@ -106,21 +106,18 @@ static const char *const layer_tensors[] = {"attn_norm",   "attn_q",        "att
     .linears = gpt2_linears, .load = gpt2_load, .load_layer = gpt2_load_layer,                     \
     .release = gpt2_release, .attention = decoder_attention_shape, .take = decoder_take,           \
     .rope = gpt2_rope
-#define TEXT_TOWER                                                                                 \
-    TOWER, .tensors = tensors, .others = CLIP_IMAGE_PREFIX, .step = clip_step
+#define TEXT_TOWER TOWER, .tensors = tensors, .others = CLIP_IMAGE_PREFIX, .step = clip_step
 #define IMAGE_TOWER TOWER, .name = image_name, .takes_hidden = true, .step = image_step
 
 /* Their tensors have the prefix "v." in the file, and the names here without it (engine/images.h).
  * A pass begins with the states of patches, in CLIP behind that of a class, whose last hidden state
  * is the embedding, projected. */
-static const struct architecture clip_image_tower = {
-    IMAGE_TOWER, .tensors = clip_image_tensors, .read_config = clip_image_read_config};
-static const struct architecture siglip_image_tower = {
-    IMAGE_TOWER, .tensors = siglip_image_tensors, .has_probe = true,
-    .read_config = siglip_image_read_config};
-const struct architecture architecture_clip = {TEXT_TOWER, .name = "clip",
-                                               .images = &clip_image_tower,
-                                               .read_config = clip_read_config};
-const struct architecture architecture_siglip = {TEXT_TOWER, .name = "siglip",
-                                                 .images = &siglip_image_tower,
-                                                 .read_config = siglip_read_config};
+static const struct architecture clip_image_tower = {IMAGE_TOWER, .tensors = clip_image_tensors,
+                                                     .read_config = clip_image_read_config};
+static const struct architecture siglip_image_tower = {IMAGE_TOWER, .tensors = siglip_image_tensors,
+                                                       .has_probe = true,
+                                                       .read_config = siglip_image_read_config};
+const struct architecture architecture_clip = {
+    TEXT_TOWER, .name = "clip", .images = &clip_image_tower, .read_config = clip_read_config};
+const struct architecture architecture_siglip = {
+    TEXT_TOWER, .name = "siglip", .images = &siglip_image_tower, .read_config = siglip_read_config};

@@ -9,8 +9,8 @@
 #include "text/reader.h"
 #include "text/unicode.h"
 
-/* Returns whether a character is white space. transformers, in Python, counts four more as such than
- * Hugging Face's tokenizers, and U+2581, which stands for a space. */
+/* Returns whether a character is white space. transformers, in Python, counts four more as such
+ * than Hugging Face's tokenizers, and U+2581, which stands for a space. */
 static bool is_space(const struct codec *codec, uint32_t c) {
     const bool more = c == 0x2581 || (c >= 0x1C && c <= 0x1F);
     return (codec->marks_texts && more) || (unicode_flags(c) & UNICODE_SPACE);
@@ -51,7 +51,7 @@ static size_t fold(const struct codec *codec, wisp_text text, char *out) {
 }
 
 wisp_status canonical_text(const struct codec *codec, wisp_text text, char **copy,
-                         wisp_text *canonical, wisp_error *error) {
+                           wisp_text *canonical, wisp_error *error) {
     char *lowered = NULL;
     *copy = NULL;
     if (codec->lowers)

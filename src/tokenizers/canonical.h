@@ -14,6 +14,6 @@ static inline bool codec_canonicalizes(const struct codec *codec) {
  * punctuation of ASCII, with one space in place of white space, behind U+2581. The caller frees
  * *copy. Fails if memory is short. */
 wisp_status canonical_text(const struct codec *codec, wisp_text text, char **copy,
-                         wisp_text *canonical, wisp_error *error);
+                           wisp_text *canonical, wisp_error *error);
 
 #endif

@@ -17,8 +17,8 @@
 
 /* Where SentencePiece puts the space before a text. */
 enum codec_prefix {
-    PREFIX_EACH,  /* before the text, and again after each added token */
-    PREFIX_FIRST, /* before the text, unless that begins with a space */
+    PREFIX_EACH,   /* before the text, and again after each added token */
+    PREFIX_FIRST,  /* before the text, unless that begins with a space */
     PREFIX_ALWAYS, /* if PREFIX_EACH has it, unless there is a space */
     PREFIX_TEXT    /* before the text, even if that begins with a space */
 };

@@ -161,12 +161,13 @@ def image_goldens(folder, model, resample):
     (folder / "golden-images.json").write_text(json.dumps(cases) + "\n")
 
 
-MODELS = {"siglip": (siglip, slow_tokenizer, 3), "siglip2": (siglip2, gemma_tokenizer, 2),
-          "siglip-text": (siglip_text, fast_tokenizer, None)}
+# With a seed each: few random models of this width are as steady in int8 as real ones.
+MODELS = {"siglip": (siglip, slow_tokenizer, 3, 643), "siglip2": (siglip2, gemma_tokenizer, 2, 692),
+          "siglip-text": (siglip_text, fast_tokenizer, None, 1142)}
 
 
-def build(name, make, make_tokenizer, resample):
-    torch.manual_seed(sum(name.encode()) + 1)
+def build(name, make, make_tokenizer, resample, seed):
+    torch.manual_seed(seed)
     folder = OUT / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

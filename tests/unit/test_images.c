@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Compares the squares that are made of images, and embeddings of images, with those of transformers
- * and Pillow (tests/oracle/make_clip.py and make_siglip.py). */
+ * Compares the squares that are made of images, and embeddings of images, with those of
+ * transformers and Pillow (tests/oracle/make_clip.py and make_siglip.py). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -177,8 +177,7 @@ static void check_bits(const struct tower *tower) {
     const size_t size = tower->size, bytes = size * sizeof *rows;
     char path[GOLDEN_PATH_BYTES];
     read_golden(&g, tower);
-    wisp_model *model =
-        open_model_or_fail(data_path(tower->folder, path), WISP_COMPUTE_INT8, NULL);
+    wisp_model *model = open_model_or_fail(data_path(tower->folder, path), WISP_COMPUTE_INT8, NULL);
     wisp_images *one = open_images(model, 1), *three = open_images(model, 3);
     embed(one, g.images, g.n, together);
     for (size_t i = 0; i < 5 * g.n; i++)
