@@ -169,7 +169,8 @@ enum { DENSE_MODULES = 2 };
 #define KEY_GGML_LOWERCASE "tokenizer.ggml.normalizer.lowercase"
 #define KEY_GGML_STRIP_ACCENTS "tokenizer.ggml.normalizer.strip_accents"
 
-/* bool: text is converted to lower case. Default: KEY_GGML_LOWERCASE, else true. */
+/* bool: text is converted to lower case. Default: KEY_GGML_LOWERCASE, else true; of SentencePiece
+ * false. */
 #define KEY_TOKENIZER_LOWERCASE "wisp.tokenizer.lowercase"
 
 /* bool: accents are removed from letters. Default: KEY_GGML_STRIP_ACCENTS, else whether text is
@@ -201,8 +202,9 @@ enum { DENSE_MODULES = 2 };
 #define KEY_TOKENIZER_END_TOKENS "wisp.tokenizer.end_tokens"
 
 /* string: where SentencePiece puts the space before a text: "each" (before the text and after each
- * added token), "first" (before the text, unless that begins with a space) or "always" (if
- * "each" has it, unless there is a space). Default: each, as in llama.cpp. */
+ * added token), "first" (before the text, unless that begins with a space), "always" (if "each"
+ * has it, unless there is a space) or "text" (before the text, even if that begins with a space;
+ * only with KEY_TOKENIZER_DROPS_PUNCTUATION). Default: each, as in llama.cpp. */
 #define KEY_TOKENIZER_SPACE_PREFIX "wisp.tokenizer.space_prefix"
 
 /* bool: in byte-level BPE, a word that is a token becomes it, whatever the merges say. Default:

@@ -46,20 +46,21 @@ struct tower {
     enum pooling pooling;
     bool sees_all;              /* tokens see those behind them, too, unless the file says no */
     enum activation activation; /* of files that name none */
-    const char *last;           /* the layer that makes the embedding; NULL: there is none */
+    bool projects;              /* a dense layer makes the embedding of what is pooled */
 };
 
-static const struct tower clip_texts = {POOLING_LAST, false, ACTIVATION_QUICK_GELU, TENSOR_DENSE_2},
-                          clip_images = {POOLING_CLS, true, ACTIVATION_QUICK_GELU, TENSOR_DENSE_2},
-                          siglip_texts = {POOLING_LAST, true, ACTIVATION_GELU_TANH, TENSOR_DENSE_2},
-                          siglip_images = {POOLING_CLS, true, ACTIVATION_GELU_TANH, NULL};
+static const struct tower clip_texts = {POOLING_LAST, false, ACTIVATION_QUICK_GELU, true},
+                          clip_images = {POOLING_CLS, true, ACTIVATION_QUICK_GELU, true},
+                          siglip_texts = {POOLING_LAST, true, ACTIVATION_GELU_TANH, true},
+                          siglip_images = {POOLING_CLS, true, ACTIVATION_GELU_TANH, false};
 
 static wisp_status read_tower(const struct config_reader *r, const struct tower *tower) {
     static const struct named_activation activations[] = {
         {"quick_gelu", ACTIVATION_QUICK_GELU},
         {"gelu", ACTIVATION_GELU},
         {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH}};
-    char last[24], pooling[8];
+    static const char projection[] = TENSOR_DENSE_2 TENSOR_WEIGHT;
+    char pooling[8];
     *r->config = (struct model_config){.activation = tower->activation,
                                        .pooling = tower->pooling,
                                        .sees_all = tower->sees_all,
@@ -70,9 +71,8 @@ static wisp_status read_tower(const struct config_reader *r, const struct tower 
     TRY(config_refuse_others(r, "attention.sliding_window", "0"));
     snprintf(pooling, sizeof pooling, "%d", (int)tower->pooling);
     TRY(config_refuse_others(r, "pooling_type", pooling));
-    snprintf(last, sizeof last, "%s" TENSOR_WEIGHT, tower->last ? tower->last : "");
-    if (tower->last && !directory_find_tensor(r->dir, last))
-        return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, last,
+    if (tower->projects && !directory_find_tensor(r->dir, projection))
+        return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, projection,
                     "the projection of %s is missing",
                     tower->pooling == POOLING_LAST ? "texts" : "images");
     return decoder_refuse_caps(r);

@@ -31,9 +31,9 @@ static size_t resident_bytes(const void *state) {
 static void fill(const struct codec *codec, size_t max_tokens, int32_t *ids, size_t *count) {
     int32_t padding;
     const size_t wanted = smaller(codec_fills(codec, &padding), max_tokens);
-    for (; *count < wanted; ++*count)
-        if (ids)
-            ids[*count] = padding;
+    for (size_t i = *count; ids && i < wanted; i++)
+        ids[i] = padding;
+    *count = larger(*count, wanted);
 }
 
 static wisp_status encode(const void *codec, wisp_text text, size_t max_tokens, int32_t *ids,
