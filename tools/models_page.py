@@ -37,6 +37,7 @@ GTE = {"pack_qkv": True, "position_embedding_type": "rope", "rope_theta": 500000
        "type_vocab_size": 0, "rope_scaling": {"type": "ntk", "factor": 2.0}}
 DEBERTA = {"relative_attention": True, "position_buckets": 32, "max_relative_positions": -1, "norm_rel_ebd": "layer_norm",
            "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False, "type_vocab_size": 0}
+TANH = {"hidden_act": "gelu_pytorch_tanh"}
 LFM2 = {"layer_types": ["conv", "full_attention"]}
 GEMMA = {"query_pre_attn_scalar": 8, "sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
 SENTENCE, GENERATES, SCORES, LABELS = "mean cls lasttoken".split(), None, "scores", "labels"
@@ -74,7 +75,10 @@ ROWS = [
     [model("LFM2.5-Embedding", "cls", "lfm2", "Lfm2BidirectionalModel", "models/lfm2-embedding", **LFM2)],
     [model("potion, model2vec", "static", "model2vec", "StaticModel", "models/static")],
     [model("CLIP (of OpenAI, LAION), texts and images", "tower", "clip", "CLIPModel", "models/clip", text_config={"hidden_act": "quick_gelu"}, vision_config={"hidden_act": "quick_gelu"}),
-     model("CLIP: the text tower alone", "tower", "clip_text_model", "CLIPTextModelWithProjection", "models/clip-text", eos_token_id=2)],
+     model("CLIP: the text tower alone", "tower", "clip_text_model", "CLIPTextModelWithProjection", "models/clip-text", eos_token_id=2),
+     model("SigLIP, texts and images", "tower", "siglip", "SiglipModel", "models/siglip", text_config=TANH, vision_config=TANH),
+     model("SigLIP 2 of one resolution", "tower", "siglip", "SiglipModel", "models/siglip2", text_config=TANH, vision_config=TANH),
+     model("SigLIP: the text tower alone", "tower", "siglip_text_model", "SiglipTextModel", "models/siglip-text")],
     [model("DistilBERT", "mean", "distilbert", "DistilBertModel", "models/distilbert"),
      model("RoBERTa", "mean", "roberta", "RobertaModel", "models/roberta"),
      model("DeBERTa v3 and v2", "mean", "deberta-v2", "DebertaV2Model", "models/deberta-v3", **DEBERTA),
@@ -82,6 +86,8 @@ ROWS = [
     [model("ms-marco-MiniLM", SCORES, "bert", "BertForSequenceClassification", "models/rank-bert", **ONE_LABEL),
      model("mxbai-rerank-v1", SCORES, "deberta-v2", "DebertaV2ForSequenceClassification", "models/rank-deberta", **DEBERTA | ONE_LABEL),
      model("bge-reranker", SCORES, "xlm-roberta", "XLMRobertaForSequenceClassification", "models/rank-roberta", **ONE_LABEL),
+     model("gte-multilingual-reranker", SCORES, "new", "NewForSequenceClassification", "models/rank-gte", **GTE | ONE_LABEL),
+     model("rankers of MPNet", SCORES, "mpnet", "MPNetForSequenceClassification", "models/rank-mpnet", **ONE_LABEL),
      model("gte-reranker-modernbert", SCORES, "modernbert", "ModernBertForSequenceClassification", "models/rank-modernbert", **MODERN | ONE_LABEL),
      model("nli-deberta-v3, zero-shot classifiers", LABELS, "deberta-v2", "DebertaV2ForSequenceClassification", "models/labels-deberta", **DEBERTA | INFERENCE),
      model("nli-MiniLM, roberta-large-mnli", LABELS, "roberta", "RobertaForSequenceClassification", "models/labels-roberta", **INFERENCE),

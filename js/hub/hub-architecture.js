@@ -10,7 +10,7 @@ export const ARCHITECTURES = [
     ' ',
   ),
   ...'mistral3 glm4 eurobert bitnet bitnet-b1.58 deepseek2 jina-bert-v2 jina-bert-v3'.split(' '),
-  ...'nomic-bert-moe clip'.split(' '),
+  ...'nomic-bert-moe clip siglip'.split(' '),
 ];
 
 /** The values of model_type in folders that wisp opens: those of src/huggingface. */
@@ -20,7 +20,7 @@ export const MODEL_TYPES = [
   ...'lfm2 lfm2_bidirectional phi3 granite olmo2 olmo3 smollm3 mistral3 starcoder2'.split(' '),
   ...'gpt_neox stablelm qwen3_moe olmoe granitemoe lfm2_moe model2vec'.split(' '),
   ...'minicpm ministral3 glm4 eurobert gpt_oss bitnet glm4_moe_lite granitemoehybrid'.split(' '),
-  ...'deberta-v2 clip clip_text_model'.split(' '),
+  ...'deberta-v2 clip clip_text_model siglip siglip_text_model'.split(' '),
 ];
 
 const KEY = 'general.architecture';

@@ -1,4 +1,4 @@
-"""Embeddings of images, of the tiny CLIP of tests/data/models."""
+"""Embeddings of images, of the tiny CLIP and SigLIPs of tests/data/models."""
 
 import json
 import os
@@ -12,11 +12,15 @@ from wisp_engine import ArgumentError, Embedder, Index, UnsupportedError
 FOLDER = Path(os.environ["WISP_REPO"]) / "tests/data/models/clip"
 
 
-@pytest.fixture(scope="module")
-def goldens():
-    cases = json.loads((FOLDER / "golden-images.json").read_text())
+def read_goldens(folder):
+    cases = json.loads((folder / "golden-images.json").read_text())
     return [(np.frombuffer(bytes.fromhex(c["pixels"]), np.uint8).reshape(c["height"], c["width"], 3), c["row"])
             for c in cases]
+
+
+@pytest.fixture(scope="module")
+def goldens():
+    return read_goldens(FOLDER)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +43,15 @@ class Picture:
 def test_equals_transformers(embedder, goldens):
     rows = embedder.encode_images(pixels for pixels, _ in goldens)
     assert rows.shape == (len(goldens), embedder.dimensions)
+    np.testing.assert_allclose(rows, [row for _, row in goldens], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["siglip", "siglip2"])
+def test_siglip_equals_transformers(name):
+    folder = FOLDER.with_name(name)
+    goldens = read_goldens(folder)
+    with Embedder(folder, compute="f32") as embedder:
+        rows = embedder.encode_images(pixels for pixels, _ in goldens)
     np.testing.assert_allclose(rows, [row for _, row in goldens], atol=1e-5)
 
 

@@ -150,7 +150,7 @@ class Embedder(OpenModel):
         return result if convert_to_numpy else list(result)  # type: ignore[return-value]
 
     def encode_images(self, images: Any) -> NDArray[np.float32]:
-        """Embeds images with the image tower of a CLIP model, to be compared with its embeddings of texts.
+        """Embeds images with the image tower of a CLIP or SigLIP model, to be compared with its embeddings of texts.
 
         The tower is read from the model's file by the first call. Images are resized and cropped as transformers does
         it with Pillow. Photos are not turned as their EXIF data say: `PIL.ImageOps.exif_transpose` does so.

@@ -63,8 +63,13 @@ static wisp_text first_of(const struct job *job, const wisp_text *text) {
 
 static size_t estimate_tokens(const struct job *job, const wisp_text *text) {
     const size_t bytes = first_of(job, text).length + text->length;
-    const size_t tokens = (bytes + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN + SPECIAL_TOKENS;
-    return smaller(tokens, job->session->model->max_tokens);
+    const wisp_model *model = job->session->model;
+    const struct codec *codec = READS_CLIP ? tokenizer_codec(model->tokenizer) : NULL;
+    size_t tokens = (bytes + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN + SPECIAL_TOKENS;
+    int32_t padding;
+    if (READS_CLIP && codec)
+        tokens = larger(tokens, codec_fills(codec, &padding));
+    return smaller(tokens, model->max_tokens);
 }
 
 /* Returns the end of the batch that begins with text `first`. */

@@ -25,9 +25,11 @@ struct parts {
     uint8_t *rows; /* [rows that the second pass reads, side, CHANNELS] */
 };
 
-static struct axis axis_of(uint32_t own, uint32_t other, uint32_t side) {
-    const uint32_t to =
-        own <= other ? side : (uint32_t)((uint64_t)side * own / other); /* which is rounded down */
+static struct axis axis_of(uint32_t own, uint32_t other, const struct image_fit *fit) {
+    const uint32_t side = fit->side;
+    const uint32_t to = !fit->crops || own <= other
+                            ? side
+                            : (uint32_t)((uint64_t)side * own / other); /* which is rounded down */
     return (struct axis){.from = own, .to = to, .first = (to - side) / 2};
 }
 
@@ -44,42 +46,63 @@ static double cubic(double x) {
     return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
-static struct filter take_filter(const struct axis *axis, uint32_t side, struct workspace *space) {
-    struct filter f = {.most = (size_t)ceil(2 * width_of(axis)) * 2 + 1};
-    f.starts = workspace_take(space, 1, side, sizeof *f.starts);
-    f.counts = workspace_take(space, 1, side, sizeof *f.counts);
-    f.weights = workspace_take(space, side, f.most, sizeof *f.weights);
+static double triangle(double x) {
+    return fmax(1 - fabs(x), 0);
+}
+
+/* A weight by the distance of pixels, which is 0 from `support` on. */
+struct image_filter {
+    const char *name;
+    double support;
+    double (*weight)(double x);
+};
+
+const struct image_filter *image_filter_named(const char *name) {
+    static const struct image_filter filters[] = {{"bicubic", 2, cubic}, {"bilinear", 1, triangle}};
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+        if (strcmp(filters[i].name, name) == 0)
+            return &filters[i];
+    return NULL;
+}
+
+static struct filter take_filter(const struct axis *axis, const struct image_fit *fit,
+                                 struct workspace *space) {
+    struct filter f = {.most = (size_t)ceil(fit->filter->support * width_of(axis)) * 2 + 1};
+    f.starts = workspace_take(space, 1, fit->side, sizeof *f.starts);
+    f.counts = workspace_take(space, 1, fit->side, sizeof *f.counts);
+    f.weights = workspace_take(space, fit->side, f.most, sizeof *f.weights);
     return f;
 }
 
-static struct parts take_parts(const struct axis *x, const struct axis *y, uint32_t side,
-                               struct workspace *space) {
-    struct parts p = {.x = take_filter(x, side, space), .y = take_filter(y, side, space)};
+static struct parts take_parts(const struct axis *x, const struct axis *y,
+                               const struct image_fit *fit, struct workspace *space) {
+    struct parts p = {.x = take_filter(x, fit, space), .y = take_filter(y, fit, space)};
     p.sums = workspace_take(space, 1, p.x.most > p.y.most ? p.x.most : p.y.most, sizeof *p.sums);
-    p.rows = workspace_take(space, y->from, (size_t)side * CHANNELS, 1);
+    p.rows = workspace_take(space, y->from, (size_t)fit->side * CHANNELS, 1);
     return p;
 }
 
-size_t image_crop_bytes(const wisp_image *image, uint32_t side) {
-    const struct axis x = axis_of(image->width, image->height, side);
-    const struct axis y = axis_of(image->height, image->width, side);
+size_t image_fit_bytes(const wisp_image *image, const struct image_fit *fit) {
+    const struct axis x = axis_of(image->width, image->height, fit);
+    const struct axis y = axis_of(image->height, image->width, fit);
     struct workspace measured = {0};
-    take_parts(&x, &y, side, &measured);
+    take_parts(&x, &y, fit, &measured);
     return measured.used;
 }
 
 /* Writes the weights of the kept pixels. `sums` has room for those of one pixel. */
-static void fill(const struct filter *f, const struct axis *axis, uint32_t side, double *sums) {
+static void fill(const struct filter *f, const struct axis *axis, const struct image_fit *fit,
+                 double *sums) {
     const double scale = (double)axis->from / (double)axis->to, width = width_of(axis);
-    const double support = 2 * width, step = 1 / width;
-    for (uint32_t i = 0; i < side; i++) {
+    const double support = fit->filter->support * width, step = 1 / width;
+    for (uint32_t i = 0; i < fit->side; i++) {
         const double center = (axis->first + i + 0.5) * scale;
         const double low = center - support + 0.5, high = center + support + 0.5;
         const uint32_t start = low > 0 ? (uint32_t)low : 0;
         const uint32_t end = high < axis->from ? (uint32_t)high : axis->from;
         double total = 0;
         for (uint32_t j = start; j < end; j++)
-            total += sums[j - start] = cubic((j - center + 0.5) * step);
+            total += sums[j - start] = fit->filter->weight((j - center + 0.5) * step);
         f->starts[i] = start;
         f->counts[i] = end - start;
         for (uint32_t j = 0; j < end - start; j++) {
@@ -111,13 +134,14 @@ static void mix(const struct filter *f, size_t i, const uint8_t *pixels, size_t 
         out[c] = byte_of(sums[c]);
 }
 
-void image_crop(const wisp_image *image, uint32_t side, uint8_t *out, struct workspace space) {
-    const struct axis x = axis_of(image->width, image->height, side);
-    const struct axis y = axis_of(image->height, image->width, side);
-    const struct parts p = take_parts(&x, &y, side, &space);
-    const size_t row = (size_t)side * CHANNELS;
-    fill(&p.x, &x, side, p.sums);
-    fill(&p.y, &y, side, p.sums);
+void image_make_square(const wisp_image *image, const struct image_fit *fit, uint8_t *out,
+                       struct workspace space) {
+    const struct axis x = axis_of(image->width, image->height, fit);
+    const struct axis y = axis_of(image->height, image->width, fit);
+    const struct parts p = take_parts(&x, &y, fit, &space);
+    const size_t side = fit->side, row = side * CHANNELS;
+    fill(&p.x, &x, fit, p.sums);
+    fill(&p.y, &y, fit, p.sums);
     const size_t first = p.y.starts[0], end = p.y.starts[side - 1] + p.y.counts[side - 1];
     for (size_t r = first; r < end; r++) {
         const uint8_t *pixels = image->pixels + r * image->width * CHANNELS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Embeds images. The members of a team each prepare images, whose patches and class they turn into
- * states; then all of them run one pass over these. */
+ * Embeds images. The members of a team each prepare images, whose patches, and in CLIP a class,
+ * they turn into states; then all of them run one pass over these. In SigLIP they pool images after
+ * it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "engine/image_pixels.h"
 #include "engine/model.h"
 #include "layers/norm.h"
+#include "models/attention_pool.h"
 #include "models/pass.h"
 #include "models/tensor_names.h"
 
@@ -20,10 +22,12 @@ struct wisp_images {
     const wisp_model *model;
     struct directory dir; /* of the image tower: the model's sources, but tensors of its own */
     struct network network;
-    struct linear patches;        /* W [hidden_size, CHANNELS * patch * patch], without biases */
-    float *class_state;           /* [hidden_size] */
-    struct norm first_norm;       /* of the states that a pass begins with */
-    uint32_t side, patch, tokens; /* pixels of an image and of a patch; tokens of an image */
+    struct linear embedding;    /* of patches: W [hidden_size, CHANNELS * patch * patch] */
+    float *class_state;         /* [hidden_size]; NULL: there is no class */
+    struct norm first_norm;     /* of the states that a pass begins with; only with a class */
+    struct attention_pool pool; /* only without a class */
+    struct image_fit fit;
+    uint32_t patch, patches, tokens; /* pixels of a patch; patches and tokens of an image */
     float mean[CHANNELS], std[CHANNELS];
     size_t at_once; /* images of a pass */
     struct pool *team;
@@ -100,21 +104,50 @@ static wisp_status read_channels(const struct directory *dir, const char *key, f
 
 static wisp_status read_settings(struct wisp_images *images, wisp_error *error) {
     const struct directory *dir = &images->dir;
-    TRY(metadata_u32(dir, KEY_IMAGE_SIZE, &images->side, error));
+    const bool has_class = !images->network.architecture->has_probe;
+    const char *filter = "bicubic";
+    uint32_t side;
+    TRY(metadata_u32(dir, KEY_IMAGE_SIZE, &side, error));
     TRY(metadata_u32(dir, KEY_PATCH_SIZE, &images->patch, error));
     TRY(read_channels(dir, KEY_IMAGE_MEAN, images->mean, error));
     TRY(read_channels(dir, KEY_IMAGE_STD, images->std, error));
+    images->fit = (struct image_fit){.side = side, .crops = true};
+    TRY(metadata_bool_or(dir, KEY_IMAGE_CROPS, &images->fit.crops, error));
+    TRY(metadata_text_or(dir, KEY_IMAGE_FILTER, &filter, error));
+    images->fit.filter = image_filter_named(filter);
+    if (!images->fit.filter)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_IMAGE_FILTER,
+                    "%.32s is not supported, only bicubic and bilinear", filter);
     images->tokens = images->network.config.max_positions;
-    if (images->side > MOST_SIDE || images->patch == 0 || images->patch > images->side ||
-        images->tokens - 1 != (images->side / images->patch) * (images->side / images->patch))
+    images->patches = images->tokens - has_class;
+    if (side > MOST_SIDE || images->patch == 0 || images->patch > side ||
+        images->patches != (side / images->patch) * (side / images->patch))
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_IMAGE_SIZE,
-                    "images of %u pixels, with patches of %u, do not have %u tokens", images->side,
+                    "images of %u pixels, with patches of %u, do not have %u tokens", side,
                     images->patch, images->tokens);
     return WISP_OK;
 }
 
-static wisp_status load(struct wisp_images *images, wisp_error *error) {
+/* Reads what is before the layers, and in SigLIP what is behind them. */
+static wisp_status load_ends(struct wisp_images *images, wisp_error *error) {
     static const char *const patches = "patch_embd";
+    const struct network *network = &images->network;
+    const bool has_probe = network->architecture->has_probe;
+    const size_t size = network->config.hidden_size;
+    const struct linear_source source = {.dir = &images->dir,
+                                         .names = &patches,
+                                         .unbiased = !has_probe,
+                                         .parts = 1,
+                                         .n = size,
+                                         .k = (size_t)CHANNELS * images->patch * images->patch};
+    TRY(linear_load(&images->embedding, &source, network->kernels, WISP_COMPUTE_F32, error));
+    if (has_probe)
+        return attention_pool_load(&images->pool, network, error);
+    TRY(directory_load_floats(&images->dir, "class_embd", 1, size, &images->class_state, error));
+    return norm_load(&images->first_norm, &images->dir, "pre_ln", size, error);
+}
+
+static wisp_status load(struct wisp_images *images, wisp_error *error) {
     const struct network *texts = &images->model->network;
     struct network *network = &images->network;
     const size_t dimensions = wisp_model_dimensions(images->model);
@@ -123,27 +156,18 @@ static wisp_status load(struct wisp_images *images, wisp_error *error) {
     TRY(tensor_names_check(&images->dir, network->architecture, &network->config, error));
     TRY(read_settings(images, error));
     TRY(network_load(network, texts->kernels, texts->compute, NULL, error));
-    const size_t size = network->config.hidden_size;
-    const struct linear_source source = {.dir = &images->dir,
-                                         .names = &patches,
-                                         .unbiased = true,
-                                         .parts = 1,
-                                         .n = size,
-                                         .k = (size_t)CHANNELS * images->patch * images->patch};
-    TRY(linear_load(&images->patches, &source, texts->kernels, WISP_COMPUTE_F32, error));
-    TRY(directory_load_floats(&images->dir, "class_embd", 1, size, &images->class_state, error));
-    TRY(norm_load(&images->first_norm, &images->dir, "pre_ln", size, error));
-    if (dense_modules_outputs(&network->dense, size) != dimensions)
-        return fail(error, WISP_ERROR_FORMAT, images->dir.file, CLIP_IMAGE_PREFIX TENSOR_DENSE_2,
-                    "embeddings of %zu values, but those of texts have %zu",
-                    dense_modules_outputs(&network->dense, size), dimensions);
+    TRY(load_ends(images, error));
+    const size_t outputs = dense_modules_outputs(&network->dense, network->config.hidden_size);
+    if (outputs != dimensions)
+        return fail(error, WISP_ERROR_FORMAT, images->dir.file, "images",
+                    "embeddings of %zu values, but those of texts have %zu", outputs, dimensions);
     images->at_once = larger(BATCH_TOKENS / images->tokens, 1);
     return WISP_OK;
 }
 
 static wisp_status check_model(const wisp_model *model, wisp_error *error) {
     if (!model->network.architecture->images ||
-        !directory_find_tensor(&model->dir, CLIP_IMAGE_PREFIX "class_embd"))
+        !directory_find_tensor(&model->dir, CLIP_IMAGE_PREFIX "patch_embd" TENSOR_WEIGHT))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "images",
                     "the model has no image tower");
     if (model->dir.residency.in_memory || model->dir.residency.lacks_rows)
@@ -191,8 +215,9 @@ void wisp_images_close(wisp_images *images) {
     pool_close(images->team);
     workspace_release(&images->forward);
     network_release(&images->network);
-    linear_release(&images->patches);
+    linear_release(&images->embedding);
     norm_release(&images->first_norm);
+    attention_pool_release(&images->pool);
     memory_free(images->class_state);
     images->dir.n_sources = 0; /* the model's own */
     directory_release(&images->dir);
@@ -205,37 +230,39 @@ void wisp_images_close(wisp_images *images) {
 struct batch_of_images {
     struct wisp_images *images;
     const wisp_image *pictures;
-    float *states; /* [images, tokens, hidden_size] */
+    float *states;  /* [images, tokens, hidden_size] */
+    const float *x; /* likewise, after the pass */
+    float *pooled;  /* [images, hidden_size] */
 };
 
 /* The working memory of an image that is prepared. */
 struct prepared {
     uint8_t *square; /* [side, side, CHANNELS] */
-    float *inputs;   /* [tokens - 1, CHANNELS * patch * patch] */
+    float *inputs;   /* [patches, CHANNELS * patch * patch] */
     struct workspace rest;
 };
 
 static struct prepared take_prepared(const struct wisp_images *images, const wisp_image *picture,
                                      struct workspace *space) {
-    const size_t inputs = images->patches.k, patches = images->tokens - 1;
+    const size_t inputs = images->embedding.k, side = images->fit.side;
     struct prepared p;
-    p.square = workspace_take(space, images->side, (size_t)images->side * CHANNELS, 1);
-    p.inputs = workspace_take(space, patches, inputs, sizeof *p.inputs);
-    p.rest = workspace_part(space, larger(image_crop_bytes(picture, images->side),
-                                          linear_workspace_bytes(patches, inputs)));
+    p.square = workspace_take(space, side, side * CHANNELS, 1);
+    p.inputs = workspace_take(space, images->patches, inputs, sizeof *p.inputs);
+    p.rest = workspace_part(space, larger(image_fit_bytes(picture, &images->fit),
+                                          linear_workspace_bytes(images->patches, inputs)));
     return p;
 }
 
 /* Cuts the square into patches, whose values are in the order of the weights: channels, rows,
  * columns. A byte x becomes (x / 255 - mean) / std. */
 static void cut(const struct wisp_images *images, const struct prepared *p) {
-    const size_t patch = images->patch, across = images->side / patch;
+    const size_t patch = images->patch, side = images->fit.side, across = side / patch;
     float *out = p->inputs;
     for (size_t i = 0; i < across * across; i++)
         for (size_t c = 0; c < CHANNELS; c++)
             for (size_t y = 0; y < patch; y++) {
                 const size_t row = i / across * patch + y, column = i % across * patch;
-                const uint8_t *pixels = p->square + (row * images->side + column) * CHANNELS + c;
+                const uint8_t *pixels = p->square + (row * side + column) * CHANNELS + c;
                 for (size_t x = 0; x < patch; x++)
                     *out++ = ((float)pixels[x * CHANNELS] / 255 - images->mean[c]) / images->std[c];
             }
@@ -256,14 +283,34 @@ static wisp_status prepare(void *context, uint32_t member, size_t first, size_t 
         take_prepared(images, picture, &measured);
         TRY(workspace_reserve(space, measured.used, error));
         const struct prepared p = take_prepared(images, picture, space);
-        image_crop(picture, images->side, p.square, p.rest);
+        image_make_square(picture, &images->fit, p.square, p.rest);
         cut(images, &p);
+        linear_apply(&images->embedding, p.inputs, images->patches,
+                     states + (images->tokens - images->patches) * size, p.rest);
+        if (!images->class_state) {
+            network->kernels->add(states, network->positions->rows, images->tokens * size);
+            continue;
+        }
         memcpy(states, images->class_state, size * sizeof *states);
-        linear_apply(&images->patches, p.inputs, images->tokens - 1, states + size, p.rest);
         network->kernels->layer_norm(states, network->positions->rows, images->first_norm.weight,
                                      images->first_norm.bias, network->config.norm_epsilon,
                                      images->tokens, size);
     }
+    return WISP_OK;
+}
+
+/* Pools the states of images [first, end) after the pass, on the thread of `member`. */
+static wisp_status pool(void *context, uint32_t member, size_t first, size_t end,
+                        wisp_error *error) {
+    const struct batch_of_images *batch = context;
+    struct wisp_images *images = batch->images;
+    const size_t size = images->network.config.hidden_size;
+    struct workspace *space = &images->member[member];
+    TRY(workspace_reserve(
+        space, attention_pool_bytes(&images->pool, &images->network, images->tokens), error));
+    for (size_t i = first; i < end; i++)
+        attention_pool_apply(&images->pool, &images->network, batch->x + i * images->tokens * size,
+                             images->tokens, batch->pooled + i * size, *space);
     return WISP_OK;
 }
 
@@ -317,9 +364,10 @@ static wisp_status embed_some(struct wisp_images *images, const wisp_image *pict
     take_space(images, n, &size, &measured);
     TRY(workspace_reserve(&images->forward, measured.used, error));
     struct images_space space = take_space(images, n, &size, &images->forward);
-    struct batch_of_images batch = {images, pictures, space.states};
+    struct batch_of_images batch = {images, pictures, space.states, NULL, space.pooled};
     struct pool_work work = {.items = n, .run = prepare, .context = &batch};
-    TRY(pool_each(images->team, (uint32_t)smaller(n, pool_size(images->team)), &work, error));
+    const uint32_t workers = (uint32_t)smaller(n, pool_size(images->team));
+    TRY(pool_each(images->team, workers, &work, error));
     for (size_t i = 0; i <= n; i++)
         space.starts[i] = i * images->tokens;
     struct pass pass = {
@@ -332,6 +380,10 @@ static wisp_status embed_some(struct wisp_images *images, const wisp_image *pict
     };
     pass_begin(&pass, &space.pass);
     TRY(pass_run(&pass, error));
+    batch.x = pass.x;
+    work = (struct pool_work){.items = n, .run = pool, .context = &batch};
+    if (network->architecture->has_probe)
+        TRY(pool_each(images->team, workers, &work, error));
     const float *values = dense_modules_apply(&network->dense, space.pooled, n, false, space.head);
     for (size_t i = 0; i < n; i++)
         TRY(write_row(images, values + i * dimensions, dimensions, rows + i * dimensions, error));

@@ -56,7 +56,7 @@ enum { DENSE_MODULES = 2 };
 #define TENSOR_DENSE_2 "dense_2"
 #define TENSOR_DENSE_3 "dense_3"
 
-/* What the names of the tensors of CLIP's image tower begin with, and its keys: llama.cpp's. u32:
+/* What the names of the tensors of an image tower begin with, and its keys: llama.cpp's. u32:
  * the pixels of a side of an image and of a patch; f32[3]: the mean and the standard deviation of
  * pixels from 0 to 1, of red, green and blue. */
 #define CLIP_IMAGE_PREFIX "v."
@@ -64,6 +64,14 @@ enum { DENSE_MODULES = 2 };
 #define KEY_PATCH_SIZE "clip.vision.patch_size"
 #define KEY_IMAGE_MEAN "clip.vision.image_mean"
 #define KEY_IMAGE_STD "clip.vision.image_std"
+
+/* bool: an image keeps its shape, and the square in its middle is cut out; else all of it is
+ * resized to a square. Default: true. */
+#define KEY_IMAGE_CROPS "wisp.image.crops"
+
+/* string: the filter by which images are resized, bicubic or bilinear, as Pillow has them. Default:
+ * bicubic. */
+#define KEY_IMAGE_FILTER "wisp.image.filter"
 
 /* The head of models whose pooling_type is 4 (rank). It makes a score of a pair of texts, or of
  * each label. The norm, without a bias or with one, follows the first layer's activation. */
@@ -161,7 +169,8 @@ enum { DENSE_MODULES = 2 };
 #define KEY_GGML_LOWERCASE "tokenizer.ggml.normalizer.lowercase"
 #define KEY_GGML_STRIP_ACCENTS "tokenizer.ggml.normalizer.strip_accents"
 
-/* bool: text is converted to lower case. Default: KEY_GGML_LOWERCASE, else true. */
+/* bool: text is converted to lower case. Default: KEY_GGML_LOWERCASE, else true; of SentencePiece
+ * false. */
 #define KEY_TOKENIZER_LOWERCASE "wisp.tokenizer.lowercase"
 
 /* bool: accents are removed from letters. Default: KEY_GGML_STRIP_ACCENTS, else whether text is
@@ -193,8 +202,9 @@ enum { DENSE_MODULES = 2 };
 #define KEY_TOKENIZER_END_TOKENS "wisp.tokenizer.end_tokens"
 
 /* string: where SentencePiece puts the space before a text: "each" (before the text and after each
- * added token), "first" (before the text, unless that begins with a space) or "always" (if
- * "each" has it, unless there is a space). Default: each, as in llama.cpp. */
+ * added token), "first" (before the text, unless that begins with a space), "always" (if "each"
+ * has it, unless there is a space) or "text" (before the text, even if that begins with a space;
+ * only with KEY_TOKENIZER_DROPS_PUNCTUATION). Default: each, as in llama.cpp. */
 #define KEY_TOKENIZER_SPACE_PREFIX "wisp.tokenizer.space_prefix"
 
 /* bool: in byte-level BPE, a word that is a token becomes it, whatever the merges say. Default:
@@ -215,6 +225,14 @@ enum { DENSE_MODULES = 2 };
 
 /* bool: no token of SentencePiece's reaches past a space, which begins a word. Default: false. */
 #define KEY_TOKENIZER_SPLIT_SPACES "wisp.tokenizer.split_spaces"
+
+/* u32: each text is filled up to so many tokens with that of tokenizer.ggml.padding_token_id, which
+ * the others see as any token. Default: texts are not filled up. */
+#define KEY_TOKENIZER_FILLS "wisp.tokenizer.fills"
+
+/* bool: of SentencePiece, ASCII punctuation is dropped from texts, and white space becomes one
+ * space. Default: false. */
+#define KEY_TOKENIZER_DROPS_PUNCTUATION "wisp.tokenizer.drops_punctuation"
 
 /* ---- calibration: written by calibrate, removed by convert --plain --------------------------- */
 

@@ -161,7 +161,7 @@ static bool is_description(const char *name) {
         if (length >= end && strcmp(name + length - end, ends[i]) == 0)
             return true;
     }
-    return strcmp(name, "tokenizer.model") == 0;
+    return strcmp(name, "tokenizer.model") == 0 || strcmp(name, "spiece.model") == 0;
 }
 
 /* Returns whether the file is the weights of this row: 1 if whole, or with a graph's weights beside

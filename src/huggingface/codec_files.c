@@ -15,10 +15,11 @@
 #include "huggingface/json_file.h"
 
 static const char JSON_FILE[] = "tokenizer.json", MODEL_FILE[] = "tokenizer.model",
-                  DEBERTA_FILE[] = "spm.model", CONFIG_FILE[] = "tokenizer_config.json",
-                  ADDED_FILE[] = "added_tokens.json", MAP_FILE[] = "special_tokens_map.json",
-                  ENDS_FILE[] = "generation_config.json", TEMPLATE_FILE[] = "chat_template.jinja",
-                  VOCAB_FILE[] = "vocab.json", TEKKEN_FILE[] = "tekken.json";
+                  DEBERTA_FILE[] = "spm.model", SIGLIP_FILE[] = "spiece.model",
+                  CONFIG_FILE[] = "tokenizer_config.json", ADDED_FILE[] = "added_tokens.json",
+                  MAP_FILE[] = "special_tokens_map.json", ENDS_FILE[] = "generation_config.json",
+                  TEMPLATE_FILE[] = "chat_template.jinja", VOCAB_FILE[] = "vocab.json",
+                  TEKKEN_FILE[] = "tekken.json";
 
 /* Reads added_tokens_decoder of tokenizer_config.json. If it `repeats` a tokenizer.json, it must
  * name only tokens of that file: transformers would add others. Elsewhere its tokens are added to
@@ -258,6 +259,10 @@ static wisp_status put_spaces(struct codec_reading *r) {
         TRY(directory_put_bool(r->dir, KEY_TOKENIZER_STRIPS_FIRST, true, r->error));
     if (r->squeezes_spaces)
         TRY(directory_put_bool(r->dir, "tokenizer.ggml.remove_extra_whitespaces", true, r->error));
+    if (READS_CLIP && r->lowers)
+        TRY(directory_put_bool(r->dir, KEY_TOKENIZER_LOWERCASE, true, r->error));
+    if (READS_CLIP && r->drops_punctuation)
+        TRY(directory_put_bool(r->dir, KEY_TOKENIZER_DROPS_PUNCTUATION, true, r->error));
     if (r->charsmap.length > 0)
         TRY(directory_put_numbers(r->dir, "tokenizer.ggml.precompiled_charsmap", VALUE_U8,
                                   r->charsmap.bytes, r->charsmap.length, r->error));
@@ -350,6 +355,53 @@ static wisp_status read_deberta_file(struct codec_reading *r, const struct setti
                : codec_fail_format(r, "pieces", "[CLS] and [SEP] are not among them");
 }
 
+/* Returns whether transformers' SiglipTokenizer is the folder's, which reads spiece.model even
+ * beside a tokenizer.json. */
+static bool has_siglip_file(const struct codec_reading *r, const struct settings *s) {
+    const struct json *class = json_get(s->tokenizer, "tokenizer_class");
+    char path[HF_PATH_BYTES];
+    return (json_is_absent(class) || json_equals(class, "SiglipTokenizer")) &&
+           file_exists(hf_path_of(path, r->folder, SIGLIP_FILE));
+}
+
+/* Reads spiece.model of SigLIP. Its tokenizer puts texts in lower case, drops punctuation, and puts
+ * a space before a text and </s> after it. */
+static wisp_status read_siglip_file(struct codec_reading *r, const struct settings *s) {
+    static const char last[] = "eos_token", lowers[] = "do_lower_case";
+    TRY(codec_name_file(r, CONFIG_FILE));
+    r->lowers = r->drops_punctuation = true;
+    if (!hf_read_bool(s->tokenizer, lowers, &r->lowers))
+        return codec_fail_format(r, lowers, "expected true or false");
+    TRY(read_model_file(r, s, SIGLIP_FILE));
+    r->prefix = "text";
+    r->adds_space = false;
+    TRY(codec_sort_tokens(r));
+    TRY(codec_name_file(r, CONFIG_FILE));
+    TRY(find_named(r, s, last, false, &r->last));
+    if (r->last < 0)
+        r->last = codec_find_token(r, wisp_text_of("</s>"));
+    return r->last >= 0 ? WISP_OK : codec_fail_format(r, last, "the token is missing");
+}
+
+/* Checks how texts are filled up: behind their end. */
+static wisp_status check_filling(struct codec_reading *r, const struct settings *s,
+                                 int32_t padding) {
+    static const char *const pads_left[] = {"GemmaTokenizer", "GemmaTokenizerFast",
+                                            "Siglip2Tokenizer"};
+    static const char field[] = "padding_side";
+    const struct json *class = json_get(s->tokenizer, "tokenizer_class");
+    const struct json *side = json_get(s->tokenizer, field);
+    bool right = json_is_absent(side) || json_equals(side, "right");
+    for (size_t i = 0; i < sizeof pads_left / sizeof *pads_left && json_is_absent(side); i++)
+        right = right && !json_equals(class, pads_left[i]);
+    if (!right)
+        return codec_fail_unsupported(r, field, side, "right");
+    return padding >= 0 ? WISP_OK
+                        : codec_fail_format(r, "pad_token",
+                                            "the token is missing, with which "
+                                            "texts are filled up");
+}
+
 /* Marks the tokens that settings name as special, as transformers does: vocab.json does not say
  * which are. A text ends at "<|endoftext|>" if no setting names another token. */
 static wisp_status mark_named(struct codec_reading *r, const struct settings *s) {
@@ -408,7 +460,8 @@ wisp_status hf_read_codec(struct directory *dir, const char *folder, const struc
                               .eos = -1,
                               .embeds = embeds,
                               .last = -1};
-    struct settings s = {.config = config->root};
+    /* SiglipTextConfig's ids of the first token and the last are not its tokenizer's. */
+    struct settings s = {.config = READS_CLIP && config->fills ? NULL : config->root};
     const struct json *root;
     char path[HF_PATH_BYTES];
     int32_t padding;
@@ -417,7 +470,9 @@ wisp_status hf_read_codec(struct directory *dir, const char *folder, const struc
     TRY(hf_read_json(dir, folder, ENDS_FILE, false, JSON_OBJECT, &s.generation, error));
     TRY(reserve(&r));
     const bool has_json = file_exists(hf_path_of(path, folder, JSON_FILE));
-    if (!has_json && file_exists(hf_path_of(path, folder, MODEL_FILE))) {
+    if (READS_CLIP && config->fills && has_siglip_file(&r, &s)) {
+        TRY(read_siglip_file(&r, &s));
+    } else if (!has_json && file_exists(hf_path_of(path, folder, MODEL_FILE))) {
         TRY(read_model_file(&r, &s, MODEL_FILE));
     } else if (hf_has_only_deberta_file(folder)) {
         TRY(read_deberta_file(&r, &s));
@@ -433,11 +488,15 @@ wisp_status hf_read_codec(struct directory *dir, const char *folder, const struc
         TRY(codec_read_json(&r, root));
         TRY(codec_name_file(&r, CONFIG_FILE));
         TRY(read_decoder(&r, json_get(s.tokenizer, "added_tokens_decoder"), true));
+        r.lowers |=
+            READS_CLIP && json_equals(json_get(s.tokenizer, "tokenizer_class"), "Siglip2Tokenizer");
     }
     TRY(codec_sort_tokens(&r));
     TRY(codec_name_file(&r, CONFIG_FILE));
     TRY(find_named(&r, &s, "pad_token", false, &padding));
     TRY(put_id(&r, "tokenizer.ggml.padding_token_id", padding));
+    if (READS_CLIP && config->fills)
+        TRY(check_filling(&r, &s, padding));
     TRY(put_template(&r, s.tokenizer));
     TRY(read_ends(&r, &s));
     TRY(read_added_ends(&r, &s));

@@ -2,6 +2,7 @@
  * tokenizer.json of a decoder: byte-level BPE, SentencePiece's BPE and unigram models. Every part
  * of it has to be one that a codec computes. The lengths in truncation and padding are ignored on
  * purpose: they are the caller's, and a batch is never padded here. */
+#include <ctype.h>
 #include <string.h>
 
 #include "base/product.h"
@@ -15,6 +16,7 @@
 struct pipeline {
     bool composes;           /* the normalizer NFC */
     bool folds, lowers;      /* normalizers make one space of white space, and put lower case */
+    uint64_t dropped[2];     /* a bit for each character of ASCII that normalizers drop */
     bool ends_words;         /* the last token of a word ends with PRE_WORD_END */
     bool prepends, replaces; /* normalizers put U+2581 before a text, and instead of spaces */
     bool is_byte_level;
@@ -38,6 +40,47 @@ static wisp_status read_bool(const struct codec_reading *r, const struct json *o
 
 /* ---- normalizer ----------------------------------------------------------------------------- */
 
+static void drop(struct pipeline *p, char c) {
+    const unsigned code = (unsigned char)c;
+    if (code < 128)
+        p->dropped[code / 64] |= UINT64_C(1) << code % 64;
+}
+
+/* Returns whether a Replace drops characters of ASCII: one, or those of a regular expression
+ * "[...]" without ranges. Adds them to those that are dropped. */
+static bool drops(struct pipeline *p, const struct json *step) {
+    const struct json *pattern = json_get(step, "pattern");
+    const struct json *regex = json_get(pattern, "Regex"), *text = json_get(pattern, "String");
+    if (!json_equals(json_get(step, "content"), ""))
+        return false;
+    if (json_is(text, JSON_STRING) && text->text_length == 1) {
+        drop(p, *text->text);
+        return true;
+    }
+    const size_t length = json_is(regex, JSON_STRING) ? regex->text_length : 0;
+    if (length < 3 || regex->text[0] != '[' || regex->text[length - 1] != ']' ||
+        regex->text[1] == '^')
+        return false;
+    for (size_t i = 1; i + 1 < length; i++) {
+        const bool escaped = regex->text[i] == '\\' && i + 2 < length;
+        if (!escaped && regex->text[i] == '-' && i > 1 && i + 2 < length)
+            return false; /* a range */
+        i += escaped;
+        if (isalnum((unsigned char)regex->text[i]))
+            return false; /* a class such as \s */
+        drop(p, regex->text[i]);
+    }
+    return true;
+}
+
+/* Returns whether what is dropped is nothing, and sets *all to whether it is the punctuation of
+ * ASCII. */
+static bool drops_nothing(const struct pipeline *p, bool *all) {
+    *all = p->dropped[0] == UINT64_C(0xFC00FFFE00000000) &&
+           p->dropped[1] == UINT64_C(0x78000001F8000001);
+    return (p->dropped[0] | p->dropped[1]) == 0;
+}
+
 static wisp_status read_normalizer(const struct codec_reading *r, const struct json *step,
                                    struct pipeline *p) {
     const struct json *type = json_get(step, "type");
@@ -58,6 +101,9 @@ static wisp_status read_normalizer(const struct codec_reading *r, const struct j
                json_equals(json_get(step, "content"), " ") &&
                json_equals(json_get(json_get(step, "pattern"), "Regex"), "\\s+")) {
         p->folds = true;
+    } else if (READS_CLIP && json_equals(type, "Replace") && !p->replaces && !p->charsmap &&
+               drops(p, step)) {
+        return WISP_OK;
     } else if (json_equals(type, "Prepend") &&
                json_equals(json_get(step, "prepend"), SPELLED_SPACE) && !p->prepends &&
                !p->composes) {
@@ -219,7 +265,8 @@ static wisp_status find_pretokenizer(struct codec_reading *r, const struct pipel
                                      bool whole) {
     const unsigned flags = (p->composes ? PRE_NFC : 0u) | (whole ? PRE_WHOLE : 0u);
     const struct pretokenizer *found = pretokenizer_with(p->regexes, p->n_regexes, flags);
-    if (p->prepends || p->replaces)
+    bool drops_all;
+    if (p->prepends || p->replaces || (READS_CLIP && !drops_nothing(p, &drops_all)))
         return codec_fail_unsupported(r, "normalizer", NULL, "NFC with ByteLevel");
     if (!found) {
         const char *last = p->n_regexes > 0 ? p->regexes[p->n_regexes - 1] : "(none)";
@@ -253,20 +300,26 @@ static wisp_status read_charsmap(struct codec_reading *r, const struct json *giv
 }
 
 static wisp_status read_spaces(struct codec_reading *r, const struct pipeline *p) {
-    if (p->composes || (READS_CLIP && (p->folds || p->lowers || p->ends_words)) ||
+    bool drops_all = false;
+    if (READS_CLIP && !drops_nothing(p, &drops_all) && !drops_all)
+        return codec_fail_unsupported(r, "normalizer", NULL,
+                                      "Replace that drops all punctuation of ASCII, or none");
+    if (p->composes || (READS_CLIP && (p->folds != drops_all || p->ends_words)) ||
         p->n_regexes > 0 || p->is_metaspace == p->replaces || (p->prepends && !p->replaces))
         return codec_fail_unsupported(r, "pre_tokenizer", NULL,
                                       "ByteLevel, or spaces that become U+2581 once, by a "
                                       "normalizer or Metaspace");
     if (p->splits_words && (!p->scheme || strcmp(p->scheme, "always") != 0))
         return codec_fail_unsupported(r, "prepend_scheme", NULL, "always after WhitespaceSplit");
-    if (!p->splits_words && p->strips != p->squeezes)
+    if (!p->splits_words && p->strips != p->squeezes && !(READS_CLIP && drops_all))
         return codec_fail_unsupported(r, "normalizer", NULL,
                                       "Strip with Replace of several spaces");
     r->prefix = !p->is_metaspace ? "each" : p->scheme ? p->scheme : "first";
     r->adds_space = p->is_metaspace ? p->scheme != NULL : p->prepends;
     r->splits_spaces = p->is_metaspace && p->splits_spaces;
-    r->squeezes_spaces = p->splits_words || p->squeezes;
+    r->squeezes_spaces = p->splits_words || p->squeezes || (READS_CLIP && p->strips);
+    r->lowers = READS_CLIP && p->lowers;
+    r->drops_punctuation = READS_CLIP && drops_all;
     r->white_space = p->splits_words;
     r->strips_first = p->strips_first && !p->splits_words;
     return read_charsmap(r, p->charsmap);

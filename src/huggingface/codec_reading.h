@@ -31,7 +31,8 @@ struct codec_reading {
     bool adds_space;      /* texts have a space before them */
     uint32_t model_count; /* tokens from this id on were added to the model's own */
     bool splits_spaces, squeezes_spaces;
-    bool white_space, strips_first;  /* the keys wisp.tokenizer. of these names */
+    /* The keys wisp.tokenizer. of these names: */
+    bool white_space, strips_first, lowers, drops_punctuation;
     int32_t unknown, bos, eos, mask; /* -1: none */
     bool add_bos;
     bool embeds;  /* the model embeds, so that a token may follow each text: */

@@ -13,6 +13,7 @@ struct hf_config {
     const char *file;
     uint32_t max_seq_length; /* the limit of tokens in sentence_bert_config.json; 0: none */
     bool embeds;             /* the folder's decoder makes embeddings */
+    bool fills;              /* and its texts are filled up */
 };
 
 /* A field of config.json, another spelling of it or NULL, and the metadata key that it goes to. */

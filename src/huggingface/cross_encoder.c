@@ -44,6 +44,8 @@ static const struct head {
              {"roberta", "tanh", NULL, &of_roberta},
              {"xlm-roberta", "tanh", NULL, &of_roberta},
              {"camembert", "tanh", NULL, &of_roberta},
+             {"mpnet", "tanh", NULL, &of_roberta},
+             {"new", "tanh", NULL, &of_bert},
              {"modernbert", "gelu", "classifier_activation", &of_bert}};
 enum { HEADS = sizeof heads / sizeof *heads - (CLASSIFIES ? 0 : 1) };
 

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/product.h"
 #include "formats/schema.h"
+#include "huggingface/clip_images.h"
 
 /* ---- config.json ---------------------------------------------------------------------------- */
 
@@ -280,7 +281,7 @@ static wisp_status tie(struct directory *dir, const struct hf_decoder *decoder,
 }
 
 /* Gives a tensor of an image tower its GGUF name, and sets *found to whether it is one. Patches,
- * [outputs, channels, rows, columns], become a matrix. */
+ * [outputs, channels, rows, columns], become a matrix, and a probe, [1, 1, values], a vector. */
 static wisp_status rename_image_tensor(const struct directory *dir,
                                        const struct hf_decoder *decoder, struct tensor *tensor,
                                        char renamed[HF_NAME_BYTES], bool *found,
@@ -289,16 +290,16 @@ static wisp_status rename_image_tensor(const struct directory *dir,
     char name[HF_NAME_BYTES];
     *found = READS_CLIP && decoder->images &&
              (rest || hf_after(tensor->name, "visual_projection.")) &&
-             hf_gguf_name(decoder->images, rest ? rest : tensor->name, name);
+             hf_gguf_name(&decoder->images->tensors, rest ? rest : tensor->name, name);
     if (!*found)
         return WISP_OK;
     snprintf(renamed, HF_NAME_BYTES, CLIP_IMAGE_PREFIX "%.80s", name);
-    if (tensor->n_dims != 4)
+    if (tensor->n_dims < 3)
         return WISP_OK;
     tensor->dims[0] *= tensor->dims[1] * tensor->dims[2];
-    tensor->dims[1] = tensor->dims[3];
+    tensor->n_dims = tensor->n_dims == 4 ? 2 : 1;
+    tensor->dims[1] = tensor->n_dims == 2 ? tensor->dims[3] : 1;
     tensor->dims[2] = tensor->dims[3] = 1;
-    tensor->n_dims = 2;
     return directory_measure_tensor(dir, tensor, error);
 }
 

@@ -22,6 +22,8 @@ struct hf_usual_sizes {
     double epsilon;     /* 0: 1e-6, as most classes have it */
 };
 
+struct hf_images; /* clip_images.h */
+
 struct hf_decoder {
     const char *type;  /* config.json's model_type */
     const char *class; /* in config.json's architectures, if it has any */
@@ -40,8 +42,9 @@ struct hf_decoder {
     /* Without a modules.json a text's embedding is that of its last token, normalised, and folders
      * with one are refused. Else it is a mean. */
     bool pools_last;
-    const struct hf_names *images; /* of tensors behind CLIP_IMAGE_PREFIX; NULL: there are none */
-    bool tied;                     /* tie_word_embeddings of a config.json that lacks it */
+    bool fills;                     /* texts are filled up with the tokenizer's padding token */
+    const struct hf_images *images; /* clip_images.h; NULL: there is no image tower */
+    bool tied;                      /* tie_word_embeddings of a config.json that lacks it */
     const char *tie_before; /* a setting that counts before tie_word_embeddings; NULL: none */
     struct hf_usual_sizes usual;
     struct hf_rope rope;

@@ -11,7 +11,7 @@ extern const struct hf_decoder hf_llama, hf_mistral, hf_mistral3, hf_qwen2, hf_q
     hf_lfm2_bidirectional, hf_phi3, hf_granite, hf_olmo2, hf_olmo3, hf_smollm3, hf_starcoder2,
     hf_gpt_neox, hf_stablelm, hf_qwen3_moe, hf_olmoe, hf_granite_moe, hf_lfm2_moe, hf_minicpm,
     hf_ministral3, hf_glm4, hf_eurobert, hf_gpt_oss, hf_bitnet, hf_glm4_moe_lite, hf_granite_hybrid,
-    hf_clip, hf_clip_text;
+    hf_clip, hf_clip_text, hf_siglip, hf_siglip_text;
 
 /* How the names of tensors begin that belong to the parts of a model that read images. */
 extern const char *const hf_of_images[];
@@ -26,7 +26,8 @@ extern const char *const hf_of_images[];
 
 /* Those that the module of pages which converts leaves out. */
 #define HF_NATIVE_DECODERS                                                                         \
-    &hf_gpt_oss, &hf_bitnet, &hf_clip, &hf_clip_text, &hf_glm4_moe_lite, &hf_granite_hybrid
+    &hf_gpt_oss, &hf_bitnet, &hf_clip, &hf_clip_text, &hf_siglip, &hf_siglip_text,                 \
+        &hf_glm4_moe_lite, &hf_granite_hybrid
 
 /* The families of this product (src/products); NULL ends them. */
 extern const struct hf_decoder *const hf_decoders[];

@@ -260,9 +260,10 @@ static wisp_status read_decoder(struct directory *dir, const char *folder, const
     uint32_t vocabulary_size, pooling;
     struct hf_sentence sentence;
     config->embeds = modules->list || decoder->is_bidirectional;
+    config->fills = decoder->fills;
     TRY(hf_decoder_read_config(dir, decoder, config, &vocabulary_size, error));
     if (READS_CLIP && decoder->images)
-        TRY(hf_read_clip_images(dir, proper, config, error));
+        TRY(hf_read_images(dir, proper, decoder->images, config, error));
     if (config->embeds) {
         if (READS_CLIP && decoder->pools_last)
             TRY(read_pooled(dir, folder, proper, modules, config, &pooling, error));
@@ -323,7 +324,7 @@ static wisp_status read_folder(struct directory *dir, const char *folder, bool a
     if (dir->adapter && !has_adapters)
         return fail(error, WISP_ERROR_ARGUMENT, config.file, "adapter",
                     "the model has no adapters");
-    const bool is_clip = decoder && decoder->images;
+    const bool is_clip = READS_CLIP && decoder == &hf_clip;
     TRY(hf_check_transformer(folder, &modules, has_adapters, is_clip, error));
     if (encoder)
         TRY(read_encoder(dir, folder, proper, &modules, &config, encoder, error));

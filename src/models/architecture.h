@@ -44,6 +44,8 @@ struct architecture {
     bool norms_outputs;
     /* Passes begin with batch.hidden: there are no tokens, and no embeddings of them. */
     bool takes_hidden;
+    /* Of an image tower: a probe pools the patches (attention_pool.h), and there is no class. */
+    bool has_probe;
     /* src/device has its layers: those of bert.c or, if it generates, of llama.c. */
     bool on_devices;
     /* A decoder that a prompt can ask whether a text answers a query (engine/judge.c). */

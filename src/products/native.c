@@ -24,6 +24,7 @@ const struct architecture *const architectures[] = {ENCODERS,
                                                     &architecture_bitnet_b158,
                                                     &architecture_deepseek2,
                                                     &architecture_clip,
+                                                    &architecture_siglip,
 #endif
                                                     NULL};
 

@@ -10,9 +10,9 @@
 #include "base/product.h"
 #include "base/utf8.h"
 #include "formats/schema.h"
+#include "text/lower.h"
 #include "text/nfc.h"
 #include "text/reader.h"
-#include "text/unicode.h"
 #include "text/unicode_classes.h"
 #include "tokenizers/bpe_merges.h"
 #include "tokenizers/characters.h"
@@ -143,23 +143,6 @@ static void find_bytes(struct codec *codec) {
     }
 }
 
-/* Writes a text of well-formed UTF-8 to *copy in lower case, each character by itself. */
-static wisp_status lower(wisp_text text, char **copy, wisp_text *lowered, wisp_error *error) {
-    const size_t most = 2 * text.length; /* bytes: a capital of two becomes three at most */
-    char *at = *copy = malloc(most + 1);
-    if (!at)
-        return fail_memory(error, most + 1);
-    for (struct reader reader = reader_of(text); !reader_at_end(&reader);) {
-        uint32_t characters[2] = {reader_next(&reader)};
-        const bool has_lower = unicode_flags(characters[0]) & UNICODE_HAS_LOWER;
-        const size_t count = has_lower ? unicode_lower(characters[0], characters) : 1;
-        for (size_t i = 0; i < count; i++)
-            at += utf8_encode(characters[i], at);
-    }
-    *lowered = (wisp_text){*copy, (size_t)(at - *copy)};
-    return WISP_OK;
-}
-
 static wisp_status bpe_normalize(const struct codec *codec, wisp_text text, char **copy,
                                  wisp_text *normalized, wisp_error *error) {
     char *composed = NULL;
@@ -170,7 +153,7 @@ static wisp_status bpe_normalize(const struct codec *codec, wisp_text text, char
     if (!READS_CLIP || !codec->ends_words)
         return WISP_OK;
     composed = *copy;
-    const wisp_status status = lower(*normalized, copy, normalized, error);
+    const wisp_status status = text_lower(*normalized, false, copy, normalized, error);
     free(composed);
     return status;
 }

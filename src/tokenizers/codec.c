@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/product.h"
 #include "formats/schema.h"
 #include "tokenizers/codec_parts.h"
 
@@ -172,6 +173,18 @@ static wisp_status read_last(struct codec *codec, const struct directory *dir, w
     return WISP_OK;
 }
 
+/* Reads whether texts are filled up, and with which token. */
+static wisp_status read_filling(struct codec *codec, const struct directory *dir,
+                                wisp_error *error) {
+    static const char key[] = "tokenizer.ggml.padding_token_id";
+    TRY(metadata_u32_or(dir, KEY_TOKENIZER_FILLS, &codec->fills, error));
+    TRY(read_id(codec, dir, key, &codec->padding, error));
+    return codec->fills == 0 || codec->padding >= 0
+               ? WISP_OK
+               : fail(error, WISP_ERROR_NOT_FOUND, dir->file, key,
+                      "there is no token to fill texts up with");
+}
+
 static wisp_status build(struct codec *codec, const struct directory *dir, wisp_error *error) {
     TRY(find_kind(codec, dir, error));
     TRY(read_tokens(codec, dir, error));
@@ -186,6 +199,8 @@ static wisp_status build(struct codec *codec, const struct directory *dir, wisp_
     TRY(codec->kind->open(codec, dir, error));
     TRY(metadata_bool_or(dir, "tokenizer.ggml.add_bos_token", &codec->add_bos, error));
     codec->add_bos = codec->add_bos && codec->bos >= 0;
+    if (READS_CLIP)
+        TRY(read_filling(codec, dir, error));
     return read_last(codec, dir, error);
 }
 
@@ -247,6 +262,11 @@ int32_t codec_first_token(const struct codec *codec) {
 
 int32_t codec_last_token(const struct codec *codec) {
     return codec->last;
+}
+
+uint32_t codec_fills(const struct codec *codec, int32_t *padding) {
+    *padding = codec->padding;
+    return codec->fills;
 }
 
 wisp_text codec_decode(const struct codec *codec, int32_t id) {

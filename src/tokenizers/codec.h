@@ -31,6 +31,10 @@ int32_t codec_first_token(const struct codec *codec);
 /* Returns the token that a model which embeds has after a text; -1: none. */
 int32_t codec_last_token(const struct codec *codec);
 
+/* Returns the tokens that each text that is embedded is filled up to, and sets *padding to the
+ * token that fills it; 0: it is not. Native only. */
+uint32_t codec_fills(const struct codec *codec, int32_t *padding);
+
 /* Returns the bytes that token `id`, which is below the vocabulary's size, stands for in a text.
  * They may be a part of a character. Control tokens stand for none. */
 wisp_text codec_decode(const struct codec *codec, int32_t id);

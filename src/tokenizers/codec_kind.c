@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/product.h"
 #include "tokenizers/tokenizer.h"
 
 static wisp_status open(const struct directory *dir, void **state, wisp_error *error) {
@@ -26,6 +27,15 @@ static size_t resident_bytes(const void *state) {
     return codec_resident_bytes(state);
 }
 
+/* Fills a text up. */
+static void fill(const struct codec *codec, size_t max_tokens, int32_t *ids, size_t *count) {
+    int32_t padding;
+    const size_t wanted = smaller(codec_fills(codec, &padding), max_tokens);
+    for (size_t i = *count; ids && i < wanted; i++)
+        ids[i] = padding;
+    *count = larger(*count, wanted);
+}
+
 static wisp_status encode(const void *codec, wisp_text text, size_t max_tokens, int32_t *ids,
                           size_t *count, bool *truncated, wisp_error *error) {
     struct token_list list = {0};
@@ -39,6 +49,8 @@ static wisp_status encode(const void *codec, wisp_text text, size_t max_tokens, 
         if (ids && last >= 0)
             ids[kept] = last;
         *count = kept + (last >= 0);
+        if (READS_CLIP)
+            fill(codec, max_tokens, ids, count);
         if (truncated)
             *truncated = list.count > most;
     }

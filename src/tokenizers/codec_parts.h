@@ -17,9 +17,10 @@
 
 /* Where SentencePiece puts the space before a text. */
 enum codec_prefix {
-    PREFIX_EACH,  /* before the text, and again after each added token */
-    PREFIX_FIRST, /* before the text, unless that begins with a space */
-    PREFIX_ALWAYS /* if PREFIX_EACH has it, unless there is a space */
+    PREFIX_EACH,   /* before the text, and again after each added token */
+    PREFIX_FIRST,  /* before the text, unless that begins with a space */
+    PREFIX_ALWAYS, /* if PREFIX_EACH has it, unless there is a space */
+    PREFIX_TEXT    /* before the text, even if that begins with a space */
 };
 
 struct codec;
@@ -46,6 +47,8 @@ struct codec {
     int32_t bos, unknown;                /* -1 if there is none */
     int32_t last;                        /* after a text that is embedded; -1: none */
     bool add_bos, add_last;              /* add_last: unless the file says otherwise */
+    uint32_t fills;                      /* texts are filled up to so many tokens, */
+    int32_t padding;                     /* with this one; -1: there is none */
     bool *ends;                          /* [count]: the tokens that end a text */
     int32_t byte_ids[256];               /* the token of each byte; -1 if there is none */
     struct added_tokens raw, normalized; /* user-defined tokens: found before a text is
@@ -61,6 +64,7 @@ struct codec {
     bool has_merges;      /* merges say what is merged, and not scores */
     bool finds_spellings; /* user-defined tokens are found in texts by their spellings */
     bool cuts_at_spaces;  /* nothing is merged across the beginning of a run of spaces */
+    bool lowers, drops_punctuation, marks_texts; /* canonical.h; the last is PREFIX_TEXT */
     struct charsmap charsmap;
     struct piece_trie trie;
     double unknown_score; /* of a character that is not a token */

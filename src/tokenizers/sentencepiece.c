@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/product.h"
 #include "base/utf8.h"
 #include "formats/schema.h"
 #include "text/unicode.h"
+#include "tokenizers/canonical.h"
 
 static const char SCORES[] = "tokenizer.ggml.scores";
 
@@ -106,10 +108,31 @@ static wisp_status read_charsmap(struct codec *codec, const struct directory *di
                          dir->file, key, error);
 }
 
+/* Reads the settings of canonical.h, which puts U+2581 before the text. */
+static wisp_status read_canonical(struct codec *codec, const struct directory *dir,
+                                  wisp_error *error) {
+    TRY(metadata_bool_or(dir, KEY_TOKENIZER_LOWERCASE, &codec->lowers, error));
+    TRY(metadata_bool_or(dir, KEY_TOKENIZER_DROPS_PUNCTUATION, &codec->drops_punctuation, error));
+    if (codec->prefix != PREFIX_TEXT)
+        return WISP_OK;
+    if (!codec->drops_punctuation)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_TOKENIZER_SPACE_PREFIX,
+                    "text is not supported without " KEY_TOKENIZER_DROPS_PUNCTUATION);
+    codec->prefix = PREFIX_EACH;
+    codec->marks_texts = true;
+    codec->add_space_prefix = false;
+    return WISP_OK;
+}
+
 static wisp_status read_settings(struct codec *codec, const struct directory *dir,
                                  wisp_error *error) {
     static const char *const names[] = {
-        [PREFIX_EACH] = "each", [PREFIX_FIRST] = "first", [PREFIX_ALWAYS] = "always"};
+        [PREFIX_EACH] = "each",
+        [PREFIX_FIRST] = "first",
+        [PREFIX_ALWAYS] = "always",
+        [PREFIX_TEXT] = "text",
+    };
+    const size_t known = READS_CLIP ? PREFIX_TEXT + 1 : PREFIX_TEXT;
     const char *name = names[codec->prefix];
     size_t i = 0;
     TRY(metadata_bool_or(dir, "tokenizer.ggml.add_space_prefix", &codec->add_space_prefix, error));
@@ -119,12 +142,14 @@ static wisp_status read_settings(struct codec *codec, const struct directory *di
     TRY(metadata_bool_or(dir, KEY_TOKENIZER_STRIPS_FIRST, &codec->strips_first, error));
     TRY(metadata_bool_or(dir, KEY_TOKENIZER_SPLIT_SPACES, &codec->splits_spaces, error));
     TRY(metadata_text_or(dir, KEY_TOKENIZER_SPACE_PREFIX, &name, error));
-    while (i < sizeof names / sizeof *names && strcmp(name, names[i]) != 0)
+    while (i < known && strcmp(name, names[i]) != 0)
         i++;
-    if (i == sizeof names / sizeof *names)
+    if (i == known)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_TOKENIZER_SPACE_PREFIX,
                     "%.32s is not one of each, first and always", name);
     codec->prefix = (enum codec_prefix)i;
+    if (READS_CLIP)
+        TRY(read_canonical(codec, dir, error));
     return read_charsmap(codec, dir, error);
 }
 
@@ -172,10 +197,12 @@ static wisp_text stripped(wisp_text text) {
 }
 
 /* Drops spaces at both ends unless the codec strips first, and makes one space of several between.
+ * Of one that marks texts, whose mark the character map may have made a space, one stays in front.
  * With white_space other white space counts as spaces too, and a word that begins with U+2581
  * needs no space before it. Returns the new length. */
 static size_t squeeze(const struct codec *codec, char *text, size_t length) {
     const bool white_space = codec->white_space, keeps_ends = codec->strips_first;
+    const bool keeps_first = keeps_ends || (READS_CLIP && codec->marks_texts);
     size_t kept = 0;
     for (size_t i = 0, taken = 1; i < length; i += taken) {
         const unsigned char first = (unsigned char)text[i];
@@ -188,7 +215,7 @@ static size_t squeeze(const struct codec *codec, char *text, size_t length) {
             kept--;
         if (!space)
             memmove(text + kept, text + i, taken);
-        else if (kept > 0 ? text[kept - 1] != ' ' : keeps_ends)
+        else if (kept > 0 ? text[kept - 1] != ' ' : keeps_first)
             text[kept] = ' ';
         else
             continue;
@@ -198,8 +225,8 @@ static size_t squeeze(const struct codec *codec, char *text, size_t length) {
 }
 
 /* Applies the character map and squeezes spaces. */
-static wisp_status clean(const struct codec *codec, wisp_text text, char **copy, wisp_text *cleaned,
-                         wisp_error *error) {
+static wisp_status map_and_squeeze(const struct codec *codec, wisp_text text, char **copy,
+                                   wisp_text *cleaned, wisp_error *error) {
     size_t length;
     *copy = NULL;
     *cleaned = text;
@@ -212,6 +239,23 @@ static wisp_status clean(const struct codec *codec, wisp_text text, char **copy,
     map_characters(codec, text, *copy, &length);
     *cleaned = (wisp_text){*copy, codec->squeezes_spaces ? squeeze(codec, *copy, length) : length};
     return WISP_OK;
+}
+
+static wisp_status clean(const struct codec *codec, wisp_text text, char **copy, wisp_text *cleaned,
+                         wisp_error *error) {
+    char *canonical;
+    if (!READS_CLIP || !codec_canonicalizes(codec))
+        return map_and_squeeze(codec, text, copy, cleaned, error);
+    TRY(canonical_text(codec, text, &canonical, &text, error));
+    const wisp_status status = map_and_squeeze(codec, text, copy, cleaned, error);
+    if (status == WISP_OK && codec->marks_texts && cleaned->length == SPELLED_SPACE_BYTES &&
+        spelled_space_at(cleaned->bytes, cleaned->bytes + cleaned->length))
+        cleaned->length = 0; /* SentencePiece leaves out U+2581 at the end */
+    if (status == WISP_OK && !*copy)
+        *copy = canonical;
+    else
+        free(canonical);
+    return status;
 }
 
 /* Writes a text with U+2581 for spaces and, with `prefix`, one U+2581 before it. */

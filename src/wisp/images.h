@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Part of wisp.h: embeddings of images, by models that have an image tower (CLIP). They can be
- * compared with the model's embeddings of texts. Native only.
+ * Part of wisp.h: embeddings of images, by models that have an image tower (CLIP, SigLIP). They can
+ * be compared with the model's embeddings of texts. Native only.
  */
 #ifndef WISP_IMAGES_H
 #define WISP_IMAGES_H
@@ -28,9 +28,10 @@ WISP_API wisp_status wisp_images_open(const wisp_model *model, uint32_t threads,
                                       wisp_images **images, wisp_error *error);
 
 /* Writes the embeddings of n images to rows [n, wisp_model_dimensions], each of length 1. Images
- * are resized, cropped and scaled as transformers' CLIPImageProcessor does it with Pillow up to 12,
- * bit for bit; Pillow 13 resizes rows before columns or after them as it is faster, which changes
- * bytes by 1. WISP_ERROR_ARGUMENT if a side of an image is out of range. */
+ * are resized, cropped and scaled as transformers' CLIPImageProcessor and SiglipImageProcessor do
+ * it with Pillow up to 12, bit for bit; Pillow 13 resizes rows before columns or after them as it
+ * is faster, which changes bytes by 1. WISP_ERROR_ARGUMENT if a side of an image is out of range.
+ */
 WISP_API wisp_status wisp_images_embed(wisp_images *images, const wisp_image *pictures, size_t n,
                                        float *rows, wisp_error *error);
 

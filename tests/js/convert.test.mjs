@@ -87,9 +87,9 @@ function optionsOf(args) {
 const TYPES = [[], ...['f32', 'f16', 'q8_0', 'q4_0'].map((type) => ['--type', type])];
 
 describe('what is written has the bytes of wisp convert', () => {
-  // The module reads neither CLIP nor heads of several labels and ModernBERT's.
+  // The module reads neither CLIP and SigLIP nor heads of several labels and ModernBERT's.
   const names = readdirSync(MODELS).filter(
-    (name) => !/^(clip|labels-(?!regression)|rank-modernbert)/.test(name),
+    (name) => !/^(clip|siglip|labels-(?!regression)|rank-modernbert)/.test(name),
   );
   for (const [i, name] of names.entries()) {
     const types = onlyInAll ? [TYPES[i % TYPES.length]] : TYPES;

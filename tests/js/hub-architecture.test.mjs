@@ -94,7 +94,7 @@ test('the lists are those of the program', async () => {
   mkdirSync(join(home, 'folder'));
   writeFileSync(join(home, 'folder', 'config.json'), JSON.stringify({ model_type: 'nonesuch' }));
   // The program does not list types whose names begin with the one before.
-  const others = ['model2vec', 'lfm2_bidirectional', 'clip_text_model'];
+  const others = ['model2vec', 'lfm2_bidirectional', 'clip_text_model', 'siglip_text_model'];
   assert.deepEqual(
     [...MODEL_TYPES].sort(),
     [...((await listOf(join(home, 'folder'))) ?? []), ...others].sort(),

@@ -16,6 +16,7 @@ import importlib.util
 import json
 import random
 import struct
+import string
 import subprocess
 import sys
 import tempfile
@@ -434,6 +435,34 @@ def clip(root, training):
     yield EncoderFolder(root, "encoder, CLIP with marks", marked)
 
 
+def siglip(root, training, pieces):
+    """A unigram model behind the steps of SigLIP's tokenizer, and SigLIP 2's BPE of lower case."""
+    escaped = "".join("\\" + c for c in string.punctuation)
+    steps = {"one Replace": [normalizers.Replace(Regex(f"[{escaped}]"), "")],
+             "a Replace for each": [normalizers.Replace(c, "") for c in string.punctuation]}
+    after = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
+    for name, dropped in steps.items():
+        peer = Tokenizer(models.Unigram(pieces, 0, False))
+        peer.normalizer = normalizers.Sequence(
+            [normalizers.Lowercase(), *dropped, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()])
+        peer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, prepend_scheme="always")
+        peer.post_processor = after
+        peer.add_special_tokens([AddedToken("<s>", normalized=False), AddedToken("</s>", normalized=False)])
+        yield EncoderFolder(root, f"encoder, SigLIP, {name}", peer)
+    trained = Tokenizer(models.BPE())
+    trained.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace(" ", SPACE)])
+    trained.pre_tokenizer = pre_tokenizers.Split(SPACE, "merged_with_next")
+    trained.train_from_iterator(training, trainers.BpeTrainer(vocab_size=2000, show_progress=False, limit_alphabet=400))
+    found = json.loads(trained.to_str())["model"]
+    tokens = ["<unk>", "<s>", "</s>", *BYTES, *found["vocab"]]
+    peer = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, [tuple(pair) for pair in found["merges"]],
+                                unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    peer.normalizer, peer.post_processor = trained.normalizer, after
+    peer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    peer.add_special_tokens([AddedToken("<s>", normalized=False), AddedToken("</s>", normalized=False)])
+    yield EncoderFolder(root, "encoder, SigLIP 2", peer)
+
+
 def all_codecs(root, only_vocab):
     training = codecs.training_texts()
     if only_vocab:
@@ -442,6 +471,7 @@ def all_codecs(root, only_vocab):
     pieces = train_unigram(training)
     yield from encoders(root, training, pieces)
     yield from clip(root, training)
+    yield from siglip(root, training, pieces)
     yield from byte_level(root, training)
     yield from vocabulary_files(root, training)
     yield from sentencepiece(root, training)

@@ -20,12 +20,13 @@ from sentence_transformers import CrossEncoder
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (BertConfig, BertForSequenceClassification, DebertaV2Config, DebertaV2ForSequenceClassification,
                           DistilBertConfig, DistilBertForSequenceClassification, ElectraConfig, ElectraForSequenceClassification,
-                          ModernBertConfig, ModernBertForSequenceClassification, PreTrainedTokenizerFast, Qwen3Config,
-                          Qwen3ForCausalLM, RobertaConfig, RobertaForSequenceClassification, TextClassificationPipeline,
+                          ModernBertConfig, ModernBertForSequenceClassification, MPNetConfig, MPNetForSequenceClassification,
+                          PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, RobertaConfig, RobertaForSequenceClassification, TextClassificationPipeline,
                           XLMRobertaConfig, XLMRobertaForSequenceClassification)
 
 from authors_models import JinaV2Config, JinaV2Ranker, JinaV3Config, JinaV3Ranker
-from make_models import OUT, SETTINGS, TEXTS, edit, trained_tokenizer, words_tokenizer
+from make_models import DROP, OUT, SETTINGS, TEXTS, edit, trained_tokenizer, words_tokenizer
+from new_model import NewConfig, NewForSequenceClassification
 
 SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 2,
          "max_position_embeddings": 50, "layer_norm_eps": 1e-12}
@@ -49,6 +50,12 @@ VARIANTS = {
                         {**MODERN, "classifier_pooling": "mean", "classifier_activation": "relu"}, "bytes"),
     # two types of tokens, of which RoBERTa's tokenizer gives one; a bias by distance
     "rank-jina-v2": (JinaV2Config, JinaV2Ranker, {**SIZES, "max_position_embeddings": 256}, "bytes"),
+    # RoBERTa's pairs in BERT's vocabulary, a bias by distance
+    "rank-mpnet": (MPNetConfig, MPNetForSequenceClassification, {**SIZES, "max_position_embeddings": 52, "pad_token_id": 1}, "mpnet"),
+    # rotary positions that NTK scales, a pooler: as gte-multilingual-reranker-base
+    "rank-gte": (NewConfig, NewForSequenceClassification,
+                 {**SIZES, "max_position_embeddings": 64, "type_vocab_size": 1, "pad_token_id": 1, "rope_theta": 20000.0,
+                  "rope_scaling": {"factor": 8.0, "type": "ntk"}}, "unigram"),
     # rotary positions
     "rank-jina-v3": (JinaV3Config, JinaV3Ranker,
                      {**SIZES, "num_attention_heads": 2, "type_vocab_size": 1, "pad_token_id": 1,
@@ -56,7 +63,8 @@ VARIANTS = {
 }
 # config.json as the authors' classes write it.
 AUTHORS = {"rank-jina-v2": {**SETTINGS["jina-v2"], "architectures": ["JinaBertForSequenceClassification"]},
-           "rank-jina-v3": {**SETTINGS["jina-v3"], "architectures": ["XLMRobertaForSequenceClassification"]}}
+           "rank-jina-v3": {**SETTINGS["jina-v3"], "architectures": ["XLMRobertaForSequenceClassification"]},
+           "rank-gte": {"rope_parameters": DROP, "rope_scaling": {"factor": 8.0, "type": "ntk"}}}
 # The classes of a model and its sizes, its tokenizer, and its labels.
 CLASSIFIERS = {
     "labels-bert": (*VARIANTS["rank-bert"], {"id2label": {0: "contradiction", 1: "entailment", 2: "neutral"}}),
@@ -67,6 +75,8 @@ CLASSIFIERS = {
     "labels-xlm-roberta": (XLMRobertaConfig, XLMRobertaForSequenceClassification,
                            {**SIZES, "type_vocab_size": 1, "pad_token_id": 1}, "unigram",
                            {"num_labels": 11, "problem_type": "multi_label_classification"}),
+    "labels-mpnet": (*VARIANTS["rank-mpnet"], {"num_labels": 5}),
+    "labels-gte": (*VARIANTS["rank-gte"], {"num_labels": 2}),
     "labels-regression": (*VARIANTS["rank-electra"], {"num_labels": 1, "problem_type": "regression"}),
     "labels-modernbert": (ModernBertConfig, ModernBertForSequenceClassification,
                           {**MODERN, "classifier_pooling": "cls", "classifier_bias": True}, "bytes", {"num_labels": 4}),

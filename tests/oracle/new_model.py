@@ -6,8 +6,8 @@ Source of the layers: mGTE (Zhang et al., 2024). NTK scales positions as vLLM's 
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
 
 class NewConfig(PretrainedConfig):
@@ -105,5 +105,24 @@ class NewModel(PreTrainedModel):
         return BaseModelOutput(last_hidden_state=x)
 
 
+class NewForSequenceClassification(PreTrainedModel):
+    """A pooler as BERT's, and scores of labels, as gte-multilingual-reranker has them."""
+
+    config_class = NewConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.new, size = NewModel(config), config.hidden_size
+        self.new.pooler = nn.Module()
+        self.new.pooler.dense = nn.Linear(size, size)
+        self.classifier = nn.Linear(size, config.num_labels)
+        self.post_init()
+
+    def forward(self, **inputs):
+        first = self.new(**inputs).last_hidden_state[:, 0]
+        return SequenceClassifierOutput(logits=self.classifier(self.new.pooler.dense(first).tanh()))
+
+
 AutoConfig.register("new", NewConfig)
 AutoModel.register(NewConfig, NewModel)
+AutoModelForSequenceClassification.register(NewConfig, NewForSequenceClassification)

@@ -22,6 +22,7 @@ void folder_read_model(struct folder *folder, const char *model) {
                                         "onnx/model_q4.onnx",
                                         "modules.json",
                                         "preprocessor_config.json",
+                                        "spiece.model",
                                         "tokenizer.json",
                                         "vocab.txt",
                                         "vocab.json",

@@ -18,10 +18,10 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-static const char *const models[] = {"models/labels-bert",       "models/labels-roberta",
-                                     "models/labels-distilbert", "models/labels-deberta",
-                                     "models/labels-regression", "models/labels-xlm-roberta",
-                                     "models/labels-modernbert"};
+static const char *const models[] = {
+    "models/labels-bert",       "models/labels-roberta",    "models/labels-distilbert",
+    "models/labels-deberta",    "models/labels-regression", "models/labels-xlm-roberta",
+    "models/labels-modernbert", "models/labels-mpnet",      "models/labels-gte"};
 
 enum { MOST_TEXTS = 16, MOST_LABELS = 16 };
 

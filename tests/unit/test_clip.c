@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The settings of folders of CLIP. test_models.c has goldens, and test_encoder_families.c makes
- * the text tower sparse. */
+ * The settings of folders of CLIP and SigLIP. test_models.c has goldens, and
+ * test_encoder_families.c makes the text towers sparse. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ enum { DIMENSIONS = 20 }; /* of tests/data/models/clip */
 
 static const char CONFIG[] = "config.json", TOKENS[] = "tokenizer.json",
                   PIXELS[] = "preprocessor_config.json", WEIGHTS[] = "model.safetensors",
-                  VOCAB[] = "vocab.json";
+                  VOCAB[] = "vocab.json", SETTINGS[] = "tokenizer_config.json";
 
 static const struct folder_case {
     const char *model, *file, *old, *with;
@@ -47,9 +47,15 @@ static const struct folder_case {
     {"clip", CONFIG, "\"num_channels\": 3", "\"num_channels\": 4", UNSUPPORTED, "num_channels",
      "only 3"},
     {"clip", CONFIG, "\"vision_config\"", "\"vision\"", FORMAT, "vision_config", "an object"},
-    {"clip", PIXELS, "\"do_center_crop\": true", "\"do_center_crop\": false", UNSUPPORTED,
-     "do_center_crop", "only true"},
-    {"clip", PIXELS, "\"resample\": 3", "\"resample\": 2", UNSUPPORTED, "resample", "bicubic"},
+    {"clip", PIXELS, "\"do_center_crop\": true", "\"do_center_crop\": false", UNSUPPORTED, "size",
+     "image_size of vision_config, 32"},
+    {"clip", PIXELS, "\"do_center_crop\": true", "\"do_center_crop\": 7", FORMAT, "do_center_crop",
+     "true or false"},
+    {"clip", PIXELS, "\"resample\": 3", "\"resample\": 2", WISP_OK, NULL, NULL},
+    {"clip", PIXELS, "\"resample\": 3", "\"resample\": 1", UNSUPPORTED, "resample",
+     "1 is not supported, only 2 (bilinear) and 3 (bicubic)"},
+    {"clip", PIXELS, "\"do_convert_rgb\": true", "\"do_convert_rgb\": false", UNSUPPORTED,
+     "do_convert_rgb", "only true and null"},
     {"clip", PIXELS, "0.00392156862745098", "0.0078", UNSUPPORTED, "rescale_factor", "1 / 255"},
     {"clip", PIXELS, "\"shortest_edge\": 32", "\"shortest_edge\": 36", UNSUPPORTED, "size",
      "image_size of vision_config, 32"},
@@ -70,6 +76,35 @@ static const struct folder_case {
     {"clip", TOKENS, "\"type\": \"Lowercase\"", "\"type\": \"NFKC\"", UNSUPPORTED, "normalizer",
      "NFKC is not supported"},
     {"clip-text", CONFIG, "\"gelu\"", "\"gelu_pytorch_tanh\"", WISP_OK, NULL, NULL},
+    {"siglip", CONFIG, "\"gelu_pytorch_tanh\"", "\"silu\"", UNSUPPORTED, "hidden_act",
+     "silu is not supported, only gelu_pytorch_tanh, gelu and quick_gelu"},
+    {"siglip", CONFIG, "\"patch_size\": 7", "\"patch_size\": 7, \"vision_use_head\": false",
+     UNSUPPORTED, "vision_use_head", "only true"},
+    {"siglip", CONFIG, "\"SiglipModel\"", "\"SiglipForImageClassification\"", UNSUPPORTED,
+     "architectures", "only SiglipModel"},
+    {"siglip", PIXELS, "\"do_convert_rgb\": true", "\"do_convert_rgb\": null", WISP_OK, NULL, NULL},
+    {"siglip", PIXELS, "\"height\": 30", "\"shortest_edge\": 30", UNSUPPORTED, "size", "30"},
+    {"siglip", PIXELS, "\"do_resize\": true", "\"do_center_crop\": true", UNSUPPORTED, "size",
+     "image_size of vision_config, 30"},
+    {"siglip", WEIGHTS, "\"text_model.head.weight\"", "\"text_model.head.scales\"", UNSUPPORTED,
+     "text_model.head.scales", "type siglip"},
+    {"siglip", WEIGHTS, "\"text_model.head.weight\"", "\"logit_bias_of_nothing_\"", NOT_FOUND,
+     "dense_2.weight", "projection"},
+    {"siglip", SETTINGS, "\"pad_token\": \"</s>\"", "\"pad_token\": \"<none>\"", FORMAT,
+     "pad_token", "texts are filled up"},
+    {"siglip", SETTINGS, "\"do_lower_case\": true", "\"do_lower_case\": 1", FORMAT, "do_lower_case",
+     "true or false"},
+    {"siglip", SETTINGS, "\"do_lower_case\": true", "\"padding_side\": \"left\"", UNSUPPORTED,
+     "padding_side", "left is not supported, only right"},
+    {"siglip", SETTINGS, "\"eos_token\": \"</s>\"", "\"x\": \"</s>\"", WISP_OK, NULL, NULL},
+    {"siglip2", SETTINGS, "\"padding_side\": \"right\"", "\"x\": 1", UNSUPPORTED, "padding_side",
+     "only right"},
+    {"siglip-text", TOKENS, "[\\\\!", "[", UNSUPPORTED, "normalizer",
+     "all punctuation of ASCII, or none"},
+    {"siglip-text", TOKENS, "[\\\\!", "[^\\\\!", UNSUPPORTED, "normalizer",
+     "Replace is not supported"},
+    {"siglip-text", TOKENS, "[\\\\!", "[a-z\\\\!", UNSUPPORTED, "normalizer",
+     "Replace is not supported"},
     {"clip-text", VOCAB, "\"<|startoftext|>\"", "\"<|startoftext|\"", FORMAT, "<|startoftext|>",
      "missing"},
 };
@@ -168,14 +203,44 @@ static void memory_may_run_out(void **state) {
     (void)state;
     char path[GOLDEN_PATH_BYTES];
     expect_memory_errors(data_path("models/clip-text", path));
+    expect_memory_errors(data_path("models/siglip", path));
+    expect_memory_errors(data_path("models/siglip-text", path));
+}
+
+/* A text is filled up to all positions, and one that is too long keeps its last token. */
+static void texts_are_filled_up(void **state) {
+    (void)state;
+    enum { LENGTH = 24, LAST = 1 };
+    static const struct {
+        const char *text;
+        bool is_empty, is_full;
+    } texts[] = {{"", true, false},
+                 {"  ?! ", true, false},
+                 {"a cat", false, false},
+                 {"the the the the the the the the the the the the the the the", false, true}};
+    char path[GOLDEN_PATH_BYTES];
+    wisp_model *model =
+        open_model_or_fail(data_path("models/siglip", path), WISP_COMPUTE_F32, NULL);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        int32_t ids[LENGTH];
+        size_t count;
+        wisp_error error;
+        assert_int_equal(
+            wisp_tokenize(model, wisp_text_of(texts[i].text), ids, LENGTH, &count, &error),
+            WISP_OK);
+        assert_int_equal(count, LENGTH);
+        assert_int_equal(ids[LENGTH - 1], LAST);
+        assert_int_equal(ids[0] == LAST, texts[i].is_empty);
+        assert_int_equal(ids[LENGTH - 2] != LAST, texts[i].is_full);
+    }
+    wisp_model_close(model);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folders_say_what_is_read),
-        cmocka_unit_test(modules_are_refused),
-        cmocka_unit_test(a_clip_model_is_a_module),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(folders_say_what_is_read), cmocka_unit_test(modules_are_refused),
+        cmocka_unit_test(a_clip_model_is_a_module), cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(texts_are_filled_up),
     };
     return cmocka_run_group_tests_name("clip", tests, NULL, tear_down_temporary_folder);
 }

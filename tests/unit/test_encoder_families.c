@@ -26,13 +26,14 @@ struct family {
 };
 
 static const struct family families[] = {
-    {"mean-shards", false},    {"roberta", false},       {"xlm-roberta", false},
-    {"distilbert", false},     {"mpnet", false},         {"modernbert", false},
-    {"deberta-v3", false},     {"deberta-v2", false},    {"electra-base", false},
-    {"gte-en", false},         {"jina-v2", false},       {"jina-v3", false},
-    {"nomic", false},          {"splade-bert", false},   {"clip", false},
-    {"eurobert", true},        {"embeddinggemma", true}, {"gemma3-last", true},
-    {"qwen3-embedding", true}, {"lfm2-embedding", true},
+    {"mean-shards", false},   {"roberta", false},     {"xlm-roberta", false},
+    {"distilbert", false},    {"mpnet", false},       {"modernbert", false},
+    {"deberta-v3", false},    {"deberta-v2", false},  {"electra-base", false},
+    {"gte-en", false},        {"jina-v2", false},     {"jina-v3", false},
+    {"nomic", false},         {"splade-bert", false}, {"clip", false},
+    {"siglip", false},        {"siglip2", false},     {"eurobert", true},
+    {"embeddinggemma", true}, {"gemma3-last", true},  {"qwen3-embedding", true},
+    {"lfm2-embedding", true},
 };
 
 /* The texts that all are calibrated with and embed, in words that every vocabulary has. */

@@ -57,7 +57,10 @@ static const char *const models[] = {"models/cls12",
                                      "models/static",
                                      "models/static-weights",
                                      "models/clip",
-                                     "models/clip-text"};
+                                     "models/clip-text",
+                                     "models/siglip",
+                                     "models/siglip2",
+                                     "models/siglip-text"};
 
 /* Returns the largest difference of a case's rows from the golden ones, relative to their length.
  */

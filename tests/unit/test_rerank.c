@@ -20,7 +20,8 @@
 static const char *const models[] = {"models/rank-bert",       "models/rank-roberta",
                                      "models/rank-distilbert", "models/rank-electra",
                                      "models/rank-jina-v2",    "models/rank-jina-v3",
-                                     "models/rank-deberta",    "models/rank-modernbert"};
+                                     "models/rank-deberta",    "models/rank-modernbert",
+                                     "models/rank-mpnet",      "models/rank-gte"};
 
 enum { MOST_TEXTS = 16 };
 
