@@ -62,13 +62,14 @@ def read_image(path: str | os.PathLike[str], what: str) -> Any:
         pillow = importlib.import_module("PIL.Image")
         operations = importlib.import_module("PIL.ImageOps")
     except ImportError as error:
-        raise errors.UnsupportedError(f"{what}: images are read from files by Pillow, which is not installed (pip install pillow)",
-                                      field=what) from error
+        raise errors.UnsupportedError(f"{what}: Pillow, which reads files of images, is not installed "
+                                      "(pip install pillow)", field=what) from error
     try:
         with pillow.open(path) as image:
             return operations.exif_transpose(image).convert("RGB")
     except FileNotFoundError as error:
-        raise errors.NotFoundError(f"{what}: {os.fspath(path)}: there is no such file", os.fspath(path), what) from error
+        raise errors.NotFoundError(f"{what}: {os.fspath(path)}: there is no such file", os.fspath(path),
+                                   what) from error
     except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
         raise errors.FormatError(f"{what}: {os.fspath(path)}: {error}", os.fspath(path), what) from error
 

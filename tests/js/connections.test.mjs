@@ -30,7 +30,12 @@ test('the program asks the C library for nothing that connects or starts program
   const loading = readdirSync(`${ROOT}src`, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.c'))
     .filter((file) => /\bdlopen\(/.test(readFileSync(`${ROOT}src/${file}`, 'utf8')));
-  assert.deepEqual(loading.sort(), ['device/find_library.c', 'http/curl.c', 'images/library.c', 'serve/civetweb.c']);
+  assert.deepEqual(loading.sort(), [
+    'device/find_library.c',
+    'http/curl.c',
+    'images/library.c',
+    'serve/civetweb.c',
+  ]);
 });
 
 test('the library loads no code but libwisp-cuda, either', { skip: noLibrary }, () => {
