@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from PIL import Image
 
 from wisp_engine import ArgumentError, Embedder, FormatError, Index, NotFoundError, UnsupportedError
