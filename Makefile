@@ -3,6 +3,7 @@
 #   make           the native library and program         make wasm            the WebAssembly modules
 #   make addon     native code for Node                   make addon-packages  its npm packages by platform
 #   make package   the npm package, in build/npm      make wheel           the Python package, in build/wheels
+#   make images    the library that decodes images for the program
 #   make demo      embed texts both ways, tell a story    make serve           the pages in web-demo/, on this machine
 #   make test      set up and run the tests               make test-all        every test to its end, as in CI
 #   make lint      formatting, warnings, static analysis  make asan            C tests under sanitizers
@@ -57,6 +58,8 @@ SETUP = python3 tools/setup.py
 
 # ---- sources --------------------------------------------------------------------------------------
 
+WUFFS_FLAGS = -isystem .tools/wuffs
+
 # Folders decide what is built. The portable ones run anywhere, in WebAssembly too; the native ones
 # need a file system and threads. Kernels for one machine are in a folder of its name.
 PORTABLE_FOLDERS := base quant kernels formats text tokenizers grammar schema jinja prompt chat weights layers attention sparse models device engine
@@ -67,7 +70,7 @@ PRODUCT := src/products/native.c
 # What reads templates, grammars and schemas, in WebAssembly a module of its own.
 LANGUAGES := $(foreach folder,schema jinja prompt,$(wildcard src/$(folder)/*.c))
 HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
-CLI := $(wildcard src/cli/*.c src/http/*.c src/serve/*.c)
+CLI := $(wildcard src/cli/*.c src/http/*.c src/images/*.c src/serve/*.c)
 # What Windows has of POSIX: a file there takes the place of that of src/host with its name, and the others are functions
 # that are missing (src/windows/posix.h). AMX's permission is a call of Linux.
 WINDOWS := $(wildcard src/windows/*.c)
@@ -206,6 +209,13 @@ WRITING_$(1) := $$(patsubst %,build/$(1)/binding/%.o,engine generate/text)
 build/$(1)/tests/unit/test_writing: $$(WRITING_$(1))
 -include $$(WRITING_$(1):%.o=%.d)
 
+# The decoder of images is in the library that the program loads, in static programs and in the test of it.
+IMAGES_$(1) := $$(patsubst %,build/$(1)/images/%.o,file orientation wuffs/decoder)
+build/$(1)/images/wuffs/decoder.o: FLAGS_$(1) += $(WUFFS_FLAGS)
+build/$(1)/images/wuffs/decoder.o: | .tools/stamp/wuffs
+build/$(1)/tests/unit/test_image_files: $$(IMAGES_$(1))
+-include $$(IMAGES_$(1):%.o=%.d)
+
 # The program loads libraries (src/http/curl.c), and so does the library (src/device/find_library.c). C libraries of before
 # 2021 have dlopen in one of its own.
 $$(TESTS_$(1)) build/$(1)/wisp build/$(1)/wisp-refusing $$(FUZZERS:fuzz_%=build/$(1)/replay_%): LDLIBS += $$(if $$(LINK_$(1)),,-ldl)
@@ -253,6 +263,15 @@ build/libwisp.a: build/libwisp.o
 build/libwisp.so: $(LIB_native)
 	$(SAY) LINK $@
 	$(Q)$(CC) $(FLAGS_native) $(LDFLAGS) -shared -Wl,-soname,libwisp.so.0 -Wl,-Map=$@.map $^ $(LDLIBS) -o $(NEW) $(MOVE)
+
+# ---- images ---------------------------------------------------------------------------------------
+
+.PHONY: images
+images: build/libwisp-images.so
+
+build/libwisp-images.so: build/native/images/wuffs/decoder.o
+	$(SAY) LINK $@
+	$(Q)$(CC) $(FLAGS_native) $(LDFLAGS) -shared $^ -o $(NEW) $(MOVE)
 
 # ---- addon ----------------------------------------------------------------------------------------
 
@@ -337,14 +356,17 @@ $(LIB_windows) $(LIB_windows:build/windows/%=build/addon/win32-x64/%) $(ADDON_wi
     $(wildcard src/windows/*.h src/windows/include/*.h src/windows/include/sys/*.h)
 
 # The packages for Linux have the program, too, for commands that JavaScript leaves to it (js/program/cli-program.js). It brings
-# musl, so one serves all C libraries, and CivetWeb without what reads files and starts programs.
+# musl, so one serves all C libraries, the decoder of images, and CivetWeb without what reads files and starts programs.
 CIVETWEB_FLAGS := -I.tools/civetweb-source/include -DNDEBUG -DNO_SSL -DNO_CGI -DNO_FILES -DNO_CACHING \
     -Wno-builtin-macro-redefined -D__DATE__='""'
 define addon_program
 PROGRAM_$(1) := $$(patsubst src/%.c,build/addon/linux-$(1)-musl/%.o,\
-    $(PORTABLE) $(HOSTED) $(PRODUCT) $(CLI) $$(wildcard src/kernels/$(2)/*.c))
+    $(PORTABLE) $(HOSTED) $(PRODUCT) $(CLI) src/images/wuffs/decoder.c $$(wildcard src/kernels/$(2)/*.c))
 $$(filter build/addon/linux-$(1)-musl/http/%,$$(PROGRAM_$(1))): ADDON_FLAGS += -DWISP_STATIC
 build/addon/linux-$(1)-musl/serve/civetweb.o: ADDON_FLAGS += -DWISP_CIVETWEB
+build/addon/linux-$(1)-musl/images/library.o: ADDON_FLAGS += -DWISP_IMAGES
+build/addon/linux-$(1)-musl/images/wuffs/decoder.o: ADDON_FLAGS += $$(WUFFS_FLAGS)
+build/addon/linux-$(1)-musl/images/wuffs/decoder.o: | .tools/stamp/wuffs
 
 build/addon/linux-$(1)-musl/civetweb.o: | .tools/stamp/civetweb-source $$(ADDON_SETUP_linux-$(1)-musl)
 	$$(SAY) CC $$@
@@ -685,6 +707,8 @@ INSTALLED_FILES := include/wisp.h $(patsubst src/%,include/%,$(wildcard src/wisp
 INSTALLED_LIBRARY := libwisp.so.$(VERSION) libwisp.so.0 libwisp.so libwisp.a pkgconfig/wisp.pc
 # For wisp convert --udf, if they are built.
 INSTALLED_MODULES := wisp-udf-simd128.wasm wisp-udf-relaxed.wasm
+# For images, if it is built.
+INSTALLED_DECODER := libwisp-images.so
 STRIP = strip
 TO = "$(DESTDIR)$(PREFIX)/$(1)"
 TO_LIB = "$(DESTDIR)$(LIBDIR)/$(1)"
@@ -700,6 +724,7 @@ install: native
 	install -m 644 build/libwisp.a $(call TO_LIB,)
 	$(STRIP) $(call TO,bin/wisp) $(call TO_LIB,libwisp.so.$(VERSION))
 	$(STRIP) --strip-debug $(call TO_LIB,libwisp.a)
+	$(if $(wildcard build/$(INSTALLED_DECODER)),install -m 644 build/$(INSTALLED_DECODER) $(call TO_LIB,) && $(STRIP) $(call TO_LIB,$(INSTALLED_DECODER)))
 	ln -sf libwisp.so.$(VERSION) $(call TO_LIB,libwisp.so.0)
 	ln -sf libwisp.so.0 $(call TO_LIB,libwisp.so)
 	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf $(wildcard $(INSTALLED_MODULES:%=js/%)) $(call TO,share/wisp/)
@@ -714,7 +739,7 @@ install: native
 # Removes what install wrote, and folders of wisp's own.
 uninstall:
 	rm -f $(foreach file,$(INSTALLED_FILES) $(INSTALLED_MODULES:%=share/wisp/%),$(call TO,$(file))) \
-	    $(foreach file,$(INSTALLED_LIBRARY),$(call TO_LIB,$(file)))
+	    $(foreach file,$(INSTALLED_LIBRARY) $(INSTALLED_DECODER),$(call TO_LIB,$(file)))
 	-rmdir $(call TO,include/wisp) $(call TO,share/wisp)
 
 # ---- release --------------------------------------------------------------------------------------
@@ -722,7 +747,7 @@ uninstall:
 # All that a release consists of, in build/release (tools/release.py): archives, npm packages and wheels of all platforms,
 # sources, notes, digests. RELEASE_FLAGS=--draft takes the unreleased changes as its notes.
 .PHONY: release
-release: native package addon-packages wheels sbom
+release: native images package addon-packages wheels sbom
 	rm -rf build/release build/release.tree
 	$(MAKE) --no-print-directory install DESTDIR=build/release.tree PREFIX=/usr/local
 	$(Q)for package in build/packages/*/; do npm pack --silent --pack-destination build/packages "./$$package"; done

@@ -118,7 +118,7 @@ TEST_MINUTES = $(shell expr 20 / $$(nproc) + 2) minutes
 
 # The tools of make test. Browsers are left out if they cannot be had.
 set-up-test:
-	$(Q)$(SETUP) cmocka emcc wasm-cc node_modules python
+	$(Q)$(SETUP) cmocka wuffs emcc wasm-cc node_modules python
 	$(Q)$(SETUP) chromium curl civetweb $(OPTIONAL)
 
 # CI has all tools.
@@ -143,6 +143,7 @@ RUNS_js := $(patsubst tests/js/%.test.mjs,run/js/%,$(wildcard tests/js/*.test.mj
 $(RUNS_js): run/js/%: tests/js/%.test.mjs build/wisp build/wisp.node wasm set-up-js
 	$(RUN) js/$* -- node --test-reporter=spec $<
 run/js/guides: build/python/ready
+run/js/images: build/libwisp-images.so
 test-js: $(RUNS_js)
 
 set-up-js: | .tools/stamp/node_modules .tools/stamp/python
@@ -425,11 +426,11 @@ TOOLS_FOR_musl += civetweb-source
 
 .PHONY: test-ci set-up-ci
 set-up-ci:
-	$(Q)$(SETUP) cmocka emcc wasm-cc node_modules python chromium firefox nodes curl civetweb clang cppcheck sbom wheel \
+	$(Q)$(SETUP) cmocka wuffs emcc wasm-cc node_modules python chromium firefox nodes curl civetweb clang cppcheck sbom wheel \
 	    $(foreach part,$(SLOW),$(TOOLS_FOR_$(part)))
 
 # The programs of a part, without running them: make compile-asan.
-COMPILED_native := native addon wasm $(TESTS_native) build/native/wisp-refusing $(REPLAYS_native) build/native/seeds \
+COMPILED_native := native images addon wasm $(TESTS_native) build/native/wisp-refusing $(REPLAYS_native) build/native/seeds \
     $(TOKENIZE_DRIVER) $(CODEC_DRIVER) $(LOGITS_DRIVER) $(CHAT_DRIVER) build/example
 COMPILED_test-wasm := $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
 COMPILED_asan := $(TESTS_asan) build/asan/wisp $(REPLAYS_asan) build/asan/seeds

@@ -5,7 +5,7 @@
 It also checks that architectures are named where they are computed, and nowhere else.
 
 The program in src/cli is a user of the library: it includes wisp.h, its own headers, and the
-general tools of base/, host/ and http/, which know nothing of models.
+general tools of base/, host/, http/ and images/, which know nothing of models.
 
 A module is a header and the .c file of its name: if ffn.c includes recall.h, then neither recall.h
 nor recall.c may include ffn.h. The same holds for imports of the scripts in js/, each of which is a
@@ -23,6 +23,7 @@ ORDER = [
     "host",
     "windows",
     "http",
+    "images",
     "serve",
     "quant",
     "kernels",
@@ -51,7 +52,7 @@ ORDER = [
     "calibrate",
     "quantise",
 ]
-CLI_MAY_INCLUDE = {"cli", "base", "host", "http", "serve"}
+CLI_MAY_INCLUDE = {"cli", "base", "host", "http", "images", "serve"}
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 
 # Folders of js/ from the bottom up. "" has the package's entries and worker scripts; the program is

@@ -31,7 +31,8 @@ RUN, TEXT, FILES, MAKE, USERS = "#dbe9fb", "#e2f3df", "#fdf0d2", "#f3e0f3", "#ec
 # The column and colour of each folder. The row follows from the includes.
 C_FOLDERS = {
     "cli": Place(0.25, USERS), "http": Place(0.62, FILES), "serve": Place(0, USERS), "node": Place(1.3, USERS),
-    "binding": Place(1.85, USERS), "host": Place(1.3, FILES), "windows": Place(1.75, FILES), "native": Place(3.95, FILES),
+    "binding": Place(1.85, USERS), "host": Place(1.3, FILES), "windows": Place(1.75, FILES), "images": Place(1.62, FILES),
+    "native": Place(3.95, FILES),
     "huggingface": Place(2.65, FILES), "formats": Place(3.1, FILES), "quantise": Place(4.7, MAKE),
     "calibrate": Place(4.7, MAKE), "convert": Place(4.7, MAKE), "index": Place(2.95, MAKE), "engine": Place(4.9, RUN),
     "device": Place(4.7, RUN), "models": Place(4.6, RUN), "sparse": Place(4.6, RUN), "attention": Place(4.1, RUN),

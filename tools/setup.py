@@ -113,6 +113,9 @@ COMPONENTS = {
     "civetweb-source": Component(
         "http", 1, (".tools/civetweb-source/src/civetweb.c",), (), "CivetWeb's source, for the static program",
         "put civetweb 1.15's source archive at .tools/debs/civetweb_1.15+dfsg.orig.tar.xz"),
+    "wuffs": Component(
+        "wuffs", 1, (".tools/wuffs/wuffs.c",), ("tools/requirements-wuffs.txt",), "Wuffs' source, which decodes images",
+        "put pywuffs 2.0.1's source archive at .tools/sdists/pywuffs-2.0.1.tar.gz"),
     "chromium": Component(
         "browsers", 1, programs("chromium"), (), "headless Chromium", "apt install chromium"),
     "firefox": Component(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from . import _wisp, errors
 from .engine import OpenModel
-from .images import Images, is_image
+from .images import Images, is_image, names_image
 from .library import FLOATS, c_text, call, encode, interruptible, lib, text_of, texts_of, whole
 from .vector_cache import VectorCache
 
@@ -105,15 +105,17 @@ class Embedder(OpenModel):
         """Returns `dimensions`, by SentenceTransformer's name."""
         return self._dimensions
 
-    def encode(self, sentences: str | Iterable[str], prompt_name: str | None = None, prompt: str | None = None,
+    def encode(self, sentences: Any, prompt_name: str | None = None, prompt: str | None = None,
                batch_size: int | None = None, show_progress_bar: bool | None = None,
                precision: Precision = "float32", convert_to_numpy: bool = True,
                normalize_embeddings: bool | None = None, truncate_dim: int | None = None) -> NDArray[Any]:
-        """Embeds texts.
+        """Embeds texts, and by a model with an image tower (CLIP) images among them.
 
         Parameters
         ----------
         sentences : str or iterable of str
+            With an image tower also PIL images, arrays [height, width, 3] of uint8 and paths: a PathLike, or a str that
+            ends as images do and names a file. Prompts are put before texts only. See encode_images.
         prompt_name : str, optional
             A prompt of the model, "query" for example, that is put before each text.
         prompt : str, optional
@@ -135,13 +137,13 @@ class Embedder(OpenModel):
         Returns
         -------
         numpy.ndarray
-            [texts, dimensions], or [dimensions] for one str.
+            [texts, dimensions], or [dimensions] for one str or image.
         """
-        single = isinstance(sentences, str)
-        texts = [sentences] if isinstance(sentences, str) else list(sentences)
+        single = isinstance(sentences, str) or is_image(sentences)
+        items = [sentences] if single else list(sentences)
         dimensions = 0 if truncate_dim is None else whole(truncate_dim, "truncate_dim", 1, self._dimensions)
         step = SLICE if batch_size is None else whole(batch_size, "batch_size", 1)
-        rows = self._rows(texts, self._prompt(prompt_name, prompt), dimensions, step, bool(show_progress_bar))
+        rows = self._rows_of(items, self._prompt(prompt_name, prompt), dimensions, step, bool(show_progress_bar))
         if normalize_embeddings:
             rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         result = in_precision(rows, precision)
@@ -153,11 +155,12 @@ class Embedder(OpenModel):
         """Embeds images with the image tower of a CLIP or SigLIP model, to be compared with its embeddings of texts.
 
         The tower is read from the model's file by the first call. Images are resized and cropped as transformers does
-        it with Pillow. Photos are not turned as their EXIF data say: `PIL.ImageOps.exif_transpose` does so.
+        it with Pillow. Pillow, which must be installed, reads files; photos among them are turned upright as their EXIF
+        data say. PIL images are not: `PIL.ImageOps.exif_transpose` does so.
 
         Parameters
         ----------
-        images : PIL image, array [height, width, 3] of uint8 (red, green and blue), or iterable of these
+        images : PIL image, path, array [height, width, 3] of uint8 (red, green and blue), or iterable of these
             They are taken 32 at a time, so that those of a generator need not be in memory together.
 
         Returns
@@ -165,20 +168,10 @@ class Embedder(OpenModel):
         numpy.ndarray
             [images, dimensions], or [dimensions] for one image. Each vector has length 1.
         """
-        self._engine.check_open()
-        if self._images is None:
-            tower = Images(self._engine)
-            with self._engine.lock:
-                self._images = self._images or tower
-        parts, done = [], 0
-        iterator = iter([images] if is_image(images) else images)
-        while chunk := list(itertools.islice(iterator, IMAGES)):
-            rows = np.empty((len(chunk), self._dimensions), np.float32)
-            self._images.embed(chunk, done, rows)
-            parts.append(rows)
-            done += len(chunk)
-        result = np.concatenate(parts) if parts else np.empty((0, self._dimensions), np.float32)
-        return np.asarray(result[0]) if is_image(images) else result
+        single = isinstance(images, str) or is_image(images)
+        named = ((f"images[{index}]", image) for index, image in enumerate([images] if single else images))
+        result = self._image_rows(named)
+        return np.asarray(result[0]) if single else result
 
     def encode_stream(self, sentences: Iterable[str], chunk: int = 1024, **options: Any) -> Iterator[NDArray[Any]]:
         """Embeds texts as they come, and yields a vector for each, in order.
@@ -232,6 +225,50 @@ class Embedder(OpenModel):
         if text is None:
             raise errors.ArgumentError(f"prompt_name: the model has no prompt {name!r}", field="prompt_name")
         return text
+
+    def _tower(self) -> Images:
+        self._engine.check_open()
+        if self._images is None:
+            tower = Images(self._engine)
+            with self._engine.lock:
+                self._images = self._images or tower
+        return self._images
+
+    def _image_rows(self, named: Iterable[tuple[str, Any]]) -> NDArray[np.float32]:
+        """Embeds images, each with its name for errors."""
+        tower, parts, iterator = self._tower(), [], iter(named)
+        while chunk := list(itertools.islice(iterator, IMAGES)):
+            names, images = zip(*chunk, strict=True)
+            parts.append(np.empty((len(chunk), self._dimensions), np.float32))
+            tower.embed(images, names, parts[-1])
+        return np.concatenate(parts) if parts else np.empty((0, self._dimensions), np.float32)
+
+    def _has_tower(self) -> bool:
+        try:
+            self._tower()
+        except errors.UnsupportedError:
+            return False
+        return True
+
+    def _rows_of(self, items: list[Any], prompt: bytes | None, dimensions: int, batch: int,
+                 progress: bool) -> NDArray[np.float32]:
+        """Embeds texts and images."""
+        images = [index for index, item in enumerate(items) if is_image(item)]
+        named = [index for index, item in enumerate(items) if names_image(item)]
+        if named and self._has_tower():
+            images = sorted(images + named)
+        if not images:
+            return self._rows(items, prompt, dimensions, batch, progress)
+        width = dimensions or self._dimensions
+        found = self._image_rows((f"sentences[{index}]", items[index]) for index in images)[:, :width]
+        if width < self._dimensions:
+            found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        rows = np.empty((len(items), width), np.float32)
+        texts = sorted(set(range(len(items))) - set(images))
+        rows[images] = found
+        if texts:
+            rows[texts] = self._rows([items[index] for index in texts], prompt, dimensions, batch, progress)
+        return rows
 
     def _rows(self, texts: Sequence[str], prompt: bytes | None, dimensions: int, batch: int,
               progress: bool) -> NDArray[np.float32]:

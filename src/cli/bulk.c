@@ -185,10 +185,11 @@ static void add_part(struct sha256 *hash, const char *bytes, size_t length) {
     sha256_add(hash, bytes, length);
 }
 
-/* Adds what decides about a record's row in the file. */
+/* Adds what decides about a record's row in the file. Whether an image is bad shows only when it is
+ * read. */
 static void add_record(struct bulk *bulk, const struct record *record) {
     const struct json *object = record->object;
-    const char *fault = record->fault ? record->fault : "";
+    const char *fault = record->fault && !record->image ? record->fault : "";
     add_part(&bulk->texts, record->text.bytes, record->text.length);
     add_part(&bulk->texts, object ? object->raw : "", object ? object->raw_length : 0);
     add_part(&bulk->texts, fault, strlen(fault));

@@ -95,7 +95,7 @@ static void sort_labels(const struct run *run, const float *scores, size_t label
 static void print_labels(const struct run *run, const struct record *record, const float *scores) {
     const size_t labels = wisp_model_dimensions(run->model), top = run->arguments->top;
     sort_labels(run, scores, labels);
-    output_begin_object(program_output, record->object, "labels");
+    output_begin_object(program_output, record, "labels");
     for (size_t i = 0; i < labels && (top == 0 || i < top); i++) {
         fputs(i > 0 ? ",{\"label\":" : "[{\"label\":", program_output);
         print_json_string(program_output,

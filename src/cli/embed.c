@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/bulk.h"
 #include "cli/cli.h"
+#include "cli/images.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/output_file.h"
@@ -18,9 +19,10 @@
 
 static const char usage[] =
     "usage: wisp embed [OPTION]... [FILE | - | --text TEXT]...\n"
+    "       wisp embed --images [OPTION]... [FILE | FOLDER | -]...\n"
     "\n"
     "Embeds each line of the files, or of standard input, as a text. Writes a record for each\n"
-    "text, in order, as soon as it is ready.\n"
+    "text, in order, as soon as it is ready. With --images it embeds images.\n"
     "\n";
 
 struct arguments {
@@ -30,7 +32,7 @@ struct arguments {
     struct prompt_choice prompt;
     const char *trace; /* the file, or NULL */
     unsigned long dimensions;
-    bool stats;
+    bool stats, images;
     struct bulk bulk;
 };
 
@@ -74,6 +76,12 @@ static const struct command_option options[] = {
     TAKEN(input_take_column, input, "column", 0, "NAME",
           "the column, or the member of objects, that is the text (default:\n"
           "text)"),
+    OPTION(NONE, images, "images", 0, NULL,
+           "embed images, by a model that has learned both (CLIP): each FILE is a\n"
+           "PNG, JPEG, GIF, BMP or lossless WebP, or a folder of them. Lines of\n"
+           "standard input, and the texts of --input, are paths. Photos are turned\n"
+           "upright by their EXIF data. A bad image is treated as --keep-going\n"
+           "treats a line"),
     TAKEN(take_format, format, "format", 0, "FORMAT",
           "text (default): a line of numbers for each text; json: one array of\n"
           "arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
@@ -132,10 +140,30 @@ static const struct command_line this_command = {
     "  wisp embed --format npy < sentences.txt > rows.npy\n"
     "  wisp embed --input csv --column title --format ndjson books.csv\n"
     "  wisp embed --input ndjson --format ndjson --output rows.ndjson --resume texts.ndjson\n"
+    "  wisp embed --model hf:openai/clip-vit-base-patch32 --images --format ndjson photos/\n"
     "\n"
     "Exit code: 0 done, 1 reading or writing failed, 2 wrong usage, 3 the model cannot be used,\n"
-    "4 a line of the input is malformed, 130 interrupted, 141 the output was closed.\n",
+    "4 a line or an image of the input is malformed, 130 interrupted, 141 the output was closed.\n",
     take_file};
+
+/* Takes the files as images, and refuses options that only texts have. */
+static int take_images(struct arguments *a) {
+    const struct {
+        const char *name;
+        bool is_given;
+    } options_of_texts[] = {{"prompt", a->prompt.name != NULL},
+                            {"prompt-text", a->prompt.text != NULL},
+                            {"vector-cache", a->model.vector_cache != NULL},
+                            {"cold", a->model.hot_only},
+                            {"stats", a->stats},
+                            {"trace", a->trace != NULL}};
+    for (size_t i = 0; i < sizeof options_of_texts / sizeof *options_of_texts; i++)
+        if (options_of_texts[i].is_given) {
+            complain("--%s: not with --images", options_of_texts[i].name);
+            return EXIT_USAGE;
+        }
+    return images_take_files(&a->input);
+}
 
 static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     if (!take_options(&this_command, a, argc, argv, code))
@@ -157,6 +185,8 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     }
     if (*code == EXIT_GOOD)
         *code = check_caches(&a->model);
+    if (*code == EXIT_GOOD && a->images)
+        *code = take_images(a);
     return *code == EXIT_GOOD;
 }
 
@@ -254,9 +284,10 @@ struct run {
     wisp_embed_options options;
     struct output output;
     struct batch *batch;
-    float *rows; /* [BATCH_RECORDS, dimensions] */
+    float *rows;                  /* [BATCH_RECORDS, dimensions] */
+    struct image_embedder images; /* with --images */
     struct progress progress;
-    size_t faults;                                /* records without a text */
+    size_t faults;                                /* records without a text, or a good image */
     uint64_t skipped[BATCH_RECORDS], all_skipped; /* neurons, with --cold skip */
 };
 
@@ -300,9 +331,22 @@ static int embed_vectors(struct run *run) {
     return code;
 }
 
+static int embed_images(struct run *run) {
+    struct batch *batch = run->batch;
+    struct record *records[IMAGE_RECORDS];
+    for (size_t i = 0; i < batch->n; i++)
+        records[i] = &batch->records[i];
+    const int code =
+        images_embed(&run->images, batch, records, batch->n, run->options.dimensions, run->rows);
+    for (size_t i = 0; i < batch->n; i++)
+        run->faults += records[i]->image && records[i]->fault;
+    return code;
+}
+
 static int embed_rows(struct run *run) {
     const struct batch *batch = run->batch;
-    const int code = embed_texts(run, batch->texts, batch->n, run->rows);
+    const int code = run->arguments->images ? embed_images(run)
+                                            : embed_texts(run, batch->texts, batch->n, run->rows);
     if (code != EXIT_GOOD)
         return code;
     for (size_t i = 0; run->options.skipped && i < run->batch->n; i++)
@@ -337,7 +381,12 @@ static int skip_rows(struct run *run) {
 /* Reads and embeds a batch. *ended becomes true if there is none. */
 static int take_batch(struct run *run, bool *ended) {
     struct batch *batch = run->batch;
-    const int code = input_next(&run->arguments->input, batch);
+    struct arguments *a = run->arguments;
+    if (a->images)
+        a->input.most = IMAGE_RECORDS;
+    int code = input_next(&a->input, batch);
+    if (code == EXIT_GOOD && a->images)
+        code = images_name(batch);
     *ended = batch->n == 0;
     for (size_t i = 0; i < batch->n; i++)
         run->faults += batch->records[i].fault != NULL;
@@ -358,8 +407,8 @@ static int embed_all(struct run *run) {
     return code == EXIT_GOOD && run->faults > 0 ? EXIT_INPUT : code;
 }
 
-/* Writes a digest of the embeddings of some texts with the options of the run. It differs if the
- * rows of a file would. */
+/* Writes a digest of the embeddings of some texts, or images, with the options of the run. It
+ * differs if the rows of a file would. */
 static int digest_model(struct run *run, char text[65]) {
     const wisp_text texts[] = {
         wisp_text_of("a"), wisp_text_of("The cat sat on the mat."),
@@ -368,7 +417,9 @@ static int digest_model(struct run *run, char text[65]) {
     const size_t values = TEXTS * run->options.dimensions;
     struct sha256 hash;
     unsigned char digest[32];
-    const int code = embed_texts(run, texts, TEXTS, run->rows);
+    const int code = run->arguments->images
+                         ? images_try(&run->images, TEXTS, run->options.dimensions, run->rows)
+                         : embed_texts(run, texts, TEXTS, run->rows);
     swap_file_numbers(run->rows, values, sizeof *run->rows);
     sha256_start(&hash);
     sha256_add(&hash, run->rows, values * sizeof *run->rows);
@@ -456,13 +507,15 @@ static int run_embed(void *arguments, const wisp_model *model, wisp_session *ses
         code = complain_of_memory();
     } else {
         code = open_vectors(&run);
+        if (code == EXIT_GOOD && a->images)
+            code = images_open(&run.images, model, threads_of(&a->model));
         if (code == EXIT_GOOD && a->bulk.path)
             code = open_bulk(&run);
         if (code == EXIT_GOOD)
             code = output_open(&run.output, a->format, dimensions, (size_t)a->bulk.resumed);
     }
     if (code == EXIT_GOOD) {
-        progress_start(&run.progress, "texts");
+        progress_start(&run.progress, a->images ? "images" : "texts");
         run.progress.logs = a->bulk.path != NULL;
         const double start = run.progress.started;
         code = embed_all(&run);
@@ -484,6 +537,7 @@ static int run_embed(void *arguments, const wisp_model *model, wisp_session *ses
     }
     batch_close(run.batch);
     wisp_vector_cache_close(run.vectors);
+    images_close(&run.images);
     free(run.rows);
     return code;
 }

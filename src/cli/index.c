@@ -14,6 +14,7 @@
 static const char usage[] =
     "usage: wisp index build INDEX [OPTION]... [FILE | -]...\n"
     "       wisp index add INDEX [OPTION]... [FILE | -]...\n"
+    "       wisp index build INDEX --images [OPTION]... [FILE | FOLDER | -]...\n"
     "       wisp index remove INDEX [ID | -]...\n"
     "       wisp index list INDEX [--format FORMAT]\n"
     "       wisp index info INDEX [--format FORMAT]\n"
@@ -77,6 +78,9 @@ static const struct command_option options[] = {
           "int8 (default): a byte for each value; f32: four times as large"),
     COUNT(build.dimensions, 1, 65536, "dimensions", 0, "N",
           "keep the first N values of each embedding, normalised again"),
+    OPTION(NONE, build.images, "images", 0, NULL,
+           "build, add: the files, those of folders, or the lines of standard input\n"
+           "name images, as with wisp embed; the path is the id and the text"),
     OPTION(NONE, build.chunk, "chunk", 0, NULL,
            "divide a line that is too long for the model into pieces, with the\n"
            "ids ID#1, ID#2 and so on; without it the rest is cut off"),
@@ -107,6 +111,7 @@ static const struct command_line this_command = {
     "Examples:\n"
     "  wisp index build notes.index notes.txt\n"
     "  wisp index add notes.index more.txt\n"
+    "  wisp index build photos.index --model hf:openai/clip-vit-base-patch32 --images photos/\n"
     "  wisp index info notes.index\n"
     "\nExit codes: see wisp embed --help; 3 if the index cannot be used, too.\n",
     take_operand};
@@ -145,13 +150,21 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
         complain("index %s: --keep-going belongs to index build and add", actions[action]);
         return false;
     }
+    if (a->build.images && (a->build.chunk || a->build.prompt.name || a->build.prompt.text ||
+                            (a->action != BUILD && a->action != ADD))) {
+        complain("index %s: --images belongs to index build and add, and goes without --chunk and "
+                 "prompts",
+                 actions[action]);
+        return false;
+    }
     if (a->build.input.n_items == 0 && a->action == REMOVE) {
         complain("index remove: no ids are given (see --help)");
         return false;
     }
     if (a->build.input.n_items == 0)
         input_add(&a->build.input, "-", NULL);
-    return true;
+    *code = a->build.images ? images_take_files(&a->build.input) : EXIT_GOOD;
+    return *code == EXIT_GOOD;
 }
 
 /* ---- removing ------------------------------------------------------------------------------- */
@@ -226,7 +239,8 @@ static int change(struct arguments *a, wisp_index **index) {
         return code;
     print_count(a, n);
     if (faults > 0)
-        complain("%zu lines are malformed, and not in the index", faults);
+        complain("%zu %s malformed, and not in the index", faults,
+                 a->build.images ? "images are" : "lines are");
     return faults > 0 ? EXIT_INPUT : EXIT_GOOD;
 }
 

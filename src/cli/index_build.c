@@ -27,6 +27,7 @@ struct run {
     struct piece *pieces;      /* [n_pieces], of BATCH_RECORDS */
     wisp_text *texts;          /* likewise */
     size_t n_pieces;
+    struct image_embedder images; /* with --images */
     struct progress progress;
     size_t done, faults;    /* pieces that were added; malformed records */
     bool any_there;         /* with --resume: the index had some of the texts */
@@ -65,18 +66,45 @@ static int describe(struct run *run, char **bytes) {
     return EXIT_GOOD;
 }
 
+/* Embeds the pieces that are images, each of a record, and leaves out bad ones. */
+static int embed_images(struct run *run) {
+    const size_t n = run->n_pieces, dimensions = run->options.dimensions;
+    struct record *records[IMAGE_RECORDS] = {NULL};
+    for (size_t i = 0; i < n; i++)
+        records[i] = &run->batch->records[run->pieces[i].record - run->batch->records];
+    const int code = images_embed(&run->images, run->batch, records, n, dimensions, run->rows);
+    run->n_pieces = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (records[i]->fault)
+            continue;
+        memmove(run->rows + run->n_pieces * dimensions, run->rows + i * dimensions,
+                dimensions * sizeof *run->rows);
+        run->pieces[run->n_pieces++] = run->pieces[i];
+    }
+    run->faults += n - run->n_pieces;
+    return code;
+}
+
+static int embed_texts(struct run *run) {
+    wisp_error error;
+    return wisp_embed(run->session, run->texts, run->n_pieces, &run->options, run->rows, &error) ==
+                   WISP_OK
+               ? EXIT_GOOD
+               : complain_of(&error);
+}
+
 /* Adds the pieces to the index. */
 static int add_pieces(struct run *run) {
-    const size_t n = run->n_pieces;
     wisp_error error;
-    char *bytes;
-    int code = describe(run, &bytes);
-    if (code == EXIT_GOOD &&
-        (wisp_embed(run->session, run->texts, n, &run->options, run->rows, &error) != WISP_OK ||
-         wisp_index_add(run->index, run->ids, run->metadata, run->rows, n, &error) != WISP_OK))
+    char *bytes = NULL;
+    int code = run->build->images ? embed_images(run) : embed_texts(run);
+    if (code == EXIT_GOOD)
+        code = describe(run, &bytes);
+    if (code == EXIT_GOOD && wisp_index_add(run->index, run->ids, run->metadata, run->rows,
+                                            run->n_pieces, &error) != WISP_OK)
         code = complain_of(&error);
     free(bytes);
-    run->done += n;
+    run->done += run->n_pieces;
     run->n_pieces = 0;
     progress_show(&run->progress, run->done, input_fraction(&run->build->input));
     return code;
@@ -221,11 +249,15 @@ static int save_at_times(struct run *run) {
 static int add_all(struct run *run) {
     struct input *input = &run->build->input;
     int code;
-    progress_start(&run->progress, "texts");
+    progress_start(&run->progress, run->build->images ? "images" : "texts");
     do {
-        if (run->build->resume)
+        if (run->build->images)
+            input->most = IMAGE_RECORDS;
+        else if (run->build->resume)
             input->most = RESUMED_RECORDS;
         code = input_next(input, run->batch);
+        if (code == EXIT_GOOD && run->build->images)
+            code = images_name(run->batch);
         if (code == EXIT_GOOD && run->batch->n > 0)
             code = add_batch(run);
         if (code == EXIT_GOOD)
@@ -233,10 +265,11 @@ static int add_all(struct run *run) {
     } while (code == EXIT_GOOD && run->batch->n > 0);
     progress_end(&run->progress);
     if (code == EXIT_GOOD && run->build->is_new && run->done == 0 && !run->any_there) {
-        complain("index build: the input has no texts, and no index is written");
+        complain("index build: the input has no %s, and no index is written",
+                 run->build->images ? "images" : "texts");
         code = EXIT_INPUT;
     }
-    if (code == EXIT_GOOD)
+    if (code == EXIT_GOOD && !run->build->images)
         warn_of_cut_texts(run->session, run->model, 0, "; --chunk divides them into pieces");
     return code;
 }
@@ -279,9 +312,12 @@ int index_build(struct index_build *build, wisp_index **index, size_t *added, si
                                                          build->kind, index, &error)) != WISP_OK)
         code = complain_of(&error);
     run.index = *index;
+    if (code == EXIT_GOOD && build->images)
+        code = images_open(&run.images, model, threads_of(&build->model));
     if (code == EXIT_GOOD)
         code = add_with_memory(&run);
     watch_signals(NULL);
+    images_close(&run.images);
     wisp_session_close(run.session);
     wisp_model_close(model);
     *added = run.done;

@@ -3,8 +3,7 @@
 #ifndef WISP_CLI_INDEX_BUILD_H
 #define WISP_CLI_INDEX_BUILD_H
 
-#include "cli/cli.h"
-#include "cli/input.h"
+#include "cli/images.h"
 #include "cli/prompt.h"
 
 struct index_build {
@@ -14,7 +13,7 @@ struct index_build {
     wisp_index_kind kind;
     unsigned long dimensions; /* 0: the model's */
     struct prompt_choice prompt;
-    bool no_text, chunk, resume;
+    bool no_text, chunk, resume, images;
     bool is_new; /* not all records may be without a text */
 };
 

@@ -16,7 +16,9 @@ const char *piece_id_fault(const struct record *record) {
 static void write_id(FILE *stream, const struct piece *piece) {
     const struct record *record = piece->record;
     const struct json *id = json_get(record->object, "id");
-    if (json_is_absent(id)) {
+    if (json_is_absent(id) && record->image) {
+        print_text(stream, record->text, SIZE_MAX);
+    } else if (json_is_absent(id)) {
         /* Standard input gets a name that does not begin with "-": wisp index remove would take
          * such an id for an option. */
         const char *name = strcmp(record->name, "-") == 0 ? "stdin" : record->name;

@@ -16,9 +16,9 @@ struct piece {
 /* Returns why a record cannot get an id; NULL: it can. */
 const char *piece_id_fault(const struct record *record);
 
-/* Writes the id of a piece: that of its record, or FILE:NUMBER, and #PIECE. Then writes its
- * metadata: an object with its text as `member`, unless `no_text` is set, and with all members of a
- * JSON object but its id. *id_end is where the id ends in the stream. */
+/* Writes the id of a piece: that of its record, or FILE:NUMBER, or the path of an image, and
+ * #PIECE. Then writes its metadata: an object with its text as `member`, unless `no_text` is set,
+ * and with all members of a JSON object but its id. *id_end is where the id ends in the stream. */
 void write_piece(FILE *stream, const struct piece *piece, const char *member, bool no_text,
                  size_t *id_end);
 

@@ -106,6 +106,7 @@ void input_close(struct input *input) {
     if (input->descriptor > STDIN_FILENO)
         close(input->descriptor);
     columns_release(&input->columns);
+    arena_release(&input->paths);
     free(input->buffer);
     free(input->items);
     *input = (struct input){.descriptor = -1};

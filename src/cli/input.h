@@ -22,6 +22,7 @@ struct input_item {
 struct input {
     struct input_item *items;
     size_t n_items, current;
+    struct arena paths; /* of images in folders (images.h) */
     bool ndjson;
     struct columns columns; /* without a separator: the input has no columns */
     bool skip_blank;        /* plain lines without a character but spaces are left out, too */
@@ -48,6 +49,7 @@ struct record {
     const char *name;          /* the file, for messages; borrowed */
     size_t line;               /* the number of the line in the file */
     const char *fault;         /* why the line has no text; NULL: it has one */
+    const char *image;         /* the text, if it is the path of an image (images.h); else NULL */
 };
 
 struct batch {

@@ -205,10 +205,17 @@ static void write_floats(FILE *stream, const float *row, size_t n) {
     }
 }
 
-void output_begin_object(FILE *stream, const struct json *object, const char *name) {
+void output_begin_object(FILE *stream, const struct record *record, const char *name) {
+    const struct json *object = record->object;
     fputc('{', stream);
+    if (record->image) {
+        fputs("\"image\":", stream);
+        print_json_string(stream, record->text);
+        fputc(',', stream);
+    }
     for (const struct json *field = object ? object->first : NULL; field; field = field->next) {
-        if (strcmp(field->key, "text") == 0 || strcmp(field->key, name) == 0)
+        if (strcmp(field->key, "text") == 0 || strcmp(field->key, name) == 0 ||
+            (record->image && strcmp(field->key, "image") == 0))
             continue;
         print_member(stream, field);
         fputc(',', stream);
@@ -216,9 +223,9 @@ void output_begin_object(FILE *stream, const struct json *object, const char *na
     fprintf(stream, "\"%s\":", name);
 }
 
-static void write_object(FILE *stream, const struct json *object, const float *row, size_t n,
+static void write_object(FILE *stream, const struct record *record, const float *row, size_t n,
                          bool sparse) {
-    output_begin_object(stream, object, "embedding");
+    output_begin_object(stream, record, "embedding");
     if (sparse)
         write_sparse(stream, row, n);
     else
@@ -230,7 +237,13 @@ static void write_object(FILE *stream, const struct json *object, const float *r
 static void write_fault(FILE *stream, const struct record *record) {
     fputs("{\"error\":", stream);
     print_json_string(stream, wisp_text_of(record->fault));
-    fprintf(stream, ",\"line\":%zu}\n", record->line);
+    if (record->image) {
+        fputs(",\"image\":", stream);
+        print_json_string(stream, record->text);
+        fputs("}\n", stream);
+    } else {
+        fprintf(stream, ",\"line\":%zu}\n", record->line);
+    }
 }
 
 static void write_row(struct output *output, const struct record *record, const float *row) {
@@ -254,7 +267,7 @@ static void write_row(struct output *output, const struct record *record, const 
         if (record->fault)
             write_fault(output->stream, record);
         else
-            write_object(output->stream, record->object, row, n, output->format == OUTPUT_SPARSE);
+            write_object(output->stream, record, row, n, output->format == OUTPUT_SPARSE);
         break;
     case OUTPUT_NPY:
     case OUTPUT_F32:
@@ -280,7 +293,7 @@ int output_vectors(struct output *output, const struct batch *batch,
             write_fault(output->stream, record);
             continue;
         }
-        output_begin_object(output->stream, record->object, "embeddings");
+        output_begin_object(output->stream, record, "embeddings");
         fputc('[', output->stream);
         for (size_t t = 0; t < count; t++, row += output->dimensions) {
             fputs(t > 0 ? "," : "", output->stream);

@@ -54,10 +54,10 @@ int output_rows(struct output *output, const struct batch *batch, const float *r
 int output_vectors(struct output *output, const struct batch *batch,
                    const wisp_token_vectors *vectors);
 
-/* Begins an object with the fields of the input's object (NULL: none), except its text and a member
- * `name` that it may have, which is written next. The fields are copied as they are in the input.
- */
-void output_begin_object(FILE *stream, const struct json *object, const char *name);
+/* Begins an object with the path of a record's image, if it is one, and the fields of its object,
+ * except its text and a member `name` that it may have, which is written next. The fields are
+ * copied as they are in the input. */
+void output_begin_object(FILE *stream, const struct record *record, const char *name);
 
 /* Writes values as a JSON array. */
 void output_json_row(FILE *stream, const float *values, size_t n);

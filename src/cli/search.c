@@ -3,9 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/images.h"
 #include "cli/indexes.h"
-#include "cli/input.h"
 #include "cli/model_options.h"
 #include "cli/prompt.h"
 
@@ -30,6 +29,7 @@ struct arguments {
     enum listing_format format;
     struct prompt_choice prompt;
     unsigned long top;
+    bool images;
 };
 
 struct search {
@@ -41,7 +41,9 @@ struct search {
     float *rows;         /* [BATCH_RECORDS, dimensions] */
     wisp_match *matches; /* [at_once, k] */
     size_t k, at_once;
+    struct image_embedder images;
     size_t written;    /* queries whose matches were written */
+    size_t faults;     /* images that are bad, and have no matches */
     bool has_bad_rows; /* metadata of a match are malformed */
 };
 
@@ -69,6 +71,9 @@ static const struct command_option options[] = {
           "text (default): \"score<TAB>id<TAB>text\", with an empty line between\n"
           "queries; json: one array of objects with \"query\" and \"matches\";\n"
           "ndjson: a line for each of these objects"),
+    OPTION(NONE, images, "images", 0, NULL,
+           "the queries are images: the files, those of folders, or the lines of\n"
+           "standard input, as with wisp embed"),
     GROUP(input, input_options),
     OPTION(TEXT, prompt.name, "prompt", 0, "NAME",
            "put this prompt of the model before each query (default: the model's\n"
@@ -94,8 +99,14 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
         complain("search: no index is given (see --help)");
         *code = EXIT_USAGE;
     }
+    if (a->images && (a->prompt.name || a->prompt.text)) {
+        complain("--images: images have no prompts");
+        *code = EXIT_USAGE;
+    }
     if (a->input.n_items == 0)
         input_add(&a->input, "-", NULL);
+    if (*code == EXIT_GOOD && a->images)
+        *code = images_take_files(&a->input);
     return *code == EXIT_GOOD;
 }
 
@@ -174,14 +185,25 @@ static int write_object(struct search *s, wisp_text query, const wisp_match *mat
     return EXIT_GOOD;
 }
 
+/* Embeds the queries of the batch, from which bad images are left out. */
+static int embed_queries(struct search *s) {
+    struct batch *batch = s->batch;
+    wisp_error error;
+    if (s->arguments->images)
+        return images_embed_batch(&s->images, batch, s->options.dimensions, s->rows, &s->faults);
+    return wisp_embed(s->session, batch->texts, batch->n, &s->options, s->rows, &error) == WISP_OK
+               ? EXIT_GOOD
+               : complain_of(&error);
+}
+
 static int search_batch(struct search *s) {
     const struct batch *batch = s->batch;
     const size_t dimensions = s->options.dimensions;
     wisp_error error;
     size_t found;
-    int code = EXIT_GOOD;
-    if (wisp_embed(s->session, batch->texts, batch->n, &s->options, s->rows, &error) != WISP_OK)
-        return complain_of(&error);
+    int code = embed_queries(s);
+    if (code != EXIT_GOOD)
+        return code;
     for (size_t q = 0; q < batch->n && code == EXIT_GOOD; q += s->at_once) {
         const size_t n = batch->n - q < s->at_once ? batch->n - q : s->at_once;
         if (was_interrupted())
@@ -199,20 +221,26 @@ static int search_batch(struct search *s) {
 }
 
 static int search_all(struct search *s) {
+    bool ended;
     int code;
     if (s->arguments->format == LISTING_JSON)
         fputc('[', program_output);
     do {
+        if (s->arguments->images)
+            s->arguments->input.most = IMAGE_RECORDS;
         code = input_next(&s->arguments->input, s->batch);
-        if (s->batch->n > 0 && !was_interrupted()) {
+        ended = s->batch->n == 0;
+        if (!ended && !was_interrupted()) {
             const int searched = search_batch(s);
             code = searched != EXIT_GOOD ? searched : code;
         }
-    } while (code == EXIT_GOOD && s->batch->n > 0);
+    } while (code == EXIT_GOOD && !ended);
     if (s->arguments->format == LISTING_JSON)
         fputs("]\n", program_output);
     const int finished = finish_output();
     code = code == EXIT_GOOD ? finished : code;
+    if (code == EXIT_GOOD && s->faults > 0)
+        code = EXIT_INPUT;
     return code == EXIT_GOOD && s->has_bad_rows ? EXIT_MODEL : code;
 }
 
@@ -240,17 +268,19 @@ static int run_search(struct search *s) {
         s->batch = calloc(1, sizeof *s->batch);
         s->rows = calloc(BATCH_RECORDS, info.dimensions * sizeof *s->rows);
         s->matches = calloc(s->at_once, s->k * sizeof *s->matches);
-        if (s->batch && s->rows && s->matches) {
-            code = search_all(s);
-        } else {
+        if (!s->batch || !s->rows || !s->matches)
             code = complain_of_memory();
-        }
+        else if (a->images)
+            code = images_open(&s->images, model, threads_of(&a->model));
+        if (code == EXIT_GOOD)
+            code = search_all(s);
     }
     if (s->batch)
         arena_release(&s->batch->arena);
     free(s->batch);
     free(s->rows);
     free(s->matches);
+    images_close(&s->images);
     watch_signals(NULL);
     wisp_session_close(s->session);
     wisp_model_close(model);

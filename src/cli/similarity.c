@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/cosine.h"
-#include "cli/cli.h"
-#include "cli/input.h"
+#include "cli/images.h"
 #include "cli/matches.h"
 #include "cli/model_options.h"
 #include "cli/pair_lines.h"
@@ -14,6 +13,7 @@
 
 static const char usage[] =
     "usage: wisp similarity --query TEXT [OPTION]... [FILE | - | --text TEXT]...\n"
+    "       wisp similarity --query TEXT --images [OPTION]... [FILE | FOLDER | -]...\n"
     "       wisp similarity --pairs [OPTION]... [FILE | -]...\n"
     "\n"
     "With --query: prints the lines nearest in meaning to TEXT, best first, as\n"
@@ -43,7 +43,7 @@ struct arguments {
     const char *query;
     struct prompt_choice query_prompt, passage_prompt;
     unsigned long top;
-    bool pairs, ranks, json;
+    bool pairs, ranks, json, images;
 };
 
 struct search {
@@ -55,6 +55,8 @@ struct search {
     struct batch *batch;
     float *queries, *passages; /* [BATCH_RECORDS, dimensions] each */
     float scores[BATCH_RECORDS];
+    struct image_embedder images;
+    size_t faults;  /* images that are bad */
     size_t lines;   /* so far */
     bool malformed; /* one of them is not a pair */
     struct matches matches;
@@ -72,6 +74,9 @@ static const struct command_option options[] = {
     OPTION(TEXT, query, "query", 'q', "TEXT", "the text to compare the lines with"),
     COUNT(top, 1, MAX_TOP, "top", 'k', "N", "print the N best lines (default: 10)"),
     OPTION(NONE, pairs, "pairs", 0, NULL, "score pairs of texts"),
+    OPTION(NONE, images, "images", 0, NULL,
+           "compare TEXT with images: the files, those of folders, or the lines of\n"
+           "standard input, as with wisp embed"),
     OPTION(NONE, json, "json", 0, NULL,
            "print a JSON array: objects with \"score\" and \"text\", of pairs scores"),
     TAKEN(input_take_text, input, "text", 0, "TEXT",
@@ -132,6 +137,11 @@ static bool parse(struct arguments *a, int argc, char **argv, int *code) {
     } else if (a->pairs && (a->input.ndjson || a->input.columns.separator)) {
         complain("--pairs takes lines with a tab, and no --input");
         *code = EXIT_USAGE;
+    } else if (a->images && (a->pairs || a->passage_prompt.name || a->passage_prompt.text)) {
+        complain("--images goes without --pairs and without a prompt of passages");
+        *code = EXIT_USAGE;
+    } else if (a->images) {
+        *code = images_take_files(&a->input);
     }
     return *code == EXIT_GOOD;
 }
@@ -158,12 +168,21 @@ static int embed_query(struct search *s) {
     return embed(s, &query, 1, &s->as_query, s->queries);
 }
 
+/* Embeds the lines of the batch, from which bad images are left out, or scores them. */
+static int embed_batch(struct search *s) {
+    struct batch *batch = s->batch;
+    const struct arguments *a = s->arguments;
+    if (a->ranks)
+        return rank(s, wisp_text_of(a->query), batch->texts, batch->n, s->passages);
+    if (a->images)
+        return images_embed_batch(&s->images, batch, s->dimensions, s->passages, &s->faults);
+    return embed(s, batch->texts, batch->n, &s->as_passage, s->passages);
+}
+
 static int search_batch(struct search *s) {
     const struct batch *batch = s->batch;
     const bool ranks = s->arguments->ranks;
-    const int code =
-        ranks ? rank(s, wisp_text_of(s->arguments->query), batch->texts, batch->n, s->passages)
-              : embed(s, batch->texts, batch->n, &s->as_passage, s->passages);
+    const int code = embed_batch(s);
     if (code != EXIT_GOOD)
         return code;
     for (size_t i = 0; i < batch->n; i++) {
@@ -265,6 +284,8 @@ static int run_batches(struct search *s) {
     fputs(is_array ? "[" : "", program_output);
     int code = pairs || s->arguments->ranks ? EXIT_GOOD : embed_query(s);
     while (code == EXIT_GOOD) {
+        if (s->arguments->images)
+            s->arguments->input.most = IMAGE_RECORDS;
         code = input_next(&s->arguments->input, s->batch);
         if (s->batch->n == 0 || was_interrupted())
             break;
@@ -283,7 +304,9 @@ static int run_batches(struct search *s) {
         const int finished = finish_output();
         return code == EXIT_GOOD ? finished : code;
     }
-    return code == EXIT_GOOD ? print_matches(s) : code;
+    if (code == EXIT_GOOD)
+        code = print_matches(s);
+    return code == EXIT_GOOD && s->faults > 0 ? EXIT_INPUT : code;
 }
 
 static int run_similarity(void *arguments, const wisp_model *model, wisp_session *session) {
@@ -297,6 +320,12 @@ static int run_similarity(void *arguments, const wisp_model *model, wisp_session
         code = choose_prompt(model, &a->passage_prompt, &s.as_passage.prompt);
     if (code != EXIT_GOOD)
         return code;
+    if (a->images)
+        code = images_open(&s.images, model, threads_of(&a->model));
+    if (code != EXIT_GOOD) {
+        images_close(&s.images);
+        return code;
+    }
     s.batch = calloc(1, sizeof *s.batch);
     s.queries = calloc(BATCH_RECORDS, s.dimensions * sizeof *s.queries);
     s.passages = calloc(BATCH_RECORDS, s.dimensions * sizeof *s.passages);
@@ -306,6 +335,7 @@ static int run_similarity(void *arguments, const wisp_model *model, wisp_session
         code = complain_of_memory();
     }
     matches_close(&s.matches);
+    images_close(&s.images);
     batch_close(s.batch);
     free(s.queries);
     free(s.passages);

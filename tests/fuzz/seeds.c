@@ -407,6 +407,22 @@ static void put_indexes(void) {
         }
 }
 
+/* The beginnings of a JPEG and a PNG file with EXIF data, in both orders of bytes. */
+static void put_orientations(void) {
+    static const char little[] = "II*\0\x08\0\0\0\x02\0\0\x01\x03\0\x01\0\0\0\x63\0\0\0"
+                                 "\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
+    static const char big[] = "MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x08\0\0\0\0\0\0";
+    char jpeg[128] = "\xFF\xD8\xFF\xE0\0\x04xx\xFF\xE1\0\x32"
+                     "Exif\0";
+    char png[128] = "\x89PNG\r\n\x1A\n\0\0\0\x02tEXtab\0\0\0\0\0\0\0\x1A"
+                    "eXIf";
+    const size_t before_little = 18, before_big = 30;
+    memcpy(jpeg + before_little, little, sizeof little);
+    memcpy(png + before_big, big, sizeof big);
+    put("orientation", "jpeg", jpeg, before_little + sizeof little);
+    put("orientation", "png", png, before_big + sizeof big);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: seeds FOLDER\n");
@@ -427,5 +443,6 @@ int main(int argc, char **argv) {
     put_grammars();
     put_states();
     put_indexes();
+    put_orientations();
     return 0;
 }

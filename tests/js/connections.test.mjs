@@ -25,12 +25,17 @@ const forbiddenIn = (file, ...options) => {
   return names.filter((name) => FORBIDDEN.test(name));
 };
 
-test('the program asks the C library for nothing that connects or starts programs, and loads libcurl, CivetWeb and libwisp-cuda alone', () => {
+test('the program asks the C library for nothing that connects or starts programs, and loads libcurl, CivetWeb, libwisp-cuda and libwisp-images alone', () => {
   assert.deepEqual(forbiddenIn(PROGRAM), ['dlopen']);
   const loading = readdirSync(`${ROOT}src`, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.c'))
     .filter((file) => /\bdlopen\(/.test(readFileSync(`${ROOT}src/${file}`, 'utf8')));
-  assert.deepEqual(loading.sort(), ['device/find_library.c', 'http/curl.c', 'serve/civetweb.c']);
+  assert.deepEqual(loading.sort(), [
+    'device/find_library.c',
+    'http/curl.c',
+    'images/library.c',
+    'serve/civetweb.c',
+  ]);
 });
 
 test('the library loads no code but libwisp-cuda, either', { skip: noLibrary }, () => {
