@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/byte_order.h"
+#include "base/product.h"
 #include "base/transpose.h"
 #include "formats/neurons.h"
 
@@ -49,47 +50,77 @@ static inline void spread_as(const struct down_rows *d, const unsigned char *col
         memcpy(out, column, element);
 }
 
-/* Writes eight neighbouring columns of one-byte elements, in squares of eight by eight. */
-static void spread_eight(const struct down_rows *d, const unsigned char *const columns[8],
+/* Eight neighbouring columns, of one-byte elements, or of four bits: then `high` has those columns
+ * whose elements are the high nibbles of the same bytes. */
+struct eight_columns {
+    const unsigned char *low[8], *high[8]; /* high[0] is NULL for one-byte elements */
+};
+
+static unsigned nibble_of(const unsigned char *column, size_t row) {
+    return column[row / 2] >> 4 * (row % 2) & 15u;
+}
+
+/* Returns the four-bit elements of eight rows from an even one on, each in a byte. */
+static uint64_t eight_nibbles(const unsigned char *column, size_t row) {
+    uint64_t x = load_u32(column + row / 2);
+    x = (x | x << 16) & 0x0000FFFF0000FFFF;
+    x = (x | x << 8) & 0x00FF00FF00FF00FF;
+    return (x | x << 4) & 0x0F0F0F0F0F0F0F0F;
+}
+
+static void spread_row(const struct eight_columns *columns, size_t row, unsigned char *out) {
+    for (size_t c = 0; c < 8; c++)
+        out[c] = columns->high[0] ? (unsigned char)(nibble_of(columns->low[c], row) |
+                                                    nibble_of(columns->high[c], row) << 4)
+                                  : columns->low[c][row];
+}
+
+/* Writes eight columns to the rows, in squares of eight by eight. Modules write nibbles row by row,
+ * which is less code. */
+static void spread_eight(const struct down_rows *d, const struct eight_columns *columns,
                          unsigned char *out) {
-    size_t r = 0;
-    for (; r + 8 <= d->rows; r += 8) {
+    const size_t end = d->first + d->rows;
+    size_t row = d->first;
+    const bool by_rows = IS_MODULE && columns->high[0];
+    for (; row < end && row % 2 == 1; row++, out += d->row_bytes)
+        spread_row(columns, row, out);
+    for (; row + 8 <= end && !by_rows; row += 8) {
         uint64_t x[8];
         for (size_t c = 0; c < 8; c++)
-            x[c] = load_u64(columns[c] + d->first + r);
+            x[c] = !IS_MODULE && columns->high[0] ? eight_nibbles(columns->low[c], row) |
+                                                        eight_nibbles(columns->high[c], row) << 4
+                                                  : load_u64(columns->low[c] + row);
         transpose_bytes(x);
         for (size_t i = 0; i < 8; i++, out += d->row_bytes)
             store_u64(out, x[i]);
     }
-    for (; r < d->rows; r++, out += d->row_bytes)
-        for (size_t c = 0; c < 8; c++)
-            out[c] = columns[c][d->first + r];
+    for (; row < end; row++, out += d->row_bytes)
+        spread_row(columns, row, out);
 }
 
-/* Writes a column of four-bit elements. A column of the first half of a block, which sets the low
- * nibbles, must come before the column that sets the high nibbles of the same bytes. */
-static void spread_nibbles(const struct down_rows *d, const unsigned char *column,
-                           unsigned char *out, bool high) {
-    for (size_t c = d->first; c < d->first + d->rows; c++, out += d->row_bytes) {
-        const int nibble = column[c / 2] >> 4 * (c % 2) & 15;
-        *out = (unsigned char)(high ? *out | nibble << 4 : nibble);
+/* Writes the columns from j on that go together, as elements of each row, and returns the next one
+ * to write. */
+static size_t spread(const struct down_rows *d, const struct neuron_bytes *layer,
+                     const struct tensor *tensor, size_t j) {
+    enum { HALF = 16 }; /* of a block of four-bit elements: its low nibbles */
+    unsigned char *out = d->out + neurons_element_byte(tensor->format, j);
+    const size_t bits = neurons_element_bits(tensor->format);
+    struct eight_columns columns = {0};
+    if (bits > 8) {
+        const unsigned char *column = neurons_find_part(layer, j, tensor->part);
+        if (bits == 32)
+            spread_as(d, column, out, 4);
+        else
+            spread_as(d, column, out, 2);
+        return j + 1;
     }
-}
-
-/* Writes column j, whose elements are not of one byte, as element j of each row. */
-static void spread(const struct down_rows *d, const struct block_format *format, size_t j,
-                   const unsigned char *column) {
-    unsigned char *out = d->out + neurons_element_byte(format, j);
-    switch (neurons_element_bits(format)) {
-    case 32:
-        spread_as(d, column, out, 4);
-        break;
-    case 16:
-        spread_as(d, column, out, 2);
-        break;
-    default:
-        spread_nibbles(d, column, out, j % format->elements >= 16);
+    for (size_t c = 0; c < 8; c++) {
+        columns.low[c] = neurons_find_part(layer, j + c, tensor->part);
+        if (bits == 4)
+            columns.high[c] = neurons_find_part(layer, j + HALF + c, tensor->part);
     }
+    spread_eight(d, &columns, out);
+    return j + 8 + (bits == 4 && (j + 8) % HALF == 0 ? HALF : 0);
 }
 
 /* Copies the scale of each block of the rows. */
@@ -112,16 +143,8 @@ wisp_status neuron_matrices_down(const struct directory *dir, const struct tenso
     struct neuron_bytes layer;
     TRY(require_all_rows(dir, tensor, error));
     TRY(neurons_find_bytes(dir, tensor->maker, cache, &layer, error));
-    const size_t columns = neurons_element_bits(tensor->format) == 8 ? 8 : 1;
-    for (size_t j = 0; j < tensor->dims[0]; j += columns) {
-        const unsigned char *column[8];
-        for (size_t c = 0; c < columns; c++)
-            column[c] = neurons_find_part(&layer, j + c, tensor->part);
-        if (columns == 8)
-            spread_eight(&d, column, d.out + neurons_element_byte(tensor->format, j));
-        else
-            spread(&d, tensor->format, j, column[0]);
-    }
+    for (size_t j = 0; j < tensor->dims[0];)
+        j = spread(&d, &layer, tensor, j);
     if (neurons_scale_bytes(tensor->format) > 0)
         copy_scales(&d, tensor->format, layer.at[DOWN_SCALES]);
     *bytes = buffer;
