@@ -377,7 +377,7 @@ function idsOf(ids, name) {
   if (typeof ids !== 'object' || !Number.isInteger(ids?.length))
     throw wrong(name, 'not an array of token ids');
   for (let i = 0; i < ids.length; i++)
-    if (!(ids[i] >= ID.least && ids[i] <= ID.most && Number.isInteger(ids[i])))
+    if (!(Number.isInteger(ids[i]) && ids[i] >= ID.least && ids[i] <= ID.most))
       checkOption(ids[i] ?? NaN, `${name}[${i}]`, ID);
   return new Int32Array(ids);
 }

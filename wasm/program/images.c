@@ -32,6 +32,12 @@ int images_embed(struct image_embedder *embedder, struct batch *batch,
     return EXIT_USAGE;
 }
 
+int images_embed_batch(struct image_embedder *embedder, struct batch *batch, size_t dimensions,
+                       float *rows, size_t *faults) {
+    (void)faults;
+    return images_embed(embedder, batch, NULL, batch->n, dimensions, rows);
+}
+
 void images_close(struct image_embedder *embedder) {
     (void)embedder;
 }
