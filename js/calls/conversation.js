@@ -86,7 +86,7 @@ function dateOf(date) {
   return local.toISOString().slice(0, 19);
 }
 
-/** The same of messages, and about the bytes that are copied. */
+/** Messages that are written, and about the bytes that are copied, between two places to pause. */
 const STEP_MESSAGES = 16;
 const STEP_BYTES = 1 << 20;
 

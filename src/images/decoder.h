@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the program calls to decode files of images: a table of a library of its own
- * (libwisp-images.so), or of a static program that has the decoders in it. */
+ * The functions by which the program decodes files of images: a table in a library of its own
+ * (libwisp-images.so), or in a static program. */
 #ifndef WISP_IMAGES_DECODER_H
 #define WISP_IMAGES_DECODER_H
 
@@ -15,7 +15,7 @@ struct image_size {
     uint32_t width, height;
 };
 
-/* What a function says that gets no memory. */
+/* What is wrong if memory is short. */
 #define IMAGE_NO_MEMORY "out of memory"
 
 struct image_decoder {

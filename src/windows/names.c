@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What there is at a path, and giving, changing and taking names. */
+ * Looks at what is at a path; makes, changes and removes names. */
 #include <stdatomic.h>
 #include <string.h>
 

@@ -17,7 +17,7 @@ int own_file_open(const char *path, int flags) {
         errno = EPERM;
         return -1;
     }
-    /* What was never written takes no room, where the file system can do that. */
+    /* Parts that were never written take no room, if the file system can do that. */
     DWORD bytes;
     if ((flags & O_CREAT) && (flags & O_RDWR))
         DeviceIoControl(windows_handle(file), FSCTL_SET_SPARSE, NULL, 0, NULL, 0, &bytes, NULL);

@@ -107,7 +107,7 @@ static const char *decode(const uint8_t *bytes, size_t n, struct image_size size
     const char *fault = begin(bytes, n, &source, &decoder, &again);
     if (!fault && (again.width != size.width || again.height != size.height))
         fault = "the size has changed";
-    /* What a first frame of a GIF leaves out is black. */
+    /* Pixels that the first frame of a GIF leaves out are black. */
     if (!fault)
         memset(pixels, 0, 4 * count);
     if (!fault)
